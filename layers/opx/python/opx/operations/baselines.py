@@ -33,7 +33,7 @@ class GetBaselineStats(Request, frozen=True):
     time_window: Annotated[str, Meta(max_length=10, description="How far back: 1h to 90d, such as 24h, 7d or 4w.")] = (
         "7d"
     )
-    value: Annotated[float, Meta(description="A value to judge.")] | None = None
+    value: Annotated[float | None, Meta(description="A value to judge.")] = None
     hour: Annotated[int, Meta(ge=0, le=23, description="The hour of the day (UTC) that the value is of.")] | None = None
 
 
@@ -77,7 +77,7 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
 
 class AddValues(Request, frozen=True):
     values: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_VALUES, description=_VALUE)]
-    batch_id: Annotated[FilledText, Meta(description="Names the batch: the same one again is counted once.")] | None = (
+    batch_id: Annotated[FilledText | None, Meta(description="Names the batch: the same one again is counted once.")] = (
         None
     )
 
@@ -98,15 +98,10 @@ class GetBaseline(Request, frozen=True):
     node: Annotated[Filled, Meta(max_length=MAX_NAME, description="The node that the metric is of.")]
     metric: Annotated[Filled, Meta(max_length=MAX_NAME, description="The name of the metric.")]
     time_window: Annotated[str, Meta(max_length=10, description="How many days count, such as 7d.")] = "7d"
-    value: (
-        Annotated[
-            float,
-            Meta(
-                description="A value measured just now, to be judged by what is normal at this hour; may be left out."
-            ),
-        ]
-        | None
-    ) = None
+    value: Annotated[
+        float | None,
+        Meta(description="A value measured just now, to be judged by what is normal at this hour; may be left out."),
+    ] = None
 
 
 @operation(

@@ -21,6 +21,7 @@ from opx.ingestion.states import ObjectState
 from opx.operations.context import Context
 from opx.operations.documents import (
     DocumentId,
+    VersionNumber,
     check_not_expired,
     current_documents,
     find_document,
@@ -59,10 +60,14 @@ _METADATA = (
 )
 
 ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
+ObjectKeys = Annotated[
+    tuple[ObjectKey, ...], Meta(min_length=1, description="Keys of the corpus, as the API gives them.")
+]
 Content = Annotated[
     str | dict[str, Any],
     Meta(description="A document: Markdown text, or an object that is read as JSON of the category."),
 ]
+Batch = Annotated[tuple[Content, ...], Meta(max_length=MAX_BATCH)]
 Metadata = Annotated[dict[str, Any], Meta(description=_METADATA)]
 Sha256 = Annotated[
     str, Meta(max_length=64, pattern="^[0-9a-f]{64}$", description="The SHA-256 of its bytes, in hexadecimal.")
@@ -149,17 +154,11 @@ class Ingest(Request, frozen=True):
     category: Annotated[Text, Meta(description="A category: its path, slashes included.")]
     document: Content | UnsetType = msgspec.UNSET
     metadata: Metadata | UnsetType = msgspec.UNSET
-    documents: (
-        Annotated[
-            tuple[Content, ...],
-            Meta(
-                max_length=MAX_BATCH,
-                description="Documents: Markdown texts, or objects that are read as JSON of the category.",
-            ),
-        ]
-        | UnsetType
-    ) = msgspec.UNSET
-    dedupe: Annotated[bool, Meta(description="Of `documents`, take equal ones once (the default).")] | UnsetType = (
+    documents: Annotated[
+        Batch | UnsetType,
+        Meta(description="Documents: Markdown texts, or objects that are read as JSON of the category."),
+    ] = msgspec.UNSET
+    dedupe: Annotated[bool | UnsetType, Meta(description="Of `documents`, take equal ones once (the default).")] = (
         msgspec.UNSET
     )
 
@@ -339,10 +338,7 @@ def _stored_under(context: Context, source: str) -> Iterator[str]:
 
 
 class GetObjectStates(Request, frozen=True):
-    object_keys: Annotated[
-        tuple[ObjectKey, ...],
-        Meta(min_length=1, max_length=MAX_STATES, description="Keys of the corpus, as the API gives them."),
-    ]
+    object_keys: Annotated[ObjectKeys, Meta(max_length=MAX_STATES)]
 
 
 class ObjectStatesFound(Record, frozen=True):
@@ -370,10 +366,7 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
 
 
 class DeleteObjects(Request, frozen=True):
-    object_keys: Annotated[
-        tuple[ObjectKey, ...],
-        Meta(min_length=1, max_length=MAX_BATCH, description="Keys of the corpus, as the API gives them."),
-    ]
+    object_keys: Annotated[ObjectKeys, Meta(max_length=MAX_BATCH)]
 
 
 class DeletedObjects(Record, frozen=True):
@@ -446,9 +439,9 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
 
 class RestoreDocument(Request, frozen=True):
     document_id: DocumentId
-    version: (
-        Annotated[int, Meta(ge=1, le=10**9, description="Which one; left out, the one with this document id.")] | None
-    ) = None
+    version: Annotated[
+        VersionNumber | None, Meta(description="Which one; left out, the one with this document id.")
+    ] = None
 
 
 @operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, access=Access.WRITER)

@@ -26,6 +26,8 @@ _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5
 _MOST = 10**9
 
+Count = Annotated[int, Meta(ge=0, le=_MOST)]
+VersionNumber = Annotated[int, Meta(ge=1, le=_MOST)]
 DocumentId = Annotated[Text, Meta(description="The document id, as results give it.")]
 
 
@@ -62,9 +64,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
 class GetDocument(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[
-        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many versions to leave out.")
-    ] = 0
+    after: Annotated[Count, Meta(description="`next` of the page before: how many versions to leave out.")] = 0
 
 
 class DocumentVersions(Record, frozen=True, omit_defaults=True):
@@ -89,9 +89,7 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
 
 class ReadChunks(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[
-        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many pieces to leave out.")
-    ] = 0
+    after: Annotated[Count, Meta(description="`next` of the page before: how many pieces to leave out.")] = 0
 
 
 class ChunkPage(Record, frozen=True, omit_defaults=True):
@@ -132,23 +130,13 @@ def list_categories(context: Context, request: ListCategories) -> Categories:  #
 
 class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to", "document_id": "documentId"}):
     document_id: DocumentId
-    before: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=_MOST,
-                description="The version to compare with; left out, the one that was replaced by the other.",
-            ),
-        ]
-        | None
-    ) = None
-    after: (
-        Annotated[
-            int, Meta(ge=1, le=_MOST, description="The version to look at; left out, the one with this document id.")
-        ]
-        | None
-    ) = None
+    before: Annotated[
+        VersionNumber | None,
+        Meta(description="The version to compare with; left out, the one that was replaced by the other."),
+    ] = None
+    after: Annotated[
+        VersionNumber | None, Meta(description="The version to look at; left out, the one with this document id.")
+    ] = None
 
 
 @operation(http="GET /documents/{documentId}/diff")

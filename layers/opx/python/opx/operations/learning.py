@@ -33,7 +33,11 @@ MAX_ENTRIES = 500
 
 Name = Annotated[str, Meta(max_length=MAX_NAME)]
 LongText = Annotated[str, Meta(max_length=MAX_TEXT)]
-Steps = Annotated[tuple[Annotated[str, Meta(max_length=MAX_STEPS_TEXT)], ...], Meta(max_length=MAX_STEPS)]
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
+ErrorText = Annotated[str, Meta(max_length=MAX_ERROR)]
+ProjectId = Annotated[str, Meta(max_length=64)]
+StepText = Annotated[str, Meta(max_length=MAX_STEPS_TEXT)]
+Steps = Annotated[tuple[StepText, ...], Meta(max_length=MAX_STEPS)]
 
 
 class ListEntries(Request, frozen=True):
@@ -64,21 +68,15 @@ class CaptureEntry(Request, frozen=True, rename=None):
     """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
 
     entry_type: Annotated[EntryType, Meta(description="What it tells of.")]
-    project_id: (
-        Annotated[
-            str,
-            Meta(
-                max_length=64,
-                description="The project that it was learned in; the caller's own, if the caller has one.",
-            ),
-        ]
-        | None
-    ) = None
+    project_id: Annotated[
+        ProjectId | None,
+        Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
+    ] = None
     agent_type: Annotated[Name | None, Meta(description="What kind of agent it was, such as backend_developer.")] = None
     task_type: Annotated[Name | None, Meta(description="What kind of task, such as api_implementation.")] = None
     technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
     failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
-    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] | None = None
+    error_message: Annotated[ErrorText | None, Meta(description="The error, copied as it was.")] = None
     solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
     success_verified: Annotated[bool | None, Meta(description="True if somebody, or a check, saw that it works.")] = (
         None
@@ -87,24 +85,17 @@ class CaptureEntry(Request, frozen=True, rename=None):
     human_feedback: Annotated[LongText | None, Meta(description="What the person said who rejected it.")] = None
     revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
     approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
-    tried: Annotated[str, Meta(max_length=MAX_STEPS_TEXT, description="What was tried, and didn't help.")] | None = None
+    tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
     effect: Annotated[Effect | None, Meta(description="What came of it.")] = None
     problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
-    reference: (
-        Annotated[str, Meta(max_length=MAX_LINE, description="The document that it was taken from: its key or source.")]
-        | None
-    ) = None
+    reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
+        None
+    )
     incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
-    occurrence: (
-        Annotated[
-            str,
-            Meta(
-                max_length=MAX_LINE,
-                description="Names this occurrence for good, such as a run's id: told again, it is the same one.",
-            ),
-        ]
-        | None
-    ) = None
+    occurrence: Annotated[
+        Line | None,
+        Meta(description="Names this occurrence for good, such as a run's id: told again, it is the same one."),
+    ] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -194,7 +185,7 @@ class CaptureFailureSolution(Request, frozen=True):
     solution_steps: Annotated[
         Filled, Meta(max_length=MAX_STEPS_TEXT, description="What was done about it, a step on each line.")
     ]
-    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] = ""
+    error_message: Annotated[ErrorText, Meta(description="The error, copied as it was.")] = ""
     task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
     technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
 
@@ -272,7 +263,7 @@ class CaptureWarning(Request, frozen=True):
     ]
     effect: Annotated[Effect, Meta(description="What came of it.")]
     problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
-    reference: Annotated[str, Meta(max_length=MAX_LINE, description="The source of the document that it is from.")] = ""
+    reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
 
 

@@ -30,6 +30,7 @@ NOT_BLANK = r"\S"
 Text = Annotated[str, Meta(max_length=100)]
 Filled = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 FilledText = Annotated[Filled, Meta(max_length=100)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")
