@@ -17,10 +17,10 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from opx.domain.record import Json
-from opx.domain.scopes import Identity, reader_of
-from opx.edges.calling import json_bytes, perform
+from opx.domain.scopes import Identity
+from opx.edges.calling import check_identity, json_bytes, perform
 from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
-from opx.errors import ForbiddenError, InvalidScopeError, TooLargeError
+from opx.errors import ForbiddenError, TooLargeError
 from opx.operations import of_route
 from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
@@ -215,10 +215,7 @@ def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
     if isinstance(token, Mapping) == isinstance(role, Mapping):
         raise ForbiddenError("the request was not authorised")
     caller = _token_caller(token) if isinstance(token, Mapping) else Caller(_role_identity(role, configured))
-    try:
-        reader_of(caller.identity)
-    except InvalidScopeError as exc:
-        raise ForbiddenError("the caller's client or project id is malformed") from exc
+    check_identity(caller.identity, "caller")
     return caller
 
 

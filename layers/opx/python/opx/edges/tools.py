@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.record import Json
-from opx.domain.scopes import Identity, reader_of
-from opx.edges.calling import perform, plain, text_of
+from opx.domain.scopes import Identity
+from opx.edges.calling import check_identity, perform, plain, text_of
 from opx.edges.failures import Failure, UnknownToolError, attempt, started
-from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
+from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations import load, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation, ToolGroup, is_agent_reply
@@ -145,7 +145,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
         operation = granted_tool(group, system.installation.declared(read_grants), call)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
-        _check_identity(identity)
+        check_identity(identity, "session")
         return runtime.answer(
             call_tool(operation, Context(system, Caller(identity, agent=call.agent), report), call.arguments)
         )
@@ -155,13 +155,6 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
         return runtime.fail(failure, error)
 
     return attempt(answered, failed, "tool call")
-
-
-def _check_identity(identity: Identity) -> None:
-    try:
-        reader_of(identity)
-    except InvalidScopeError as exc:
-        raise ForbiddenError("the session's client or project id is malformed") from exc
 
 
 def runtime_of(event: Any, context: Any) -> Runtime:
