@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.edges.calling import Client, all_pages
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
-from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.corpus import (
@@ -24,6 +23,8 @@ from opx.operations.corpus import (
     get_object_states,
     list_failures,
     list_objects,
+    manager_of,
+    object_key,
 )
 from opx.operations.documents import GetDocument, get_document
 
@@ -72,12 +73,11 @@ class LocalLoader:
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         for file in files:
-            key = f"{self._context.scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
-            yield PutFile(key, self._put(file, metadata))
+            yield PutFile(object_key(self._context, file.source), self._put(file, metadata))
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
         try:
-            return self._context.system.ingestion.manager_of(self._context.scope).put_file(file, metadata)
+            return manager_of(self._context).put_file(file, metadata)
         except InvalidInputError as exc:  # a name that no object can have: the other files are fine
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 

@@ -186,13 +186,13 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     category = manager.category_of_tier(request.tier, request.category)
     if context.files is not None:
         accepted, refused = put_form(manager, category, context.files, context.form or {})
-        return Ingested(_accepted(accepted), tuple(Refused(*one) for one in refused))
+        return Ingested(tuple(map(Accepted, accepted)), tuple(Refused(*one) for one in refused))
     if (request.document is msgspec.UNSET) == (request.documents is msgspec.UNSET):
         raise RequestError("give either document, with its metadata, or documents")
     if not isinstance(request.document, UnsetType):
         _refuse(request.dedupe, "dedupe", "documents")
         metadata = {} if isinstance(request.metadata, UnsetType) else request.metadata
-        return Ingested(_accepted([manager.put_document(category, request.document, metadata)]))
+        return Ingested((Accepted(manager.put_document(category, request.document, metadata)),))
     _refuse(request.metadata, "metadata", "document")
     if not request.documents:
         raise RequestError("documents is empty")
@@ -200,11 +200,7 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     put = manager.put_batch(category, request.documents, dedupe=dedupe)
     keys = dict.fromkeys(one for one in put if isinstance(one, str))
     refusals = (Refused(index, str(one)) for index, one in enumerate(put) if not isinstance(one, str))
-    return Ingested(_accepted(keys), tuple(refusals))
-
-
-def _accepted(keys: Sequence[str] | Mapping[str, None]) -> tuple[Accepted, ...]:
-    return tuple(map(Accepted, keys))
+    return Ingested(tuple(map(Accepted, keys)), tuple(refusals))
 
 
 def _refuse(value: object, name: str, only_with: str) -> None:
@@ -268,7 +264,9 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     if request.source.endswith(SIDECAR_SUFFIX):
         raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata: give it as `sidecar`")
     sidecar = request.sidecar
-    _check_size(context, request.size + (sidecar.size if sidecar else 0))
+    size, limit = request.size + (sidecar.size if sidecar else 0), context.system.settings.max_document_bytes
+    if size > limit:
+        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
     key = object_key(context, request.source)
     text = metadata_text(described(request.source, request.metadata))
     put = _signed(signer, key, FileFacts(request.sha256, request.size), {OBJECT_METADATA: text})
@@ -282,12 +280,6 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
         sidecar_put=_signed(signer, key + SIDECAR_SUFFIX, sidecar, {}) if sidecar else None,
         remove_sidecar=not sidecar and context.system.store.head(key + SIDECAR_SUFFIX) is not None,
     )
-
-
-def _check_size(context: Context, size: int) -> None:
-    limit = context.system.settings.max_document_bytes
-    if size > limit:
-        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
 
 
 def _is_stored(signer: UploadSigner, stored: tuple[ObjectInfo, ObjectInfo | None], request: PrepareUpload) -> bool:
@@ -453,7 +445,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
     from opx.lifecycle.restoring import Restorer
 
     found = find_document(context, request.document_id)
-    chosen = numbered(versions_of(context, found), request.version) if request.version else found
+    chosen = numbered(tuple(versions_of(context, found)), request.version) if request.version else found
     if chosen.scope != context.scope:
         raise InvalidScopeError(
             f"document {chosen.document_id} belongs to {chosen.scope.key}, you may restore only {context.scope.key}"

@@ -83,7 +83,7 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
     `InvalidInputError` for what can't be an id and for a beginning that several share.
     """
     found = find_document(context, request.document_id)
-    versions, more = fitting(islice(_versions(context, found), request.after, None))
+    versions, more = fitting(islice(versions_of(context, found), request.after, None))
     return DocumentVersions(found, versions, request.after + len(versions) if more else 0)
 
 
@@ -148,7 +148,7 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     from opx.lifecycle.differences import difference
 
     document = find_document(context, request.document_id)
-    versions = tuple(_versions(context, document))
+    versions = tuple(versions_of(context, document))
     new = numbered(versions, request.after) if request.after else document
     old = numbered(versions, request.before) if request.before else _before(versions, new)
     check_not_expired(context, old, new)
@@ -235,7 +235,8 @@ def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
             raise DocumentNotFoundError(f"{name} expired on {day}, and is being removed")
 
 
-def _versions(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
+def versions_of(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
+    """All versions of a document's key that the caller may see, the newest first."""
     return (one for one in context.system.corpus.catalog.versions(document.key) if context.reader.may_see(one.scope))
 
 
@@ -267,8 +268,3 @@ def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -
             f"version {version.version} is the first one that is kept: there is none to compare with"
         )
     return found
-
-
-def versions_of(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, ...]:
-    """All versions of a document's key that the caller may see, the newest first."""
-    return tuple(_versions(context, document))

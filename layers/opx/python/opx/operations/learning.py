@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -23,8 +25,8 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.record import Record
+from opx.operations.answers import Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.learning_answers import EntryAnswer
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, Function, Tool, operation
 from opx.operations.requests import Filled, FilledText, Request, Text
@@ -169,6 +171,36 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
 GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
+
+
+_NEXT = {
+    EntryState.WAITING: "It waits until somebody says with verify_solution whether it worked.",
+    EntryState.READY: "The next checkpoint of the project takes it in.",
+    EntryState.TAKEN_IN: "It was taken in already.",
+}
+Notes = Annotated[tuple[str, ...], Meta(description="What was masked or left out.")]
+
+
+class KeptEntry(Record, frozen=True):
+    entry_id: Annotated[str, Meta(description="What verify_solution takes.")]
+    state: Annotated[
+        EntryState,
+        Meta(description="Whether it waits to be verified, is ready for the next checkpoint, or was taken in."),
+    ]
+    notes: Notes
+
+
+@dataclass(frozen=True, slots=True)
+class EntryAnswer(Paragraphs):
+    """An entry as it is kept. Its texts are known to the agent that sent them, and aren't repeated."""
+
+    entry: StagingEntry
+
+    def _paragraphs(self) -> Iterator[str]:
+        yield "\n".join((f"Entry ID: {self.entry.id}", _NEXT[self.entry.state], *noted(self.entry.remarks)))
+
+    def record(self) -> KeptEntry:
+        return KeptEntry(self.entry.id, self.entry.state, self.entry.remarks)
 
 
 class SolutionResult(StrEnum):

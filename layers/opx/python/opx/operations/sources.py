@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
+from msgspec.structs import asdict
 
 from opx.domain.record import Record
 from opx.domain.streams import StreamDefinition
@@ -210,16 +211,7 @@ def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
     Raises `InvalidInputError` that names what is wrong, for a stream that is read under another name, and for one that
     nothing here reads.
     """
-    name = _streams(context).subscribe(
-        request.source,
-        request.category,
-        request.pattern,
-        name=request.name,
-        topic=request.topic,
-        identity=request.identity,
-        password_secret=request.password_secret,
-        tags=list(request.tags),
-    )
+    name = _streams(context).subscribe(**{**asdict(request), "tags": list(request.tags)})
     return Subscribed(name, deployed=context.system.functions.stream_subscriptions is not None)
 
 
