@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity, reader_of
 from opx.errors import ForbiddenError, InvalidScopeError
 from opx.operations.context import Context
 from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
-from opx.operations.requests import Request, read_request
+from opx.operations.requests import Request, fields_of, read_request
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -128,8 +128,6 @@ def plain(reply: Any) -> Any:
 
 def given_of(request: Request) -> Mapping[str, Any]:
     """The fields of a request that don't have their defaults, as JSON."""
-    from opx.operations.requests import fields_of
-
     values = msgspec.to_builtins(request)
     facts = {one.json_name: one for one in fields_of(type(request))}
     return {

@@ -25,7 +25,7 @@ from opx.operations import of_route
 from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
 from opx.operations.paging import sent_bytes
-from opx.operations.registry import Function, Operation
+from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
 from opx.operations.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
@@ -38,7 +38,6 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_REPLY_BYTES = 5_900_000
 """Lambda hands on 6 MB of a reply, of which a little is not the body."""
 
-DEFAULT_KNOWLEDGE_BASE = "default"
 RETRY_AFTER_SECONDS = 5
 CLIENT_CLAIMS = ("opx_client_id", "custom:opxClientId")
 PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")

@@ -68,15 +68,11 @@ def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str
         name = snake_case(spelled)
         if name in given:
             raise RequestError(f"{name} is given twice")
-        given[name] = _clean(value).strip() if isinstance(value, str) else value
+        # Models write halves of surrogate pairs now and then.
+        given[name] = value.encode("utf-8", "ignore").decode("utf-8").strip() if isinstance(value, str) else value
     optional = {one.name for one in fields_of(operation.request) if not one.required}
     given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
     return read_request(operation.request, given, texts=True, attributes=True)
-
-
-def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which models write now and then."""
-    return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operation[Any, Any]:
@@ -212,14 +208,9 @@ class ActionGroup:
         self._event = event
 
     def _call(self, tool: object, arguments: Arguments) -> Call:
-        return Call(tool, arguments, self._identity(), self._agent())
-
-    def _agent(self) -> str:
+        identity = _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
         agent = self._event.get("agent")
-        return str(agent.get("name") or "") if isinstance(agent, Mapping) else ""
-
-    def _identity(self) -> Identity | None:
-        return _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
+        return Call(tool, arguments, identity, str(agent.get("name") or "") if isinstance(agent, Mapping) else "")
 
     def _response(self, names: tuple[str, ...], content: Mapping[str, Any]) -> Json:
         """`names`: the fields of the event that the answer repeats."""
@@ -258,11 +249,9 @@ class ApiSchemaGroup(ActionGroup):
         path, method = str(event["apiPath"]), str(event.get("httpMethod", ""))
         if method.upper() != "POST":
             raise UnknownToolError(f"unknown operation {method} {path}; all operations are POST")
-        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + self._body())
-
-    def _body(self) -> Arguments:
-        content = (self._event.get("requestBody") or {}).get("content") or {}
-        return _arguments((content.get("application/json") or {}).get("properties"))
+        content = (event.get("requestBody") or {}).get("content") or {}
+        body = _arguments((content.get("application/json") or {}).get("properties"))
+        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + body)
 
     def answer(self, reply: Any) -> Json:
         return _fitting(reply, lambda fit: self._api_response(200, plain(fit)))

@@ -23,6 +23,7 @@ from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.requests import Request
 
+DEFAULT_KNOWLEDGE_BASE = "default"
 MAX_TOOLS = 11
 """Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
 

@@ -20,8 +20,7 @@ from opx.domain.record import Record
 from opx.errors import InvalidInputError
 
 Given = Mapping[str, object]
-Q = TypeVar("Q", bound="Request")
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=msgspec.Struct)
 
 MAX_NESTING = 32
 """Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
@@ -97,23 +96,13 @@ def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
     return FieldFacts(field.name, field.encode_name, about, annotation, kind, field.required, default)
 
 
-def read_request(kind: type[Q], given: Given, *, texts: bool = False, attributes: bool = False) -> Q:
-    """The request in `given`, by field. With `texts`, numbers and flags may be texts, as in an address. With
-    `attributes`, fields are named as in Python, which is how agents write them, and errors name them so, too.
+def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes: bool = False, within: str = "") -> R:
+    """The request in `given`, by field, or another record that a caller wrote. With `texts`, numbers and flags may be
+    texts, as in an address. With `attributes`, fields are named as in Python, which is how agents write them, and errors
+    name them so, too, behind `within`.
 
     Raises `RequestError`, and what the type itself raises for values that contradict each other.
     """
-    found: Q = _read(kind, given, texts, attributes, "")
-    return found
-
-
-def read_record(kind: type[R], given: Given) -> R:
-    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
-    found: R = _read(kind, given, False, False, "")
-    return found
-
-
-def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: str) -> Any:
     facts = fields_of(kind)
     present = {name: value for name, value in given.items() if value is not None}
     shown = {one.json_name: within + (one.name if attributes else one.json_name) for one in facts}
@@ -210,7 +199,7 @@ def _refuse(facts: tuple[FieldFacts, ...], given: Given, shown: Mapping[str, str
             msgspec.convert(value, one.annotation)
         except msgspec.ValidationError:
             if isinstance(one.kind, inspect.StructType) and isinstance(value, Mapping):
-                _read(one.kind.cls, value, False, attributes, f"{name}.")
+                read_request(one.kind.cls, value, attributes=attributes, within=f"{name}.")
             raise RequestError(f"{name} {_problem(one.kind, value, one.required)}") from None
         except RecursionError:
             raise _too_deep(name) from None

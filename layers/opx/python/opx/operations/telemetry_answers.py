@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import asdict
@@ -152,14 +152,11 @@ class LogsAnswer(Paragraphs):
         return LogRows(
             log_group=answer.log_group,
             show=answer.show,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             rows=tuple(dict(row) for row in answer.rows),
             matched=answer.matched,
             scanned_bytes=answer.scanned_bytes,
             masked=answer.masked,
-            partial=answer.partial,
-            notes=self._notes(),
+            **_shared(answer, self._notes()),
         )
 
     def shortened(self) -> LogsAnswer | None:
@@ -205,14 +202,11 @@ class MetricsAnswer(Paragraphs):
         return Correlations(
             metric=answer.question.metric,
             node=answer.question.node,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             period_seconds=answer.period,
             correlated=tuple(map(_correlation, answer.related)),
             unrelated=answer.unrelated,
             left_out=tuple(MetricLeftOut(name, reason) for name, reason in answer.left_out),
-            partial=answer.partial,
-            notes=answer.notes,
+            **_shared(answer, answer.notes),
         )
 
 
@@ -253,14 +247,11 @@ class TracesAnswer(Paragraphs):
         answer = self.answer
         return TraceParts(
             service=answer.service,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             traces=answer.looked_into,
             found=answer.found,
             slowest=tuple(map(_trace_part, answer.slowest)),
             failing=tuple(map(_trace_part, answer.failing)),
-            partial=answer.partial,
-            notes=answer.notes,
+            **_shared(answer, answer.notes),
         )
 
     def shortened(self) -> TracesAnswer | None:
@@ -328,6 +319,11 @@ class BaselineAnswer(Paragraphs):
 
 def _head(partial: bool, notes: Sequence[str]) -> Iterator[str]:
     return noted(notes, PARTIAL if partial else "")
+
+
+def _shared(answer: LogAnswer | MetricAnswer | TraceAnswer, notes: tuple[str, ...]) -> dict[str, Any]:
+    times = {"start": iso_time(answer.start), "end": iso_time(answer.end)}
+    return {**times, "partial": answer.partial, "notes": notes}
 
 
 def _between(answer: LogAnswer | MetricAnswer | TraceAnswer) -> str:
