@@ -11,6 +11,7 @@ from opx.edges.calling import Client, all_pages
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
 from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.operations.context import unwatched
 from opx.operations.corpus import (
     MAX_BATCH,
     DeleteDocument,
@@ -85,7 +86,7 @@ class LocalLoader:
         """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
         drain = self._context.system.ingestion.drain
         if drain is not None:
-            yield from drain.run(progress=progress or _no_progress)
+            yield from drain.run(progress=progress or unwatched)
 
 
 class RemoteLoader:
@@ -201,7 +202,3 @@ def stored_under(client: Client, source: str) -> Iterator[str]:
     """Keys of the objects that came from a file of this name, or from files in a folder of it."""
     for page in all_pages(client, list_objects, ListObjects(under=source)):
         yield from page.object_keys
-
-
-def _no_progress(_object_key: str, _chunks: int) -> None:
-    return

@@ -11,7 +11,7 @@ from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
-from opx.operations.registry import OPERATIONS, Access, Function, Tool, operation
+from opx.operations.registry import OPERATIONS, Access, Function, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request, RequestError
 from opx.operations.telemetry import MAX_NAME, naming_the_store
 from opx.operations.telemetry_answers import BaselineAnswer
@@ -104,13 +104,11 @@ class GetBaseline(Request, frozen=True):
     ] = None
 
 
-@operation(
-    tool=Tool(
-        OPERATIONS,
-        "Get what is normal for a metric of a node: mean, spread and percentiles of the last days, and how unusual a "
-        "value is that you have measured.",
-        opt_in=True,
-    )
+@agent_tool(
+    OPERATIONS,
+    "Get what is normal for a metric of a node: mean, spread and percentiles of the last days, and how unusual a "
+    "value is that you have measured.",
+    opt_in=True,
 )
 def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
     """The usual values of a metric, and a verdict on a value of now: at this hour (UTC) if enough is known of it.

@@ -19,7 +19,7 @@ from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import KNOWLEDGE, Tool, operation
+from opx.operations.registry import KNOWLEDGE, agent_tool, operation
 from opx.operations.requests import FilledText, Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
@@ -159,12 +159,10 @@ class GetDocumentDetails(Request, frozen=True):
     document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
-        "where it is. Use it to judge or cite a search result.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
+    "where it is. Use it to judge or cite a search result.",
 )
 def get_document_details(context: Context, request: GetDocumentDetails) -> KnowledgeDocument:
     """The newest version with this id that the caller may see, current ones first.

@@ -29,7 +29,7 @@ from opx.graph.views import (
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.operations.registry import KNOWLEDGE, Access, Function, Tool, operation
+from opx.operations.registry import KNOWLEDGE, Access, Function, agent_tool, operation
 from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
@@ -345,13 +345,11 @@ class FindRelated(Request, frozen=True):
     ] = ""
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
-        "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
-        "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
+    "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
+    "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
 )
 def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
     """List what is around a thing. Raises as `list_neighbours`."""
@@ -374,12 +372,10 @@ class ExplainRelation(Request, frozen=True):
     to_reference: Annotated[Filled, Meta(max_length=500, description="The other thing, written alike.")]
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
-        "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
+    "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
 )
 def explain_relation(context: Context, request: ExplainRelation) -> RelationAnswer:
     """Show how two things are connected. Raises as `find_path`."""

@@ -28,7 +28,7 @@ from opx.domain.record import Record
 from opx.operations.answers import Paragraphs, noted
 from opx.operations.context import Context
 from opx.operations.paging import fitting
-from opx.operations.registry import LEARNING, Access, Function, Tool, operation
+from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request, Text
 
 MAX_ENTRIES = 500
@@ -222,14 +222,12 @@ class CaptureFailureSolution(Request, frozen=True):
     technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
-        "understood and something was done. It is told to others only after verify_solution said that it worked.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
+    "understood and something was done. It is told to others only after verify_solution said that it worked.",
+    opt_in=True,
+    writes=True,
 )
 def capture_failure_solution(context: Context, request: CaptureFailureSolution) -> EntryAnswer:
     """Capture a failure and its solution."""
@@ -243,14 +241,12 @@ class VerifySolution(Request, frozen=True):
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
-        "Say that it worked only if you saw it, or a check did.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
+    "Say that it worked only if you saw it, or a check did.",
+    opt_in=True,
+    writes=True,
 )
 def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
     """Record the result of a captured solution."""
@@ -266,10 +262,8 @@ class CaptureGateRejection(Request, frozen=True):
     revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
-    )
+@agent_tool(
+    LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
 )
 def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
     """Capture a rejection at a review."""
@@ -281,9 +275,7 @@ class CaptureGateApproval(Request, frozen=True):
     approved_approach: Annotated[FilledLongText, Meta(description="What was approved.")]
 
 
-@operation(
-    tool=Tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
-)
+@agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
 def capture_gate_approval(context: Context, request: CaptureGateApproval) -> EntryAnswer:
     """Capture an approval at a review."""
     return _kept(context, EntryType.GATE_APPROVAL, asdict(request))
@@ -299,14 +291,12 @@ class CaptureWarning(Request, frozen=True):
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
-        "of, in whichever document has that step.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
+    "of, in whichever document has that step.",
+    opt_in=True,
+    writes=True,
 )
 def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
     """Capture a step that didn't help."""

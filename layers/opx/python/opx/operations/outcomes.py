@@ -24,7 +24,7 @@ from opx.hygiene.untrusted import one_line
 from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id
-from opx.operations.registry import LEARNING, Access, Function, Tool, operation
+from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 from opx.operations.requests import FilledText, Request, Text
 
 Incident = Annotated[Text, Meta(description="The incident's id.")]
@@ -120,14 +120,12 @@ class ReportOutcome(Request, frozen=True):
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
-        "things worse. What helped is found more easily afterwards.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
+    "things worse. What helped is found more easily afterwards.",
+    opt_in=True,
+    writes=True,
 )
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
     """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""

@@ -19,7 +19,7 @@ from opx.operations.answers import Paragraphs, left_out, noted
 from opx.operations.context import Context
 from opx.operations.learning import FilledLongText, Notes
 from opx.operations.paging import fitting
-from opx.operations.registry import LEARNING, Access, Tool, operation
+from opx.operations.registry import LEARNING, Access, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request, Text
 
 if TYPE_CHECKING:
@@ -227,13 +227,11 @@ class QueryForTask(Request, frozen=True):
     )
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Find what earlier work taught about a task: problems that came up and what solved them, with how often it "
-        "worked. For orchestrators, before they hand the task out.",
-        opt_in=True,
-    ),
+@agent_tool(
+    LEARNING,
+    "Find what earlier work taught about a task: problems that came up and what solved them, with how often it "
+    "worked. For orchestrators, before they hand the task out.",
+    opt_in=True,
     access=Access.ORCHESTRATOR,
 )
 def query_for_task(context: Context, request: QueryForTask) -> PatternsAnswer:
@@ -248,13 +246,11 @@ class QueryForFailure(Request, frozen=True):
     task_type: OfTasks = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Find what solved a failure like this one before, the best three. For orchestrators, when an agent reports that "
-        "something failed.",
-        opt_in=True,
-    ),
+@agent_tool(
+    LEARNING,
+    "Find what solved a failure like this one before, the best three. For orchestrators, when an agent reports that "
+    "something failed.",
+    opt_in=True,
     access=Access.ORCHESTRATOR,
 )
 def query_for_failure(context: Context, request: QueryForFailure) -> PatternsAnswer:
@@ -269,13 +265,11 @@ class BuildContextForTask(Request, frozen=True):
     technology: OfTechnology = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Get what earlier work taught about a task as a text that goes into the prompt of the agent which does it. For "
-        "orchestrators.",
-        opt_in=True,
-    ),
+@agent_tool(
+    LEARNING,
+    "Get what earlier work taught about a task as a text that goes into the prompt of the agent which does it. For "
+    "orchestrators.",
+    opt_in=True,
     access=Access.ORCHESTRATOR,
 )
 def build_context_for_task(context: Context, request: BuildContextForTask) -> ContextAnswer:

@@ -297,6 +297,13 @@ def operation(
     return declare
 
 
+def agent_tool(
+    group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, access: Access = Access.READER
+) -> Callable[[Run[Q, R]], Run[Q, R]]:
+    """Declare the function below as an operation that only agents call, as a `Tool`."""
+    return operation(tool=Tool(group, description, opt_in, writes), access=access)
+
+
 def _claims(operation: Operation[Any, Any]) -> list[object]:
     """What no other operation may have, in the words of errors, and its function."""
     route, command = operation.route, operation.command

@@ -15,7 +15,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.operations.context import Context
-from opx.operations.registry import KNOWLEDGE, Tool, operation
+from opx.operations.registry import KNOWLEDGE, agent_tool, operation
 from opx.operations.requests import Filled, Request
 from opx.operations.search import CUT, DEFAULT_RESULTS, MAX_QUESTION, MAX_SEARCH_RESULTS, answered
 from opx.retrieval.citations import citations
@@ -236,13 +236,11 @@ class SearchRunbooks(Request, frozen=True):
     max_results: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search the operations runbooks: procedures for diagnosing and fixing known problems, and how the systems are "
-        "built. Use it before acting on an alert or a symptom. Each result names its source and document id; results "
-        "that are not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search the operations runbooks: procedures for diagnosing and fixing known problems, and how the systems are "
+    "built. Use it before acting on an alert or a symptom. Each result names its source and document id; results "
+    "that are not good enough are left out.",
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
@@ -256,13 +254,11 @@ class SearchPostmortems(Request, frozen=True):
     max_results: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search the postmortems of past incidents: what happened, why, how it was found and what fixed it. Use it to "
-        "see whether a problem has occurred before. Each result names its source and document id; results that are "
-        "not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search the postmortems of past incidents: what happened, why, how it was found and what fixed it. Use it to "
+    "see whether a problem has occurred before. Each result names its source and document id; results that are "
+    "not good enough are left out.",
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
@@ -282,13 +278,11 @@ class SearchDocs(Request, frozen=True):
     limit: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search all documentation: manuals, interface pages, guides and everything else that is known, of every "
-        "category. Use it for how something works or is called, where no runbook or postmortem is meant. Each result "
-        "names its source and section; results that are not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search all documentation: manuals, interface pages, guides and everything else that is known, of every "
+    "category. Use it for how something works or is called, where no runbook or postmortem is meant. Each result "
+    "names its source and section; results that are not good enough are left out.",
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
@@ -300,14 +294,12 @@ class ResearchTopic(Request, frozen=True):
     max_iterations: Iterations = DEFAULT_ITERATIONS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Research a topic with several searches, each of which follows up on what the ones before found and lacked. "
-        "Use it for questions with several parts, or where one search was not enough; it takes longer than a search. "
-        "The findings name their source and section.",
-        opt_in=True,
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Research a topic with several searches, each of which follows up on what the ones before found and lacked. "
+    "Use it for questions with several parts, or where one search was not enough; it takes longer than a search. "
+    "The findings name their source and section.",
+    opt_in=True,
 )
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     """Search, and search again for what is lacking."""
