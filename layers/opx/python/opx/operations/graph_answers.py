@@ -16,7 +16,7 @@ from msgspec import Meta, field
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, replace
-from opx.graph.views import Connection, Neighbourhood, Passage, ReachedNode, said
+from opx.graph.views import Connection, Neighbourhood, Passage, said
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Paragraphs, left_out, noted
 from opx.retrieval.citations import WARNINGS
@@ -164,7 +164,7 @@ class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
             return
         yield f"Things related to {self.found.start}, the nearest first:"
         numbers = {passage.chunk_id: number for number, passage in enumerate(passages, 1)}
-        for distance, some in groupby(related, key=_distance):
+        for distance, some in groupby(related, key=lambda one: one[0].distance):
             lines = [f"{distance} step{'s' if distance > 1 else ''} away:"]
             lines += [f"- {one.key}: {_relation_text(path[-1], numbers)}" for one, path in some]
             yield "\n".join(lines)
@@ -221,10 +221,6 @@ class RelationAnswer(_ProvedAnswer[Connection]):
         return RelationChain(
             source=found.source, target=found.target, connected=found.found, steps=steps, **self._facts()
         )
-
-
-def _distance(related: tuple[ReachedNode, object]) -> int:
-    return related[0].distance
 
 
 def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
