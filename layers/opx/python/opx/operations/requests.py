@@ -303,11 +303,7 @@ def _name(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.UnionType):
         several = next((one for one in kind.types if isinstance(one, inspect.VarTupleType | inspect.ListType)), None)
         if several is not None:
-            return (
-                f"a text or a list of at most {several.max_length:,} texts"
-                if several.max_length
-                else "a text or a list"
-            )
+            return "a text or a list" + (f" of at most {several.max_length:,} texts" if several.max_length else "")
         return "a text or an object"
     return "an object"
 
