@@ -107,9 +107,11 @@ def _request(
     """The request, and the context with the files of a form. Raises `RequestError` and `TooLargeError`."""
     route = operation.route
     assert route is not None
-    query = _query(event, operation.request, route.takes_body)
+    pairs = pairs_of(event)
     if not route.takes_body:
-        return read_request(operation.request, {**query, **path}, texts=True), context
+        return read_request(operation.request, {**_grouped(pairs, operation.request), **path}, texts=True), context
+    if pairs:
+        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
     content_type, body = _header(event, "content-type"), body_of(event)
     if route.form is not None and is_form(content_type):
         form = read_form(content_type, body)
@@ -122,13 +124,6 @@ def _request(
         if name in given:
             raise RequestError(f"{name} is in the address; leave it out of the body")
     return read_request(operation.request, {**given, **path}), context
-
-
-def _query(event: Mapping[str, Any], kind: type[Request], takes_body: bool) -> dict[str, object]:
-    pairs = pairs_of(event)
-    if pairs and takes_body:
-        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
-    return _grouped(pairs, kind)
 
 
 def pairs_of(event: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -59,10 +59,11 @@ TypeNames = Annotated[
     Meta(max_length=MAX_TYPES, description="A type of relation, such as depends_on; several for any of them."),
 ]
 Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
+When = Annotated[str, Meta(max_length=40)]
 Since = Annotated[
-    str, Meta(max_length=40, description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time.")
+    When, Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time.")
 ]
-Until = Annotated[str, Meta(max_length=40, description="Only what was so then or before.")]
+Until = Annotated[When, Meta(description="Only what was so then or before.")]
 
 
 class GetNode(Request, frozen=True):
@@ -337,11 +338,8 @@ class FindRelated(Request, frozen=True):
         Meta(description="Along relations (out: what it depends on), against them (in: what depends on it), or both."),
     ] = Direction.BOTH
     since: Annotated[
-        str,
-        Meta(
-            max_length=40,
-            description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.",
-        ),
+        When,
+        Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31."),
     ] = ""
 
 

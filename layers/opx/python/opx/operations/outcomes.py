@@ -27,6 +27,8 @@ from opx.operations.documents import DocumentId, find_by_id
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 from opx.operations.requests import FilledText, Request, Text
 
+Step = Annotated[str, Meta(max_length=MAX_STEP)]
+Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
 
@@ -38,17 +40,11 @@ class RecordOutcome(Request, frozen=True):
     section: Annotated[
         str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
     ] = ""
-    step: Annotated[
-        str, Meta(max_length=MAX_STEP, description="The step that was acted upon, as the document has it.")
-    ] = ""
+    step: Annotated[Step, Meta(description="The step that was acted upon, as the document has it.")] = ""
     incident: Incident = ""
     note: Annotated[str, Meta(max_length=MAX_NOTE, description="What else is to be known.")] = ""
     occurrence: Annotated[
-        str,
-        Meta(
-            max_length=MAX_OCCURRENCE,
-            description="Names this occurrence, where an answer was acted upon more than once.",
-        ),
+        Occurrence, Meta(description="Names this occurrence, where an answer was acted upon more than once.")
     ] = ""
 
 
@@ -114,9 +110,7 @@ class ReportOutcome(Request, frozen=True):
     ]
     document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
     result: Result
-    step: Annotated[
-        str, Meta(max_length=MAX_STEP, description="The step that was decisive, as the document has it.")
-    ] = ""
+    step: Annotated[Step, Meta(description="The step that was decisive, as the document has it.")] = ""
     incident: Incident = ""
 
 
