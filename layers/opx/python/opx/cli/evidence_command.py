@@ -14,7 +14,7 @@ from opx.domain.evidence import Evidence
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.outcomes import Result
 from opx.operations.evidence import PutEvidence, put_evidence
-from opx.operations.requests import read_request
+from opx.operations.requests import read_record
 
 
 @click.command("evidence")
@@ -59,4 +59,4 @@ def _read(file: Path) -> PutEvidence:
         raise InvalidInputError(f"not JSON: {exc}") from exc
     if not isinstance(given, dict):
         raise InvalidInputError("not a JSON object")
-    return PutEvidence.of(read_request(Evidence, given))
+    return PutEvidence.of(read_record(Evidence, given))

@@ -17,7 +17,7 @@ from opx.domain.knowledge import Category
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
-from opx.operations.requests import read_request
+from opx.operations.requests import read_record
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus_writer import CorpusWriter
@@ -50,7 +50,7 @@ def read_evidence(given: object) -> Evidence:
     """The evidence in an object that a caller wrote. Raises `InvalidInputError` that names the field."""
     if not isinstance(given, Mapping):
         raise InvalidInputError("evidence must be an object (a mapping of fields)")
-    return read_request(Evidence, given)
+    return read_record(Evidence, given)
 
 
 def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:

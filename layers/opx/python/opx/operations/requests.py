@@ -97,7 +97,7 @@ def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
 
 
 def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes: bool = False, within: str = "") -> R:
-    """The request in `given`, by field, or another record that a caller wrote. With `texts`, numbers and flags may be
+    """The request in `given`, by field. With `texts`, numbers and flags may be
     texts, as in an address. With `attributes`, fields are named as in Python, which is how agents write them, and errors
     name them so, too, behind `within`.
 
@@ -123,6 +123,11 @@ def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes
         if one.json_name in prepared:
             _check_free_values(one, prepared[one.json_name], shown[one.json_name])
     return request
+
+
+def read_record(kind: type[R], given: Given) -> R:
+    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
+    return read_request(kind, given)
 
 
 def _is_list_of_documents(field: FieldFacts) -> bool:

@@ -27,7 +27,7 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
-from opx.operations.requests import RequestError, fields_of, read_request
+from opx.operations.requests import RequestError, fields_of, read_record
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
 from opx.ports.time import Clock
@@ -239,6 +239,6 @@ def read_options(kind: type[P], values: Mapping[str, Any], *, of: str) -> P:
         name: [value] if known[name].is_list and isinstance(value, str) else value for name, value in values.items()
     }
     try:
-        return read_request(kind, given)
+        return read_record(kind, given)
     except RequestError as exc:
         raise InvalidInputError(f"{of}: option {exc}") from exc
