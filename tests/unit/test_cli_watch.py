@@ -19,8 +19,7 @@ from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient
-from opx.edges.loading import Loader, LocalLoader, RemoteLoader
-from opx.edges.waiting import Waiting
+from opx.edges.loading import Loader, LocalLoader, RemoteLoader, Waiting
 from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import PutFile
@@ -237,7 +236,7 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
 def test_what_is_waited_for_in_vain_is_told(
     opx: Opx, services: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.edges.waiting.Waiting", partial(Waiting, patience=0.0))
+    monkeypatch.setattr("opx.edges.loading.Waiting", partial(Waiting, patience=0.0))
     with DeployedSystem(services, tokens={"token": {"scope": "opx/admin"}}) as system:
         client = a_client(system)
         system.asleep = True

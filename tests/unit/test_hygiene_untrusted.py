@@ -13,7 +13,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.edges.calling import json_bytes, plain
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
-from opx.operations.agent_answers import FoundAnswer
+from opx.operations.research import FoundAnswer
 from opx.retrieval.citations import WARNINGS, citation, citations
 from tests.unit.test_citations import DISK, a_result
 

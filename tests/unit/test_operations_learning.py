@@ -26,7 +26,7 @@ from opx.errors import (
 from opx.learning.fields import FIELDS
 from opx.operations import learning, outcomes, patterns
 from opx.operations.context import Caller, Context
-from opx.operations.learning_answers import NO_PATTERN, PatternsAnswer
+from opx.operations.patterns import NO_PATTERN, PatternsAnswer
 from opx.operations.registry import REGISTRY, Access, Function
 from opx.operations.requests import fields_of, read_request
 from opx.settings import Settings

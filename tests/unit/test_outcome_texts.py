@@ -12,7 +12,7 @@ from opx.domain.outcomes import Counts, OutcomeScore, Tally
 from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.calling import json_bytes, plain
-from opx.operations.agent_answers import DocsAnswer, FoundAnswer
+from opx.operations.research import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation
 
 PARTS = ScoreParts(1, 4.2, 2, 0.8, 0.97, 0.81, 1.0, 0.8422, outcome=1.04)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from opx.cli.session import is_remote
-from opx.edges.loading import RemoteLoader
-from opx.edges.waiting import Waiting
+from opx.edges.loading import RemoteLoader, Waiting
 from opx.settings import Settings
 from tests.doubles.http_double import Response
 from tests.unit.cli_support import Opx
@@ -56,7 +55,7 @@ def test_ingest_can_leave_documents_to_the_workers(opx: DeployedOpx) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for longer than one look takes."""
-    monkeypatch.setattr("opx.edges.waiting.Waiting", partial(Waiting, patience=0.0))
+    monkeypatch.setattr("opx.edges.loading.Waiting", partial(Waiting, patience=0.0))
 
 
 @pytest.mark.usefixtures("impatient")

@@ -11,9 +11,8 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.domain.knowledge import Tier
-from opx.edges.api_requests import ATTEMPTS, ApiClient, bearer, pause_before
+from opx.edges.api_requests import ATTEMPTS, ApiClient, bearer, error_of, pause_before
 from opx.edges.client import RemoteClient
-from opx.edges.refusals import error_of
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,

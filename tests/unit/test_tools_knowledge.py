@@ -21,9 +21,9 @@ from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
 from opx.hygiene.untrusted import QUOTED
 from opx.operations import load
-from opx.operations.agent_answers import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.operations.context import Caller, Context
 from opx.operations.documents import GetDocumentDetails, get_document_details
+from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, citation
 from opx.runtime.metrics import Metric, Report, unreported

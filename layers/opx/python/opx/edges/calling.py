@@ -8,11 +8,12 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from opx.domain.record import Record, to_json
-from opx.errors import ForbiddenError
+from opx.domain.record import to_json
+from opx.domain.scopes import Identity, reader_of
+from opx.errors import ForbiddenError, InvalidScopeError
 from opx.operations.context import Context
-from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run
-from opx.operations.requests import Request, read_request
+from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
+from opx.operations.requests import Request, fields_of, read_request
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -67,14 +68,17 @@ def check_access(access: Access, context: Context) -> None:
         raise ForbiddenError(f"a token that names no client may write only with the scope {ADMIN_SCOPE}")
 
 
+def check_identity(identity: Identity, whose: str) -> None:
+    """Raise `ForbiddenError` for ids that no scope can have."""
+    try:
+        reader_of(identity)
+    except InvalidScopeError as exc:
+        raise ForbiddenError(f"the {whose}'s client or project id is malformed") from exc
+
+
 def token_scopes(access: Access) -> Collection[str]:
     """The scopes of which a token must have one; none for what every token may do."""
     return {Access.WRITER: (WRITE_SCOPE, ADMIN_SCOPE), Access.OPERATOR: (ADMIN_SCOPE,)}.get(access, ())
-
-
-def is_agent_reply(reply: Any) -> bool:
-    """Whether a reply is an `AgentReply`. A record is none, whatever its fields are called."""
-    return not isinstance(reply, Record) and hasattr(reply, "record") and hasattr(reply, "text")
 
 
 def record_of(reply: Any) -> Any:
@@ -124,8 +128,6 @@ def plain(reply: Any) -> Any:
 
 def given_of(request: Request) -> Mapping[str, Any]:
     """The fields of a request that don't have their defaults, as JSON."""
-    from opx.operations.requests import fields_of
-
     values = msgspec.to_builtins(request)
     facts = {one.json_name: one for one in fields_of(type(request))}
     return {

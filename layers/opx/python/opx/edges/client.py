@@ -16,13 +16,11 @@ from opx.edges.api_requests import ApiClient, Authorizer, Connections, Pause
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations.corpus import API_VERSION, Status
-from opx.operations.registry import REGISTRY, Operation, Route, Run
+from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, Operation, Route, Run
 from opx.operations.requests import Request, read_request
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
-
-KNOWLEDGE_BASE = "default"
 
 
 class _Version(Record, frozen=True):
@@ -93,7 +91,7 @@ class RemoteClient:
 
 def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
     """Path, query and body of a request."""
-    rest = {"kbId": KNOWLEDGE_BASE, **given}
+    rest = {"kbId": DEFAULT_KNOWLEDGE_BASE, **given}
     path = route.path
     for name in route.path_names:
         text = str(rest.pop(name))
@@ -113,6 +111,4 @@ def _check_segments(name: str, text: str) -> None:
 
 
 def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
+    return str(value).lower() if isinstance(value, bool) else value

@@ -100,7 +100,8 @@ FAILURES: dict[type[Exception], Failure] = {
 
 
 def attempt(work: Callable[[], T], failed: Callable[[Failure, Json], T], name: str) -> T:
-    """The result of `work`, or else what `failed` makes of the failure and its JSON. Never raises.
+    """The result of `work`, or else what `failed` makes of the failure and its JSON, `{"code", "message"}`; of what isn't
+    there also `what` it would be. Never raises.
 
     `name` is for the log, which has nothing of a refused call's arguments: messages may quote them.
     """
@@ -112,7 +113,8 @@ def attempt(work: Callable[[], T], failed: Callable[[Failure, Json], T], name: s
             log.exception("%s failed: %s", name, failure.code)
         else:
             log.warning("%s: refused as %s: %s", name, failure.code, type(exc).__name__)
-        return failed(failure, error_json(failure, exc))
+        what = {"what": exc.kind} if isinstance(exc, NotFoundError) else {}
+        return failed(failure, {"code": failure.code, "message": failure.message or str(exc), **what})
 
 
 def started(start: Callable[[], T], *passed: type[OpxError]) -> T:
@@ -124,9 +126,3 @@ def started(start: Callable[[], T], *passed: type[OpxError]) -> T:
         raise
     except OpxError as exc:
         raise StartError("the system does not start") from exc
-
-
-def error_json(failure: Failure, exc: Exception) -> Json:
-    """`{"code", "message"}`; of what isn't there also `what` it would be."""
-    kind = {"what": exc.kind} if isinstance(exc, NotFoundError) else {}
-    return {"code": failure.code, "message": failure.message or str(exc), **kind}

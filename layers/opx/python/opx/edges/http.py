@@ -17,15 +17,15 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from opx.domain.record import Json
-from opx.domain.scopes import Identity, reader_of
-from opx.edges.calling import json_bytes, perform
+from opx.domain.scopes import Identity
+from opx.edges.calling import check_identity, json_bytes, perform
 from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
-from opx.errors import ForbiddenError, InvalidScopeError, TooLargeError
+from opx.errors import ForbiddenError, TooLargeError
 from opx.operations import of_route
 from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
 from opx.operations.paging import sent_bytes
-from opx.operations.registry import Function, Operation
+from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
 from opx.operations.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
@@ -38,7 +38,6 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_REPLY_BYTES = 5_900_000
 """Lambda hands on 6 MB of a reply, of which a little is not the body."""
 
-DEFAULT_KNOWLEDGE_BASE = "default"
 RETRY_AFTER_SECONDS = 5
 CLIENT_CLAIMS = ("opx_client_id", "custom:opxClientId")
 PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")
@@ -108,9 +107,11 @@ def _request(
     """The request, and the context with the files of a form. Raises `RequestError` and `TooLargeError`."""
     route = operation.route
     assert route is not None
-    query = _query(event, operation.request, route.takes_body)
+    pairs = pairs_of(event)
     if not route.takes_body:
-        return read_request(operation.request, {**query, **path}, texts=True), context
+        return read_request(operation.request, {**_grouped(pairs, operation.request), **path}, texts=True), context
+    if pairs:
+        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
     content_type, body = _header(event, "content-type"), body_of(event)
     if route.form is not None and is_form(content_type):
         form = read_form(content_type, body)
@@ -123,13 +124,6 @@ def _request(
         if name in given:
             raise RequestError(f"{name} is in the address; leave it out of the body")
     return read_request(operation.request, {**given, **path}), context
-
-
-def _query(event: Mapping[str, Any], kind: type[Request], takes_body: bool) -> dict[str, object]:
-    pairs = pairs_of(event)
-    if pairs and takes_body:
-        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
-    return _grouped(pairs, kind)
 
 
 def pairs_of(event: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -215,10 +209,7 @@ def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
     if isinstance(token, Mapping) == isinstance(role, Mapping):
         raise ForbiddenError("the request was not authorised")
     caller = _token_caller(token) if isinstance(token, Mapping) else Caller(_role_identity(role, configured))
-    try:
-        reader_of(caller.identity)
-    except InvalidScopeError as exc:
-        raise ForbiddenError("the caller's client or project id is malformed") from exc
+    check_identity(caller.identity, "caller")
     return caller
 
 

@@ -58,12 +58,7 @@ _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 Do = Callable[["System", LearningEvent], object]
 
 
-def handle_batch(
-    records: Iterable[Mapping[str, Any]],
-    services: System,
-    do: Do,
-    report: Report,
-) -> list[str]:
+def handle_batch(records: Iterable[Mapping[str, Any]], services: System, do: Do, report: Report) -> list[str]:
     """Do what the messages of a queue say. Returns the ids of those that are to come again, as a store was away or what
     they are about isn't there yet.
 
@@ -74,12 +69,7 @@ def handle_batch(
     return [record["messageId"] for record in listed if not _handled(record, services, do, report)]
 
 
-def _handled(
-    record: Mapping[str, Any],
-    services: System,
-    do: Do,
-    report: Report,
-) -> bool:
+def _handled(record: Mapping[str, Any], services: System, do: Do, report: Report) -> bool:
     body, settings = record["body"], services.settings
     try:
         event = read_event(body, Identity(settings.client_id, settings.project_id))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.edges.calling import Client, all_pages
-from opx.errors import DocumentNotFoundError, InvalidInputError
-from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
 from opx.ingestion.outcomes import Outcome, PutFile, Result
+from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.operations.context import unwatched
 from opx.operations.corpus import (
     MAX_BATCH,
     DeleteDocument,
@@ -22,17 +24,30 @@ from opx.operations.corpus import (
     get_object_states,
     list_failures,
     list_objects,
+    manager_of,
+    object_key,
 )
 from opx.operations.documents import GetDocument, get_document
 
 if TYPE_CHECKING:
+    from opx.edges.api_requests import Pause
     from opx.edges.client import RemoteClient
     from opx.ingestion.files import FileToIngest
-    from opx.ingestion.states import ObjectState
     from opx.operations.context import Context
 
 Progress = Callable[[str, int], None]
 """Gets an object's key and how many of its chunks are embedded so far."""
+
+
+KEYS_AT_ONCE = 100
+KEYS_A_ROUND = 300
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0
+PATIENCE_SECONDS = 900.0
+"""Longer than the system's own attempts at a document that fails for a while go on, about 620 seconds in all. What a
+worker left undone that crashed comes back to the queue only after 1,800 seconds: nobody is kept waiting for that."""
+
+_DONE = {ObjectPhase.INGESTED: Result.INGESTED, ObjectPhase.DELETED: Result.DELETED, ObjectPhase.FAILED: Result.FAILED}
 
 
 class Loader(Protocol):
@@ -59,12 +74,11 @@ class LocalLoader:
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         for file in files:
-            key = f"{self._context.scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
-            yield PutFile(key, self._put(file, metadata))
+            yield PutFile(object_key(self._context, file.source), self._put(file, metadata))
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
         try:
-            return self._context.system.ingestion.manager_of(self._context.scope).put_file(file, metadata)
+            return manager_of(self._context).put_file(file, metadata)
         except InvalidInputError as exc:  # a name that no object can have: the other files are fine
             return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
@@ -72,7 +86,7 @@ class LocalLoader:
         """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
         drain = self._context.system.ingestion.drain
         if drain is not None:
-            yield from drain.run(progress=progress or _no_progress)
+            yield from drain.run(progress=progress or unwatched)
 
 
 class RemoteLoader:
@@ -96,8 +110,6 @@ class RemoteLoader:
             yield from Uploads(self._client).put_files(files, metadata)
 
     def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
-        from opx.edges.waiting import Waiting
-
         try:
             waiting = Waiting(self._states, pause=self._client.pause)
             yield from waiting.outcomes(sent, self._known_failures or {})
@@ -107,6 +119,62 @@ class RemoteLoader:
     def _states(self, object_keys: Sequence[str]) -> list[ObjectState]:
         found = self._client.call(get_object_states, GetObjectStates(object_keys=tuple(object_keys)))
         return list(found.states)
+
+
+class Waiting:
+    """Asks for the states of objects until they are settled, less and less often while nothing happens."""
+
+    def __init__(
+        self,
+        states: Callable[[Sequence[str]], list[ObjectState]],
+        *,
+        pause: Pause = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._states = states
+        self._pause = pause
+        self._now = now
+        self._patience = patience
+
+    def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[Outcome]:
+        """Outcomes as objects are settled, until all are or none was for `patience` seconds.
+
+        `known_failures` has the marks of failures from before the objects were sent, by key: those don't count.
+        """
+        pending = sorted(set(sent))
+        pause, last_news = FIRST_PAUSE_SECONDS, self._now()
+        while pending:
+            asked, later = pending[:KEYS_A_ROUND], pending[KEYS_A_ROUND:]
+            settled = []
+            for state in self._asked(asked):
+                if state.state in _DONE and (not state.mark or state.mark != known_failures.get(state.object_key)):
+                    settled.append(state.object_key)
+                    yield _outcome(state)
+            pending = [*later, *(key for key in asked if key not in settled)]
+            if settled:
+                pause, last_news = FIRST_PAUSE_SECONDS, self._now()
+            elif self._now() - last_news >= self._patience:
+                return
+            if pending:
+                self._pause(pause)
+                pause = min(1.5 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _asked(self, keys: Sequence[str]) -> Iterator[ObjectState]:
+        for at in range(0, len(keys), KEYS_AT_ONCE):
+            yield from self._states(keys[at : at + KEYS_AT_ONCE])
+
+
+def _outcome(state: ObjectState) -> Outcome:
+    return Outcome(
+        _DONE[state.state],
+        state.object_key,
+        reason=state.reason,
+        document_id=state.document_id,
+        title=state.title,
+        chunks=state.chunks,
+        error=OpxError(state.reason) if state.state is ObjectPhase.FAILED else None,
+    )
 
 
 def remove_objects(client: Client, object_keys: Sequence[str]) -> None:
@@ -134,7 +202,3 @@ def stored_under(client: Client, source: str) -> Iterator[str]:
     """Keys of the objects that came from a file of this name, or from files in a folder of it."""
     for page in all_pages(client, list_objects, ListObjects(under=source)):
         yield from page.object_keys
-
-
-def _no_progress(_object_key: str, _chunks: int) -> None:
-    return

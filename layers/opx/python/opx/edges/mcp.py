@@ -26,6 +26,7 @@ from opx.edges.failures import attempt
 from opx.edges.schemas import input_schema, output_schema
 from opx.edges.tools import call_tool, granted
 from opx.errors import InvalidInputError
+from opx.operations import load
 from opx.operations.context import Context
 from opx.operations.grants import read_grants
 from opx.operations.registry import OPERATIONS, Operation
@@ -48,11 +49,8 @@ def tools_for(context: Context) -> Tools:
     found = granted(None, context.system.installation.declared(read_grants).allowed(context.caller.agent))
     if context.system.telemetry.stores is not None:
         return found
-    return {name: one for name, one in found.items() if name == "get_baseline" or not _looks_at_systems(one)}
-
-
-def _looks_at_systems(operation: Operation[Any, Any]) -> bool:
-    return operation.tool is not None and operation.tool.group == OPERATIONS
+    looking = load().tools(OPERATIONS)
+    return {name: one for name, one in found.items() if name == "get_baseline" or name not in looking}
 
 
 def make_server(tools: Tools, context: Context) -> Server[Any]:

@@ -191,7 +191,7 @@ def _security(access: Access) -> list[Json]:
 
 
 def _request_schema(kind: type[Any], named: Json) -> Json:
-    found: Json = _without_null(without_references({"$ref": f"#/components/schemas/{kind.__name__}"}, named))
+    found: Json = _without_null(without_references({"$ref": _REFERENCE.format(name=kind.__name__)}, named))
     return found
 
 
@@ -217,14 +217,9 @@ def _without_null(schema: Any) -> Any:
 
 
 def _parameter(name: str, schema: Json, place: str, required: bool) -> Json:
-    rest = {key: value for key, value in schema.items() if key != "description"}
-    return {
-        "name": name,
-        "in": place,
-        "required": required,
-        "description": schema.get("description", ""),
-        "schema": rest,
-    }
+    rest = {**schema}
+    about = rest.pop("description", "")
+    return {"name": name, "in": place, "required": required, "description": about, "schema": rest}
 
 
 def _accepted(operation: Operation[Any, Any], body: Json, named: Json) -> Json:
@@ -267,7 +262,7 @@ def output_schema(operation: Operation[Any, Any]) -> Json:
 
 
 def _argument(field: FieldFacts) -> Json:
-    schema: Json = {"type": json_type(field), "description": description(field)}
+    schema = _typed(field)
     kind: Any = field.kind
     if field.choices:
         schema["enum"] = list(field.choices)
@@ -279,6 +274,10 @@ def _argument(field: FieldFacts) -> Json:
     if not field.required and field.default is not None:
         schema["default"] = json.loads(msgspec.json.encode(field.default))
     return schema
+
+
+def _typed(field: FieldFacts) -> Json:
+    return {"type": json_type(field), "description": description(field)}
 
 
 def json_type(field: FieldFacts) -> str:
@@ -355,20 +354,18 @@ def _in_3_0(schema: Any) -> Any:
     return {key: _in_3_0(value) for key, value in schema.items()}
 
 
+def _named(tool: Operation[Any, Any]) -> Json:
+    return {"name": tool.name, "description": tool.tool.description if tool.tool else ""}
+
+
 def functions(tools: Tools) -> Json:
     """The `functionSchema` of an action group with function details, as CreateAgentActionGroup takes it."""
     return {
         "functions": [
             {
-                "name": one.name,
-                "description": one.tool.description if one.tool else "",
+                **_named(one),
                 "parameters": {
-                    field.name: {
-                        "type": json_type(field),
-                        "description": description(field),
-                        "required": field.required,
-                    }
-                    for field in fields_of(one.request)
+                    field.name: {**_typed(field), "required": field.required} for field in fields_of(one.request)
                 },
             }
             for one in tools
@@ -381,14 +378,10 @@ def gateway(tools: Tools) -> list[Json]:
     description, properties, required and items."""
     return [
         {
-            "name": one.name,
-            "description": one.tool.description if one.tool else "",
+            **_named(one),
             "inputSchema": {
                 "type": "object",
-                "properties": {
-                    field.name: {"type": json_type(field), "description": description(field)}
-                    for field in fields_of(one.request)
-                },
+                "properties": {field.name: _typed(field) for field in fields_of(one.request)},
                 "required": _required(one),
             },
         }

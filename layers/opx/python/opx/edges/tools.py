@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.record import Json
-from opx.domain.scopes import Identity, reader_of
-from opx.edges.calling import perform, plain, text_of
+from opx.domain.scopes import Identity
+from opx.edges.calling import check_identity, perform, plain, text_of
 from opx.edges.failures import Failure, UnknownToolError, attempt, started
-from opx.errors import ForbiddenError, InvalidScopeError, StoreUnavailableError
+from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations import load, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation, ToolGroup, is_agent_reply
@@ -68,15 +68,11 @@ def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str
         name = snake_case(spelled)
         if name in given:
             raise RequestError(f"{name} is given twice")
-        given[name] = _clean(value).strip() if isinstance(value, str) else value
+        # Models write halves of surrogate pairs now and then.
+        given[name] = value.encode("utf-8", "ignore").decode("utf-8").strip() if isinstance(value, str) else value
     optional = {one.name for one in fields_of(operation.request) if not one.required}
     given = {name: value for name, value in given.items() if not (value == "" and name in optional)}
     return read_request(operation.request, given, texts=True, attributes=True)
-
-
-def _clean(text: str) -> str:
-    """Without halves of surrogate pairs, which models write now and then."""
-    return text.encode("utf-8", "ignore").decode("utf-8")
 
 
 def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operation[Any, Any]:
@@ -145,7 +141,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
         operation = granted_tool(group, system.installation.declared(read_grants), call)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
-        _check_identity(identity)
+        check_identity(identity, "session")
         return runtime.answer(
             call_tool(operation, Context(system, Caller(identity, agent=call.agent), report), call.arguments)
         )
@@ -155,13 +151,6 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
         return runtime.fail(failure, error)
 
     return attempt(answered, failed, "tool call")
-
-
-def _check_identity(identity: Identity) -> None:
-    try:
-        reader_of(identity)
-    except InvalidScopeError as exc:
-        raise ForbiddenError("the session's client or project id is malformed") from exc
 
 
 def runtime_of(event: Any, context: Any) -> Runtime:
@@ -219,14 +208,9 @@ class ActionGroup:
         self._event = event
 
     def _call(self, tool: object, arguments: Arguments) -> Call:
-        return Call(tool, arguments, self._identity(), self._agent())
-
-    def _agent(self) -> str:
+        identity = _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
         agent = self._event.get("agent")
-        return str(agent.get("name") or "") if isinstance(agent, Mapping) else ""
-
-    def _identity(self) -> Identity | None:
-        return _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
+        return Call(tool, arguments, identity, str(agent.get("name") or "") if isinstance(agent, Mapping) else "")
 
     def _response(self, names: tuple[str, ...], content: Mapping[str, Any]) -> Json:
         """`names`: the fields of the event that the answer repeats."""
@@ -265,11 +249,9 @@ class ApiSchemaGroup(ActionGroup):
         path, method = str(event["apiPath"]), str(event.get("httpMethod", ""))
         if method.upper() != "POST":
             raise UnknownToolError(f"unknown operation {method} {path}; all operations are POST")
-        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + self._body())
-
-    def _body(self) -> Arguments:
-        content = (self._event.get("requestBody") or {}).get("content") or {}
-        return _arguments((content.get("application/json") or {}).get("properties"))
+        content = (event.get("requestBody") or {}).get("content") or {}
+        body = _arguments((content.get("application/json") or {}).get("properties"))
+        return self._call(path.removeprefix("/"), _arguments(event.get("parameters")) + body)
 
     def answer(self, reply: Any) -> Json:
         return _fitting(reply, lambda fit: self._api_response(200, plain(fit)))

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -17,15 +17,7 @@ from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
 from opx.ingestion.outcomes import Outcome, PutFile, Result
-from opx.operations.corpus import (
-    DeleteObjects,
-    FileFacts,
-    PrepareUpload,
-    SignedPut,
-    UploadAddress,
-    delete_objects,
-    prepare_upload,
-)
+from opx.operations.corpus import DeleteObjects, FileFacts, PrepareUpload, SignedPut, delete_objects, prepare_upload
 
 FILES_AT_ONCE = 4
 _CHANGED = ("BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest", "IncompleteBody", "EntityTooLarge")
@@ -49,59 +41,19 @@ class Uploads:
         stopped = threading.Event()
         pool = ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="opx-upload")
         try:
-            tasks = [pool.submit(_Upload(self, stopped).put, file, metadata) for file in files]
+            tasks = [pool.submit(_Upload(self._client, stopped).put, file, metadata) for file in files]
             for task in as_completed(tasks):
                 yield task.result()
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
 
-    def ask(self, request: PrepareUpload) -> UploadAddress:
-        return self._client.call(prepare_upload, request)
-
-    def remove(self, object_key: str) -> None:
-        self._client.call(delete_objects, DeleteObjects(object_keys=(object_key,)))
-
-    def send(self, address: SignedPut, path: Path, open_file: Callable[[Path], BinaryIO]) -> None:
-        """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
-        `StoreUnavailableError`."""
-        attempt = 1
-        while True:
-            problem, headers = self._once(address, path, open_file)
-            if not problem:
-                return
-            if attempt == ATTEMPTS:
-                raise StoreUnavailableError(f"can't send {path}: {problem}; what was sent is kept, try again")
-            self._client.pause(pause_before(attempt, headers))
-            attempt += 1
-
-    def _once(
-        self, address: SignedPut, path: Path, open_file: Callable[[Path], BinaryIO]
-    ) -> tuple[str, Mapping[str, str]]:
-        """What was in the way for now and the answer's headers; "" once the file is stored."""
-        headers = _headers_for(address, path)
-        with open_file(path) as stream:
-            try:
-                body = stream if headers["content-length"] != "0" else b""
-                answer = self._client.connections.request("PUT", address.url, headers, body)
-            except StoreUnavailableError as exc:
-                return str(exc), {}
-        if answer.status == 200:
-            return "", {}
-        code = _CODE.search(answer.data)
-        reason = code[1].decode("ascii") if code else f"status {answer.status}"
-        if reason in _CHANGED:
-            raise _changed(path, reason)
-        if answer.status in (*AGAIN, 500) or reason == "RequestTimeout":
-            return reason, answer.headers
-        raise OpxError(f"the corpus bucket refused {path} ({answer.status}, {reason})")
-
 
 class _Upload:
     """One file. `stopped` ends it between two blocks."""
 
-    def __init__(self, uploads: Uploads, stopped: threading.Event) -> None:
-        self._uploads = uploads
+    def __init__(self, client: RemoteClient, stopped: threading.Event) -> None:
+        self._client = client
         self._stopped = stopped
 
     def put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
@@ -116,24 +68,50 @@ class _Upload:
         sidecar = sidecar_of(file.path)
         facts = _facts(file.path)
         beside = _facts(sidecar) if sidecar else None
-        answer = self._uploads.ask(
-            PrepareUpload(
-                source=file.source, sha256=facts.sha256, size=facts.size, metadata=dict(metadata), sidecar=beside
-            )
+        wanted = PrepareUpload(
+            source=file.source, sha256=facts.sha256, size=facts.size, metadata=dict(metadata), sidecar=beside
         )
+        answer = self._client.call(prepare_upload, wanted)
         key = answer.object_key
         if answer.put is None:
             return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=answer.document_id))
         if sidecar and answer.sidecar_put:
             _headers_for(answer.put, file.path)  # a sidecar goes only before a document that follows
-            self._uploads.send(answer.sidecar_put, sidecar, self._open)
-        self._uploads.send(answer.put, file.path, self._open)
+            self._send(answer.sidecar_put, sidecar)
+        self._send(answer.put, file.path)
         if answer.remove_sidecar:  # not earlier: it belongs to the stored document until there is the new one
-            self._uploads.remove(key + SIDECAR_SUFFIX)
+            self._client.call(delete_objects, DeleteObjects(object_keys=(key + SIDECAR_SUFFIX,)))
         return PutFile(key)
 
-    def _open(self, path: Path) -> BinaryIO:
-        return cast("BinaryIO", _StoppableFile(path, self._stopped))
+    def _send(self, address: SignedPut, path: Path) -> None:
+        """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
+        `StoreUnavailableError`."""
+        for attempt in range(1, ATTEMPTS + 1):
+            problem, headers = self._once(address, path)
+            if not problem:
+                return
+            if attempt < ATTEMPTS:
+                self._client.pause(pause_before(attempt, headers))
+        raise StoreUnavailableError(f"can't send {path}: {problem}; what was sent is kept, try again")
+
+    def _once(self, address: SignedPut, path: Path) -> tuple[str, Mapping[str, str]]:
+        """What was in the way for now and the answer's headers; "" once the file is stored."""
+        headers = _headers_for(address, path)
+        with cast("BinaryIO", _StoppableFile(path, self._stopped)) as stream:
+            try:
+                body = stream if headers["content-length"] != "0" else b""
+                answer = self._client.connections.request("PUT", address.url, headers, body)
+            except StoreUnavailableError as exc:
+                return str(exc), {}
+        if answer.status == 200:
+            return "", {}
+        code = _CODE.search(answer.data)
+        reason = code[1].decode("ascii") if code else f"status {answer.status}"
+        if reason in _CHANGED:
+            raise _changed(path, reason)
+        if answer.status in (*AGAIN, 500) or reason == "RequestTimeout":
+            return reason, answer.headers
+        raise OpxError(f"the corpus bucket refused {path} ({answer.status}, {reason})")
 
 
 class _StoppableFile(io.FileIO):

@@ -22,7 +22,7 @@ from opx.lifecycle.reindex.job import Job, Phase
 from opx.lifecycle.report import ExportReport, ImportReport
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
-from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.operations.requests import Filled, Request, Share, Text
 from opx.tenants.clients import Client, ClientState, ClientView
 from opx.tenants.report import RemovalReport
 
@@ -41,9 +41,7 @@ REBUILD_ELSEWHERE = (
 )
 
 ClientId = Annotated[Text, Meta(description="A client.")]
-FilePath = Annotated[
-    str, Meta(min_length=1, max_length=4096, pattern=NOT_BLANK, description="The path of a file of this machine.")
-]
+FilePath = Annotated[Filled, Meta(max_length=4096, description="The path of a file of this machine.")]
 
 
 # -- clients
@@ -167,10 +165,9 @@ class Reconcile(Request, frozen=True):
     thorough: Annotated[
         bool, Meta(description="Compare entries of the index one by one; without, they are counted.")
     ] = False
-    max_share: (
-        Annotated[float, Meta(ge=0, le=1, description="The share of a kind that repairs may remove; 0.2 if left out.")]
-        | None
-    ) = None
+    max_share: Annotated[
+        Share | None, Meta(description="The share of a kind that repairs may remove; 0.2 if left out.")
+    ] = None
 
 
 @operation(access=Access.OPERATOR)

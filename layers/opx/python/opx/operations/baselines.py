@@ -11,8 +11,8 @@ from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
-from opx.operations.registry import OPERATIONS, Access, Function, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request, RequestError
+from opx.operations.registry import OPERATIONS, Access, Function, agent_tool, operation
+from opx.operations.requests import Filled, FilledText, Request, RequestError
 from opx.operations.telemetry import MAX_NAME, naming_the_store
 from opx.operations.telemetry_answers import BaselineAnswer
 
@@ -28,15 +28,12 @@ _VALUE = (
 
 
 class GetBaselineStats(Request, frozen=True):
-    node: Annotated[
-        str,
-        Meta(min_length=1, max_length=_MAX_NAME, pattern=NOT_BLANK, description="The node, as its values name it."),
-    ]
-    metric: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=NOT_BLANK, description="The metric.")]
+    node: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The node, as its values name it.")]
+    metric: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The metric.")]
     time_window: Annotated[str, Meta(max_length=10, description="How far back: 1h to 90d, such as 24h, 7d or 4w.")] = (
         "7d"
     )
-    value: Annotated[float, Meta(description="A value to judge.")] | None = None
+    value: Annotated[float | None, Meta(description="A value to judge.")] = None
     hour: Annotated[int, Meta(ge=0, le=23, description="The hour of the day (UTC) that the value is of.")] | None = None
 
 
@@ -80,18 +77,9 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
 
 class AddValues(Request, frozen=True):
     values: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_VALUES, description=_VALUE)]
-    batch_id: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=100,
-                pattern=NOT_BLANK,
-                description="Names the batch: the same one again is counted once.",
-            ),
-        ]
-        | None
-    ) = None
+    batch_id: Annotated[FilledText | None, Meta(description="Names the batch: the same one again is counted once.")] = (
+        None
+    )
 
 
 @operation(http="POST /baselines", function=Function.MANAGE, access=Access.WRITER)
@@ -107,32 +95,20 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 
 
 class GetBaseline(Request, frozen=True):
-    node: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_NAME, pattern=NOT_BLANK, description="The node that the metric is of."),
-    ]
-    metric: Annotated[
-        str, Meta(min_length=1, max_length=MAX_NAME, pattern=NOT_BLANK, description="The name of the metric.")
-    ]
+    node: Annotated[Filled, Meta(max_length=MAX_NAME, description="The node that the metric is of.")]
+    metric: Annotated[Filled, Meta(max_length=MAX_NAME, description="The name of the metric.")]
     time_window: Annotated[str, Meta(max_length=10, description="How many days count, such as 7d.")] = "7d"
-    value: (
-        Annotated[
-            float,
-            Meta(
-                description="A value measured just now, to be judged by what is normal at this hour; may be left out."
-            ),
-        ]
-        | None
-    ) = None
+    value: Annotated[
+        float | None,
+        Meta(description="A value measured just now, to be judged by what is normal at this hour; may be left out."),
+    ] = None
 
 
-@operation(
-    tool=Tool(
-        OPERATIONS,
-        "Get what is normal for a metric of a node: mean, spread and percentiles of the last days, and how unusual a "
-        "value is that you have measured.",
-        opt_in=True,
-    )
+@agent_tool(
+    OPERATIONS,
+    "Get what is normal for a metric of a node: mean, spread and percentiles of the last days, and how unusual a "
+    "value is that you have measured.",
+    opt_in=True,
 )
 def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
     """The usual values of a metric, and a verdict on a value of now: at this hour (UTC) if enough is known of it.

@@ -21,6 +21,7 @@ from opx.ingestion.states import ObjectState
 from opx.operations.context import Context
 from opx.operations.documents import (
     DocumentId,
+    VersionNumber,
     check_not_expired,
     current_documents,
     find_document,
@@ -30,7 +31,7 @@ from opx.operations.documents import (
 from opx.operations.forms import put_form
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import NOT_BLANK, Request, RequestError
+from opx.operations.requests import Filled, FilledText, Request, RequestError, Text
 from opx.ports import SearchFilter
 
 if TYPE_CHECKING:
@@ -58,11 +59,15 @@ _METADATA = (
     "name that stays when the document changes."
 )
 
-ObjectKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=NOT_BLANK)]
+ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
+ObjectKeys = Annotated[
+    tuple[ObjectKey, ...], Meta(min_length=1, description="Keys of the corpus, as the API gives them.")
+]
 Content = Annotated[
     str | dict[str, Any],
     Meta(description="A document: Markdown text, or an object that is read as JSON of the category."),
 ]
+Batch = Annotated[tuple[Content, ...], Meta(max_length=MAX_BATCH)]
 Metadata = Annotated[dict[str, Any], Meta(description=_METADATA)]
 Sha256 = Annotated[
     str, Meta(max_length=64, pattern="^[0-9a-f]{64}$", description="The SHA-256 of its bytes, in hexadecimal.")
@@ -84,8 +89,7 @@ class Status(Record, frozen=True, kw_only=True):
     scope: str
     documents: int
     waiting: Annotated[
-        int | None,
-        Meta(description="Objects of all clients that wait for a worker; null for callers of one client."),
+        int | None, Meta(description="Objects of all clients that wait for a worker; null for callers of one client.")
     ]
     failed: int
     index: Annotated[str, Meta(description="`ok`, or what is wrong with it.")]
@@ -134,37 +138,27 @@ class IngestForm(Request, frozen=True, rename=None):
         ),
     ] = ""
     title: Annotated[str, Meta(max_length=500, description="The title, of a single file.")] = ""
-    tags: Annotated[
-        tuple[Annotated[str, Meta(max_length=100)], ...],
-        Meta(max_length=50, description="A tag; may be given several times."),
-    ] = ()
+    tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="A tag; may be given several times.")] = ()
     services: Annotated[
-        tuple[Annotated[str, Meta(max_length=100)], ...],
-        Meta(max_length=50, description="A service that it is about; may be given several times."),
+        tuple[Text, ...], Meta(max_length=50, description="A service that it is about; may be given several times.")
     ] = ()
     author: Annotated[str, Meta(max_length=500, description="Who wrote it.")] = ""
-    version: Annotated[str, Meta(max_length=100, description="Its version.")] = ""
-    severity: Annotated[str, Meta(max_length=100, description="Its severity.")] = ""
-    language: Annotated[str, Meta(max_length=100, description="Its language, such as en.")] = ""
+    version: Annotated[Text, Meta(description="Its version.")] = ""
+    severity: Annotated[Text, Meta(description="Its severity.")] = ""
+    language: Annotated[Text, Meta(description="Its language, such as en.")] = ""
     source_uri: Annotated[str, Meta(max_length=2048, description="Where it comes from, of a single file.")] = ""
 
 
 class Ingest(Request, frozen=True):
     tier: Annotated[Tier, Meta(description="The category's tier.")]
-    category: Annotated[str, Meta(max_length=100, description="A category: its path, slashes included.")]
+    category: Annotated[Text, Meta(description="A category: its path, slashes included.")]
     document: Content | UnsetType = msgspec.UNSET
     metadata: Metadata | UnsetType = msgspec.UNSET
-    documents: (
-        Annotated[
-            tuple[Content, ...],
-            Meta(
-                max_length=MAX_BATCH,
-                description="Documents: Markdown texts, or objects that are read as JSON of the category.",
-            ),
-        ]
-        | UnsetType
-    ) = msgspec.UNSET
-    dedupe: Annotated[bool, Meta(description="Of `documents`, take equal ones once (the default).")] | UnsetType = (
+    documents: Annotated[
+        Batch | UnsetType,
+        Meta(description="Documents: Markdown texts, or objects that are read as JSON of the category."),
+    ] = msgspec.UNSET
+    dedupe: Annotated[bool | UnsetType, Meta(description="Of `documents`, take equal ones once (the default).")] = (
         msgspec.UNSET
     )
 
@@ -184,11 +178,7 @@ class Ingested(Record, frozen=True):
 
 
 @operation(
-    http="POST /ingest/{tier}/{category+}",
-    function=Function.MANAGE,
-    status=202,
-    access=Access.WRITER,
-    form=IngestForm,
+    http="POST /ingest/{tier}/{category+}", function=Function.MANAGE, status=202, access=Access.WRITER, form=IngestForm
 )
 def ingest(context: Context, request: Ingest) -> Ingested:
     """Take documents in: one with its metadata, or several. What is accepted is worked on afterwards."""
@@ -196,13 +186,13 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     category = manager.category_of_tier(request.tier, request.category)
     if context.files is not None:
         accepted, refused = put_form(manager, category, context.files, context.form or {})
-        return Ingested(_accepted(accepted), tuple(Refused(*one) for one in refused))
+        return Ingested(tuple(map(Accepted, accepted)), tuple(Refused(*one) for one in refused))
     if (request.document is msgspec.UNSET) == (request.documents is msgspec.UNSET):
         raise RequestError("give either document, with its metadata, or documents")
     if not isinstance(request.document, UnsetType):
         _refuse(request.dedupe, "dedupe", "documents")
         metadata = {} if isinstance(request.metadata, UnsetType) else request.metadata
-        return Ingested(_accepted([manager.put_document(category, request.document, metadata)]))
+        return Ingested((Accepted(manager.put_document(category, request.document, metadata)),))
     _refuse(request.metadata, "metadata", "document")
     if not request.documents:
         raise RequestError("documents is empty")
@@ -210,11 +200,7 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     put = manager.put_batch(category, request.documents, dedupe=dedupe)
     keys = dict.fromkeys(one for one in put if isinstance(one, str))
     refusals = (Refused(index, str(one)) for index, one in enumerate(put) if not isinstance(one, str))
-    return Ingested(_accepted(keys), tuple(refusals))
-
-
-def _accepted(keys: Sequence[str] | Mapping[str, None]) -> tuple[Accepted, ...]:
-    return tuple(map(Accepted, keys))
+    return Ingested(tuple(map(Accepted, keys)), tuple(refusals))
 
 
 def _refuse(value: object, name: str, only_with: str) -> None:
@@ -229,13 +215,7 @@ class FileFacts(Record, frozen=True, forbid_unknown_fields=True):
 
 class PrepareUpload(Request, frozen=True):
     source: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=1000,
-            pattern=NOT_BLANK,
-            description="The file's name in the corpus; it stays when the file changes.",
-        ),
+        Filled, Meta(max_length=1000, description="The file's name in the corpus; it stays when the file changes.")
     ]
     sha256: Sha256
     size: Size
@@ -284,7 +264,9 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     if request.source.endswith(SIDECAR_SUFFIX):
         raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata: give it as `sidecar`")
     sidecar = request.sidecar
-    _check_size(context, request.size + (sidecar.size if sidecar else 0))
+    size, limit = request.size + (sidecar.size if sidecar else 0), context.system.settings.max_document_bytes
+    if size > limit:
+        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
     key = object_key(context, request.source)
     text = metadata_text(described(request.source, request.metadata))
     put = _signed(signer, key, FileFacts(request.sha256, request.size), {OBJECT_METADATA: text})
@@ -298,12 +280,6 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
         sidecar_put=_signed(signer, key + SIDECAR_SUFFIX, sidecar, {}) if sidecar else None,
         remove_sidecar=not sidecar and context.system.store.head(key + SIDECAR_SUFFIX) is not None,
     )
-
-
-def _check_size(context: Context, size: int) -> None:
-    limit = context.system.settings.max_document_bytes
-    if size > limit:
-        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
 
 
 def _is_stored(signer: UploadSigner, stored: tuple[ObjectInfo, ObjectInfo | None], request: PrepareUpload) -> bool:
@@ -323,13 +299,7 @@ def _signed(signer: UploadSigner, key: str, file: FileFacts, metadata: Mapping[s
 
 class ListObjects(Request, frozen=True):
     under: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MAX_KEY_CHARACTERS,
-            pattern=NOT_BLANK,
-            description="The name of a file, or of a folder of files.",
-        ),
+        Filled, Meta(max_length=MAX_KEY_CHARACTERS, description="The name of a file, or of a folder of files.")
     ]
     after: After = ""
 
@@ -360,10 +330,7 @@ def _stored_under(context: Context, source: str) -> Iterator[str]:
 
 
 class GetObjectStates(Request, frozen=True):
-    object_keys: Annotated[
-        tuple[ObjectKey, ...],
-        Meta(min_length=1, max_length=MAX_STATES, description="Keys of the corpus, as the API gives them."),
-    ]
+    object_keys: Annotated[ObjectKeys, Meta(max_length=MAX_STATES)]
 
 
 class ObjectStatesFound(Record, frozen=True):
@@ -391,10 +358,7 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
 
 
 class DeleteObjects(Request, frozen=True):
-    object_keys: Annotated[
-        tuple[ObjectKey, ...],
-        Meta(min_length=1, max_length=MAX_BATCH, description="Keys of the corpus, as the API gives them."),
-    ]
+    object_keys: Annotated[ObjectKeys, Meta(max_length=MAX_BATCH)]
 
 
 class DeletedObjects(Record, frozen=True):
@@ -467,9 +431,9 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
 
 class RestoreDocument(Request, frozen=True):
     document_id: DocumentId
-    version: (
-        Annotated[int, Meta(ge=1, le=10**9, description="Which one; left out, the one with this document id.")] | None
-    ) = None
+    version: Annotated[
+        VersionNumber | None, Meta(description="Which one; left out, the one with this document id.")
+    ] = None
 
 
 @operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, access=Access.WRITER)
@@ -481,7 +445,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
     from opx.lifecycle.restoring import Restorer
 
     found = find_document(context, request.document_id)
-    chosen = numbered(versions_of(context, found), request.version) if request.version else found
+    chosen = numbered(tuple(versions_of(context, found)), request.version) if request.version else found
     if chosen.scope != context.scope:
         raise InvalidScopeError(
             f"document {chosen.document_id} belongs to {chosen.scope.key}, you may restore only {context.scope.key}"
@@ -526,10 +490,7 @@ def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
 
 
 class RetryFailures(Request, frozen=True):
-    failure_ids: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)], ...],
-        Meta(max_length=MAX_BATCH, description="Which ones."),
-    ] = ()
+    failure_ids: Annotated[tuple[FilledText, ...], Meta(max_length=MAX_BATCH, description="Which ones.")] = ()
     all: Annotated[bool, Meta(description=f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
 
 

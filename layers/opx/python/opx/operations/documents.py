@@ -19,14 +19,16 @@ from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.operations.registry import KNOWLEDGE, agent_tool, operation
+from opx.operations.requests import FilledText, Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5
 _MOST = 10**9
 
-DocumentId = Annotated[str, Meta(max_length=100, description="The document id, as results give it.")]
+Count = Annotated[int, Meta(ge=0, le=_MOST)]
+VersionNumber = Annotated[int, Meta(ge=1, le=_MOST)]
+DocumentId = Annotated[Text, Meta(description="The document id, as results give it.")]
 
 
 class ListDocuments(Request, frozen=True):
@@ -62,9 +64,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
 class GetDocument(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[
-        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many versions to leave out.")
-    ] = 0
+    after: Annotated[Count, Meta(description="`next` of the page before: how many versions to leave out.")] = 0
 
 
 class DocumentVersions(Record, frozen=True, omit_defaults=True):
@@ -83,15 +83,13 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
     `InvalidInputError` for what can't be an id and for a beginning that several share.
     """
     found = find_document(context, request.document_id)
-    versions, more = fitting(islice(_versions(context, found), request.after, None))
+    versions, more = fitting(islice(versions_of(context, found), request.after, None))
     return DocumentVersions(found, versions, request.after + len(versions) if more else 0)
 
 
 class ReadChunks(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[
-        int, Meta(ge=0, le=_MOST, description="`next` of the page before: how many pieces to leave out.")
-    ] = 0
+    after: Annotated[Count, Meta(description="`next` of the page before: how many pieces to leave out.")] = 0
 
 
 class ChunkPage(Record, frozen=True, omit_defaults=True):
@@ -132,23 +130,13 @@ def list_categories(context: Context, request: ListCategories) -> Categories:  #
 
 class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to", "document_id": "documentId"}):
     document_id: DocumentId
-    before: (
-        Annotated[
-            int,
-            Meta(
-                ge=1,
-                le=_MOST,
-                description="The version to compare with; left out, the one that was replaced by the other.",
-            ),
-        ]
-        | None
-    ) = None
-    after: (
-        Annotated[
-            int, Meta(ge=1, le=_MOST, description="The version to look at; left out, the one with this document id.")
-        ]
-        | None
-    ) = None
+    before: Annotated[
+        VersionNumber | None,
+        Meta(description="The version to compare with; left out, the one that was replaced by the other."),
+    ] = None
+    after: Annotated[
+        VersionNumber | None, Meta(description="The version to look at; left out, the one with this document id.")
+    ] = None
 
 
 @operation(http="GET /documents/{documentId}/diff")
@@ -160,7 +148,7 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     from opx.lifecycle.differences import difference
 
     document = find_document(context, request.document_id)
-    versions = tuple(_versions(context, document))
+    versions = tuple(versions_of(context, document))
     new = numbered(versions, request.after) if request.after else document
     old = numbered(versions, request.before) if request.before else _before(versions, new)
     check_not_expired(context, old, new)
@@ -168,20 +156,13 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
 
 
 class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[
-        str,
-        Meta(
-            min_length=1, max_length=100, pattern=NOT_BLANK, description="The document id, as search results give it."
-        ),
-    ]
+    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
-        "where it is. Use it to judge or cite a search result.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
+    "where it is. Use it to judge or cite a search result.",
 )
 def get_document_details(context: Context, request: GetDocumentDetails) -> KnowledgeDocument:
     """The newest version with this id that the caller may see, current ones first.
@@ -252,7 +233,8 @@ def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
             raise DocumentNotFoundError(f"{name} expired on {day}, and is being removed")
 
 
-def _versions(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
+def versions_of(context: Context, document: KnowledgeDocument) -> Iterator[KnowledgeDocument]:
+    """All versions of a document's key that the caller may see, the newest first."""
     return (one for one in context.system.corpus.catalog.versions(document.key) if context.reader.may_see(one.scope))
 
 
@@ -284,8 +266,3 @@ def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -
             f"version {version.version} is the first one that is kept: there is none to compare with"
         )
     return found
-
-
-def versions_of(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, ...]:
-    """All versions of a document's key that the caller may see, the newest first."""
-    return tuple(_versions(context, document))

@@ -198,9 +198,8 @@ def put_form(
             source = _source(file, metadata.get("source", ""))
             if any(key.endswith(f"/{category}/{source}") for key in accepted):
                 raise RequestError(f"{source}: another file of the form has this name")
-            accepted[manager.put_document(category, file.data, {**metadata, "name": file.name, "source": source})] = (
-                None
-            )
+            key = manager.put_document(category, file.data, {**metadata, "name": file.name, "source": source})
+            accepted[key] = None
         except InvalidInputError as exc:
             if len(files) == 1:
                 raise

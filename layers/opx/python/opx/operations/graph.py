@@ -29,8 +29,8 @@ from opx.graph.views import (
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.operations.registry import KNOWLEDGE, Access, Function, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.registry import KNOWLEDGE, Access, Function, agent_tool, operation
+from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -51,19 +51,19 @@ MOST_RELATED = 30
 
 _THING = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
 
-Reference = Annotated[str, Meta(min_length=1, max_length=MAX_REFERENCE, pattern=NOT_BLANK)]
+Reference = Annotated[Filled, Meta(max_length=MAX_REFERENCE)]
 Thing = Annotated[Reference, Meta(description=_THING)]
-TypeName = Annotated[str, Meta(min_length=1, max_length=60, pattern=NOT_BLANK)]
+TypeName = Annotated[Filled, Meta(max_length=60)]
 TypeNames = Annotated[
     tuple[TypeName, ...],
     Meta(max_length=MAX_TYPES, description="A type of relation, such as depends_on; several for any of them."),
 ]
 Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
+When = Annotated[str, Meta(max_length=40)]
 Since = Annotated[
-    str,
-    Meta(max_length=40, description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time."),
+    When, Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time.")
 ]
-Until = Annotated[str, Meta(max_length=40, description="Only what was so then or before.")]
+Until = Annotated[When, Meta(description="Only what was so then or before.")]
 
 
 class GetNode(Request, frozen=True):
@@ -319,11 +319,9 @@ def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as 
 
 class FindRelated(Request, frozen=True):
     reference: Annotated[
-        str,
+        Filled,
         Meta(
-            min_length=1,
             max_length=500,
-            pattern=NOT_BLANK,
             description="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
         ),
     ]
@@ -340,21 +338,16 @@ class FindRelated(Request, frozen=True):
         Meta(description="Along relations (out: what it depends on), against them (in: what depends on it), or both."),
     ] = Direction.BOTH
     since: Annotated[
-        str,
-        Meta(
-            max_length=40,
-            description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.",
-        ),
+        When,
+        Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31."),
     ] = ""
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
-        "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
-        "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Find what a thing is related to: what a service depends on, what depends on it, its hosts, alerts, runbooks, "
+    "changes and incidents, what a vulnerability affects. Use it once you know which service, alert or host is "
+    "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
 )
 def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
     """List what is around a thing. Raises as `list_neighbours`."""
@@ -371,26 +364,16 @@ def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
 
 class ExplainRelation(Request, frozen=True):
     from_reference: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=500,
-            pattern=NOT_BLANK,
-            description="One thing: namespace:value, such as alert:highlatency, or only its name.",
-        ),
+        Filled,
+        Meta(max_length=500, description="One thing: namespace:value, such as alert:highlatency, or only its name."),
     ]
-    to_reference: Annotated[
-        str,
-        Meta(min_length=1, max_length=500, pattern=NOT_BLANK, description="The other thing, written alike."),
-    ]
+    to_reference: Annotated[Filled, Meta(max_length=500, description="The other thing, written alike.")]
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
-        "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Explain how two things are connected: the shortest chain of relations between them, each with the passage that "
+    "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
 )
 def explain_relation(context: Context, request: ExplainRelation) -> RelationAnswer:
     """Show how two things are connected. Raises as `find_path`."""

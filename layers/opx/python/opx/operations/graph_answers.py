@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from msgspec import Meta, field
 
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, replace
-from opx.graph.views import Connection, Neighbourhood, Passage, ReachedNode, said
+from opx.graph.views import Connection, Neighbourhood, Passage, said
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
+from opx.operations.answers import Paragraphs, left_out, noted
 from opx.retrieval.citations import WARNINGS
+
+F = TypeVar("F", Neighbourhood, Connection)
 
 MOST_PASSAGES = 8
 MOST_PROOFS = 3
@@ -73,8 +76,7 @@ class RelatedThing(Record, frozen=True):
 
 class _Proved(Record, frozen=True, kw_only=True):
     evidence: Annotated[
-        tuple[Proof, ...],
-        Meta(description="The passages that prove the relations, by chunk id; of many, the first."),
+        tuple[Proof, ...], Meta(description="The passages that prove the relations, by chunk id; of many, the first.")
     ]
     document_ids: tuple[str, ...]
     partial: Annotated[bool, Meta(description="True if there may be more.")]
@@ -95,84 +97,113 @@ class RelationChain(_Proved, frozen=True, kw_only=True):
     target: str = field(name="to")
     connected: Annotated[bool, Meta(description="False if no connection of few enough steps is known.")]
     steps: Annotated[
-        tuple[Relation, ...],
-        Meta(description="The relations from one to the other; each has its own direction."),
+        tuple[Relation, ...], Meta(description="The relations from one to the other; each has its own direction.")
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedAnswer:
-    """What is around a thing. `left_out` things and passages were dropped for their size."""
+class _ProvedAnswer(Paragraphs, Generic[F]):
+    """Relations and the passages that prove them. `left_out` things and passages were dropped for their size."""
 
-    found: Neighbourhood
+    found: F
     most_passages: int = MOST_PASSAGES
     left_out: int = 0
 
-    def text(self) -> str:
-        return "\n\n".join(self._parts())
+    def _edges(self) -> Iterable[Edge]:
+        raise NotImplementedError
 
-    def _parts(self) -> Iterator[str]:
+    def _proved(self) -> Iterable[Edge]:
+        """The edges whose passages are shown."""
+        return self._edges()
+
+    def _head(self) -> Iterator[str]:
+        return noted([one_line(note) for note in self._notes()], after=QUOTED if self._is_untrusted() else "")
+
+    def _passages(self) -> Sequence[Passage]:
+        """The first passage that there is of each edge, each once."""
+        known = {passage.chunk_id: passage for passage in self.found.passages}
+        found: dict[str, Passage] = {}
+        for edge in self._proved():
+            proof = next((known[chunk] for chunk in edge.evidence_chunk_ids if chunk in known), None)
+            if proof and len(found) < self.most_passages:
+                found.setdefault(proof.chunk_id, proof)
+        return tuple(found.values())
+
+    def _is_untrusted(self) -> bool:
+        return any(map(_is_outside, self._edges())) or any(passage.untrusted for passage in self._passages())
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*([_CUT] if self.found.cut else []), *left_out(self.left_out, "passages or things"))
+
+    def _facts(self) -> dict[str, Any]:
+        passages = self._passages()
+        return {
+            "evidence": tuple(map(_proof, passages)),
+            "document_ids": tuple(dict.fromkeys(passage.document_id for passage in passages)),
+            "partial": bool(self.found.cut or self.left_out),
+            "untrusted": self._is_untrusted(),
+            "notes": self._notes(),
+        }
+
+    def shortened(self) -> Self | None:
+        """Passages go first: they can be asked for one by one."""
+        shown = len(self._passages())
+        return replace(self, most_passages=shown - 1, left_out=self.left_out + 1) if shown > 1 else None
+
+
+class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
+    """What is around a thing."""
+
+    __slots__ = ()
+
+    def _paragraphs(self) -> Iterator[str]:
         related, passages = self.found.related, self._passages()
-        yield from _head(self._notes(), untrusted=self._is_untrusted())
+        yield from self._head()
         if not related:
             yield f"{self.found.start}: {NOTHING_RELATED}"
             return
         yield f"Things related to {self.found.start}, the nearest first:"
         numbers = {passage.chunk_id: number for number, passage in enumerate(passages, 1)}
-        for distance, some in groupby(related, key=_distance):
+        for distance, some in groupby(related, key=lambda one: one[0].distance):
             lines = [f"{distance} step{'s' if distance > 1 else ''} away:"]
             lines += [f"- {one.key}: {_relation_text(path[-1], numbers)}" for one, path in some]
             yield "\n".join(lines)
         yield from _evidence(passages)
 
-    def _passages(self) -> Sequence[Passage]:
-        return _proofs((path[-1] for _, path in self.found.related), self.found.passages, self.most_passages)
+    def _edges(self) -> Iterable[Edge]:
+        return (edge for _, path in self.found.related for edge in path)
 
-    def _is_untrusted(self) -> bool:
-        edges = (edge for _, path in self.found.related for edge in path)
-        return _has_outside(edges, self._passages())
+    def _proved(self) -> Iterable[Edge]:
+        return (path[-1] for _, path in self.found.related)
 
     def _notes(self) -> tuple[str, ...]:
         pairs = (map(said, pair) for pair in self.found.contradicting)
         contradictions = (f"These contradict each other: {'; '.join(pair)}." for pair in pairs)
-        return (*contradictions, *_limits(self.found.cut, self.left_out))
+        return (*contradictions, *super()._notes())
 
     def record(self) -> RelatedThings:
-        return RelatedThings(
-            reference=self.found.start,
-            related=tuple(
-                RelatedThing(one.key, one.distance, tuple(map(Relation.of, path))) for one, path in self.found.related
-            ),
-            partial=bool(self.found.cut or self.left_out),
-            untrusted=self._is_untrusted(),
-            notes=self._notes(),
-            **_proof_fields(self._passages()),
+        related = (
+            RelatedThing(one.key, one.distance, tuple(map(Relation.of, path))) for one, path in self.found.related
         )
+        return RelatedThings(reference=self.found.start, related=tuple(related), **self._facts())
 
     def shortened(self) -> Self | None:
-        """Passages go first: they can be asked for one by one."""
-        if self.most_passages > 1 and len(self._passages()) > 1:
-            return replace(self, most_passages=len(self._passages()) - 1, left_out=self.left_out + 1)
+        if self.most_passages > 1 and (fewer := super().shortened()):
+            return fewer
         if len(self.found.related) < 2:
             return None
-        fewer = replace(self.found, reached=self.found.reached[:-1])
-        return replace(self, found=fewer, left_out=self.left_out + 1)
+        found = replace(self.found, reached=self.found.reached[:-1])
+        return replace(self, found=found, left_out=self.left_out + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RelationAnswer:
-    """How two things are connected. `left_out` passages were dropped for their size."""
+class RelationAnswer(_ProvedAnswer[Connection]):
+    """How two things are connected."""
 
-    found: Connection
-    most_passages: int = MOST_PASSAGES
-    left_out: int = 0
+    __slots__ = ()
 
-    def text(self) -> str:
-        return "\n\n".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
+    def _paragraphs(self) -> Iterator[str]:
         found, passages = self.found, self._passages()
-        yield from _head(self._notes(), untrusted=self._is_untrusted())
+        yield from self._head()
         if not found.found:
             yield f"{found.source} and {found.target}: {NO_WAY}"
             return
@@ -181,51 +212,15 @@ class RelationAnswer:
         yield "\n".join((f"{found.source} is connected with {found.target}:", *steps))
         yield from _evidence(passages)
 
-    def _passages(self) -> Sequence[Passage]:
-        return _proofs(self.found.steps, self.found.passages, self.most_passages)
-
-    def _is_untrusted(self) -> bool:
-        return _has_outside(self.found.steps, self._passages())
-
-    def _notes(self) -> tuple[str, ...]:
-        return _limits(self.found.cut, self.left_out)
+    def _edges(self) -> Iterable[Edge]:
+        return self.found.steps
 
     def record(self) -> RelationChain:
+        found = self.found
+        steps = tuple(map(Relation.of, found.steps))
         return RelationChain(
-            source=self.found.source,
-            target=self.found.target,
-            connected=self.found.found,
-            steps=tuple(map(Relation.of, self.found.steps)),
-            partial=bool(self.found.cut or self.left_out),
-            untrusted=self._is_untrusted(),
-            notes=self._notes(),
-            **_proof_fields(self._passages()),
+            source=found.source, target=found.target, connected=found.found, steps=steps, **self._facts()
         )
-
-    def shortened(self) -> Self | None:
-        if len(self._passages()) < 2:
-            return None
-        return replace(self, most_passages=len(self._passages()) - 1, left_out=self.left_out + 1)
-
-
-def _distance(related: tuple[ReachedNode, object]) -> int:
-    return related[0].distance
-
-
-def _head(notes: Sequence[str], *, untrusted: bool) -> Iterator[str]:
-    if notes:
-        yield "\n".join(f"Note: {one_line(note)}" for note in notes)
-    if untrusted:
-        yield QUOTED
-
-
-def _limits(cut: Sequence[str], left_out: int) -> tuple[str, ...]:
-    """Notes of what isn't in the answer."""
-    notes = (
-        _CUT if cut else "",
-        f"{left_out} more passages or things were left out, as the answer would be too large" if left_out else "",
-    )
-    return tuple(filter(None, notes))
 
 
 def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
@@ -236,21 +231,6 @@ def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
 
 def _is_outside(edge: Edge) -> bool:
     return all(one.tier is not Tier.INTERNAL for one in edge.evidence)
-
-
-def _has_outside(edges: Iterable[Edge], passages: Iterable[Passage]) -> bool:
-    return any(map(_is_outside, edges)) or any(passage.untrusted for passage in passages)
-
-
-def _proofs(edges: Iterable[Edge], passages: Sequence[Passage], most: int) -> Sequence[Passage]:
-    """The first passage that there is of each edge, each once."""
-    known = {passage.chunk_id: passage for passage in passages}
-    found: dict[str, Passage] = {}
-    for edge in edges:
-        proof = next((known[chunk] for chunk in edge.evidence_chunk_ids if chunk in known), None)
-        if proof and len(found) < most:
-            found.setdefault(proof.chunk_id, proof)
-    return tuple(found.values())
 
 
 def _evidence(passages: Sequence[Passage]) -> Iterator[str]:
@@ -276,19 +256,12 @@ def _heading(passage: Passage) -> str:
     return " > ".join(part for part in (passage.title, passage.section) if part)
 
 
-def _proof_fields(passages: Sequence[Passage]) -> dict[str, Any]:
-    proofs = (
-        Proof(
-            chunk_id=passage.chunk_id,
-            document_id=passage.document_id,
-            content=passage.content,
-            source=passage.source,
-            section=_heading(passage),
-            untrusted=passage.untrusted,
-        )
-        for passage in passages
+def _proof(passage: Passage) -> Proof:
+    return Proof(
+        chunk_id=passage.chunk_id,
+        document_id=passage.document_id,
+        content=passage.content,
+        source=passage.source,
+        section=_heading(passage),
+        untrusted=passage.untrusted,
     )
-    return {
-        "evidence": tuple(proofs),
-        "document_ids": tuple(dict.fromkeys(passage.document_id for passage in passages)),
-    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -23,17 +25,21 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.record import Record
+from opx.operations.answers import Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.learning_answers import EntryAnswer
 from opx.operations.paging import fitting
-from opx.operations.registry import LEARNING, Access, Function, Tool, operation
-from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
+from opx.operations.requests import Filled, FilledText, Request, Text
 
 MAX_ENTRIES = 500
 
 Name = Annotated[str, Meta(max_length=MAX_NAME)]
 LongText = Annotated[str, Meta(max_length=MAX_TEXT)]
-Steps = Annotated[tuple[Annotated[str, Meta(max_length=MAX_STEPS_TEXT)], ...], Meta(max_length=MAX_STEPS)]
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
+ErrorText = Annotated[str, Meta(max_length=MAX_ERROR)]
+ProjectId = Annotated[str, Meta(max_length=64)]
+StepText = Annotated[str, Meta(max_length=MAX_STEPS_TEXT)]
+Steps = Annotated[tuple[StepText, ...], Meta(max_length=MAX_STEPS)]
 
 
 class ListEntries(Request, frozen=True):
@@ -64,21 +70,15 @@ class CaptureEntry(Request, frozen=True, rename=None):
     """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
 
     entry_type: Annotated[EntryType, Meta(description="What it tells of.")]
-    project_id: (
-        Annotated[
-            str,
-            Meta(
-                max_length=64,
-                description="The project that it was learned in; the caller's own, if the caller has one.",
-            ),
-        ]
-        | None
-    ) = None
+    project_id: Annotated[
+        ProjectId | None,
+        Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
+    ] = None
     agent_type: Annotated[Name | None, Meta(description="What kind of agent it was, such as backend_developer.")] = None
     task_type: Annotated[Name | None, Meta(description="What kind of task, such as api_implementation.")] = None
     technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
     failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
-    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] | None = None
+    error_message: Annotated[ErrorText | None, Meta(description="The error, copied as it was.")] = None
     solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
     success_verified: Annotated[bool | None, Meta(description="True if somebody, or a check, saw that it works.")] = (
         None
@@ -87,24 +87,17 @@ class CaptureEntry(Request, frozen=True, rename=None):
     human_feedback: Annotated[LongText | None, Meta(description="What the person said who rejected it.")] = None
     revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
     approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
-    tried: Annotated[str, Meta(max_length=MAX_STEPS_TEXT, description="What was tried, and didn't help.")] | None = None
+    tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
     effect: Annotated[Effect | None, Meta(description="What came of it.")] = None
     problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
-    reference: (
-        Annotated[str, Meta(max_length=MAX_LINE, description="The document that it was taken from: its key or source.")]
-        | None
-    ) = None
+    reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
+        None
+    )
     incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
-    occurrence: (
-        Annotated[
-            str,
-            Meta(
-                max_length=MAX_LINE,
-                description="Names this occurrence for good, such as a run's id: told again, it is the same one.",
-            ),
-        ]
-        | None
-    ) = None
+    occurrence: Annotated[
+        Line | None,
+        Meta(description="Names this occurrence for good, such as a run's id: told again, it is the same one."),
+    ] = None
 
     @property
     def given(self) -> dict[str, Any]:
@@ -175,9 +168,39 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 
 # -- tools of agents: scope, project and kind of agent follow from the call, so that no tool takes them
 
-FilledLongText = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=NOT_BLANK)]
+FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
 GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
+
+
+_NEXT = {
+    EntryState.WAITING: "It waits until somebody says with verify_solution whether it worked.",
+    EntryState.READY: "The next checkpoint of the project takes it in.",
+    EntryState.TAKEN_IN: "It was taken in already.",
+}
+Notes = Annotated[tuple[str, ...], Meta(description="What was masked or left out.")]
+
+
+class KeptEntry(Record, frozen=True):
+    entry_id: Annotated[str, Meta(description="What verify_solution takes.")]
+    state: Annotated[
+        EntryState,
+        Meta(description="Whether it waits to be verified, is ready for the next checkpoint, or was taken in."),
+    ]
+    notes: Notes
+
+
+@dataclass(frozen=True, slots=True)
+class EntryAnswer(Paragraphs):
+    """An entry as it is kept. Its texts are known to the agent that sent them, and aren't repeated."""
+
+    entry: StagingEntry
+
+    def _paragraphs(self) -> Iterator[str]:
+        yield "\n".join((f"Entry ID: {self.entry.id}", _NEXT[self.entry.state], *noted(self.entry.remarks)))
+
+    def record(self) -> KeptEntry:
+        return KeptEntry(self.entry.id, self.entry.state, self.entry.remarks)
 
 
 class SolutionResult(StrEnum):
@@ -192,27 +215,19 @@ class SolutionResult(StrEnum):
 class CaptureFailureSolution(Request, frozen=True):
     failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
     solution_steps: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MAX_STEPS_TEXT,
-            pattern=NOT_BLANK,
-            description="What was done about it, a step on each line.",
-        ),
+        Filled, Meta(max_length=MAX_STEPS_TEXT, description="What was done about it, a step on each line.")
     ]
-    error_message: Annotated[str, Meta(max_length=MAX_ERROR, description="The error, copied as it was.")] = ""
+    error_message: Annotated[ErrorText, Meta(description="The error, copied as it was.")] = ""
     task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
     technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
-        "understood and something was done. It is told to others only after verify_solution said that it worked.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
+    "understood and something was done. It is told to others only after verify_solution said that it worked.",
+    opt_in=True,
+    writes=True,
 )
 def capture_failure_solution(context: Context, request: CaptureFailureSolution) -> EntryAnswer:
     """Capture a failure and its solution."""
@@ -226,14 +241,12 @@ class VerifySolution(Request, frozen=True):
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
-        "Say that it worked only if you saw it, or a check did.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
+    "Say that it worked only if you saw it, or a check did.",
+    opt_in=True,
+    writes=True,
 )
 def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
     """Record the result of a captured solution."""
@@ -249,13 +262,8 @@ class CaptureGateRejection(Request, frozen=True):
     revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Keep what a person rejected at a review, why, and what was changed for it.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
 )
 def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
     """Capture a rejection at a review."""
@@ -267,9 +275,7 @@ class CaptureGateApproval(Request, frozen=True):
     approved_approach: Annotated[FilledLongText, Meta(description="What was approved.")]
 
 
-@operation(
-    tool=Tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
-)
+@agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
 def capture_gate_approval(context: Context, request: CaptureGateApproval) -> EntryAnswer:
     """Capture an approval at a review."""
     return _kept(context, EntryType.GATE_APPROVAL, asdict(request))
@@ -277,23 +283,20 @@ def capture_gate_approval(context: Context, request: CaptureGateApproval) -> Ent
 
 class CaptureWarning(Request, frozen=True):
     tried: Annotated[
-        FilledLongText,
-        Meta(description="The step that was tried, worded as the document has it if it is from one."),
+        FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
     ]
     effect: Annotated[Effect, Meta(description="What came of it.")]
     problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
-    reference: Annotated[str, Meta(max_length=MAX_LINE, description="The source of the document that it is from.")] = ""
+    reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
-        "of, in whichever document has that step.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
+    "of, in whichever document has that step.",
+    opt_in=True,
+    writes=True,
 )
 def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
     """Capture a step that didn't help."""

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import ID_LENGTH
+from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import DocumentNotFoundError, ForbiddenError, HoldNotFoundError, InvalidInputError
@@ -17,7 +18,9 @@ from opx.lifecycle.reviews import SOON_DAYS, ReviewReport
 from opx.operations.context import Context
 from opx.operations.documents import checked_id, find_document
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import NOT_BLANK, FilledText, Request, Text
+from opx.operations.requests import Filled, FilledText, Request, Share, Text
+
+ScopeKey = Annotated[Filled, Meta(max_length=300)]
 
 OPERATOR = "operator"
 """Who acts where the caller has no name."""
@@ -60,17 +63,12 @@ def list_prunings(context: Context, request: ListPrunings) -> Prunings:
 
 class PruneExpired(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Show what would go, and remove nothing.")] = False
-    allow_share: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=1,
-                description="How much of a category may go at once, above 0 (1: all); left out, what knowledge.yaml says.",
-            ),
-        ]
-        | None
-    ) = None
+    allow_share: Annotated[
+        Share | None,
+        Meta(
+            description="How much of a category may go at once, above 0 (1: all); left out, what knowledge.yaml says."
+        ),
+    ] = None
 
 
 @operation(access=Access.OPERATOR)
@@ -103,24 +101,12 @@ def list_holds(context: Context, request: ListHolds) -> HoldList:
 
 
 class AddHold(Request, frozen=True):
-    reason: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_REASON, pattern=NOT_BLANK, description="Why, such as the matter's name."),
-    ]
-    document: Annotated[FilledText, Meta(description="A document's id.")] | None = None
-    category: Annotated[FilledText, Meta(description="A category, or the beginning of one's path.")] | None = None
-    within: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=300,
-                pattern=NOT_BLANK,
-                description="The key of a scope: `client:acme`, `client:acme/project:shop`.",
-            ),
-        ]
-        | None
-    ) = None
+    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="Why, such as the matter's name.")]
+    document: Annotated[FilledText | None, Meta(description="A document's id.")] = None
+    category: Annotated[FilledText | None, Meta(description=CATEGORY)] = None
+    within: Annotated[
+        ScopeKey | None, Meta(description="The key of a scope: `client:acme`, `client:acme/project:shop`.")
+    ] = None
     everything: Annotated[bool, Meta(description="All that is the caller's.")] = False
 
 

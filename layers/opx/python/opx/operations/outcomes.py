@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from opx.domain.outcomes import (
     MAX_NOTE,
     MAX_OCCURRENCE,
     MAX_SECTION,
     MAX_STEP,
+    Counted,
     DocumentOutcomes,
     OutcomeReport,
     OutcomeResult,
 )
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
+from opx.hygiene.untrusted import one_line
+from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id
-from opx.operations.learning_answers import OutcomeAnswer
-from opx.operations.registry import LEARNING, Access, Function, Tool, operation
+from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 from opx.operations.requests import FilledText, Request, Text
 
+Step = Annotated[str, Meta(max_length=MAX_STEP)]
+Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
 
@@ -33,17 +40,11 @@ class RecordOutcome(Request, frozen=True):
     section: Annotated[
         str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
     ] = ""
-    step: Annotated[
-        str, Meta(max_length=MAX_STEP, description="The step that was acted upon, as the document has it.")
-    ] = ""
+    step: Annotated[Step, Meta(description="The step that was acted upon, as the document has it.")] = ""
     incident: Incident = ""
     note: Annotated[str, Meta(max_length=MAX_NOTE, description="What else is to be known.")] = ""
     occurrence: Annotated[
-        str,
-        Meta(
-            max_length=MAX_OCCURRENCE,
-            description="Names this occurrence, where an answer was acted upon more than once.",
-        ),
+        Occurrence, Meta(description="Names this occurrence, where an answer was acted upon more than once.")
     ] = ""
 
 
@@ -54,16 +55,7 @@ def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
     Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
     the receipt doesn't name.
     """
-    return context.system.learning.outcomes(context.identity).record(
-        request.receipt_id,
-        request.document_id,
-        request.result,
-        section=request.section,
-        step=request.step,
-        incident=request.incident,
-        note=request.note,
-        occurrence=request.occurrence,
-    )
+    return context.system.learning.outcomes(context.identity).record(**asdict(request))
 
 
 class GetDocumentOutcomes(Request, frozen=True):
@@ -83,33 +75,53 @@ def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> Doc
 # -- tools of agents
 
 
+class CountedOutcome(Record, frozen=True):
+    outcome_id: str
+    document_id: str
+    counted: Annotated[Counted, Meta(description="new, known if it was told before, or corrected.")]
+    explanation: Annotated[str, Meta(description="What is known of the document, such as `4 of 5 resolved`.")]
+    warning_id: Annotated[str, Meta(description="The entry that warns of what made things worse; empty without one.")]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeAnswer(Paragraphs):
+    """An outcome as it is counted."""
+
+    report: OutcomeReport
+
+    def _paragraphs(self) -> Iterator[str]:
+        report = self.report
+        warned = "\nA warning will be shown before the step, once the project has its next checkpoint."
+        yield (
+            f"Outcome {report.counted}: {report.result.value} for {one_line(report.title)}.\n"
+            f"Known of the document: {report.standing.explanation}.{warned if report.warning_id else ''}"
+        )
+
+    def record(self) -> CountedOutcome:
+        report = self.report
+        return CountedOutcome(
+            report.outcome_id, report.document_id, report.counted, report.standing.explanation, report.warning_id
+        )
+
+
 class ReportOutcome(Request, frozen=True):
     receipt_id: Annotated[
         FilledText, Meta(description="The receipt of the answer that had the document, as the search gave it.")
     ]
     document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
     result: Result
-    step: Annotated[
-        str, Meta(max_length=MAX_STEP, description="The step that was decisive, as the document has it.")
-    ] = ""
+    step: Annotated[Step, Meta(description="The step that was decisive, as the document has it.")] = ""
     incident: Incident = ""
 
 
-@operation(
-    tool=Tool(
-        LEARNING,
-        "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
-        "things worse. What helped is found more easily afterwards.",
-        opt_in=True,
-        writes=True,
-    )
+@agent_tool(
+    LEARNING,
+    "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
+    "things worse. What helped is found more easily afterwards.",
+    opt_in=True,
+    writes=True,
 )
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
     """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
     agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
-    outcomes = context.system.learning.outcomes(agent)
-    return OutcomeAnswer(
-        outcomes.record(
-            request.receipt_id, request.document_id, request.result, step=request.step, incident=request.incident
-        )
-    )
+    return OutcomeAnswer(context.system.learning.outcomes(agent).record(**asdict(request)))

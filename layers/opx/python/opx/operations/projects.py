@@ -15,16 +15,16 @@ from opx.operations.requests import Request, Text
 from opx.retrieval.readers import ProjectPlace, SightChange
 
 ClientId = Annotated[Text, Meta(description="A client.")]
-ProjectId = Annotated[Text, Meta(description="A project of the client's.")]
-GroupId = Annotated[Text, Meta(description="The group; empty takes the project out of its group.")]
 
 
 class GetProject(Request, frozen=True):
     client_id: ClientId
-    project_id: ProjectId
+    project_id: Annotated[Text, Meta(description="A project of the client's.")]
 
     def __post_init__(self) -> None:
-        _check_ids(self.client_id, self.project_id)
+        """Raise `InvalidScopeError` for what names no project, which would be another address of the API, too."""
+        if not Scope(self.client_id, project_id=self.project_id).project_id:
+            raise InvalidScopeError("no project id")
 
 
 class Project(Record, frozen=True):
@@ -45,13 +45,11 @@ def get_project(context: Context, request: GetProject) -> Project:
     return Project(group_id, projects.reader(Identity(request.client_id, request.project_id)).visible)
 
 
-class AssignProject(Request, frozen=True):
-    client_id: ClientId
-    project_id: ProjectId
-    group_id: GroupId
+class AssignProject(GetProject, frozen=True):
+    group_id: Annotated[Text, Meta(description="The group; empty takes the project out of its group.")]
 
     def __post_init__(self) -> None:
-        _check_ids(self.client_id, self.project_id)
+        super().__post_init__()
         Scope(self.client_id, group_id=self.group_id)
 
 
@@ -102,12 +100,8 @@ def list_projects(context: Context, request: ListProjects) -> ProjectList:
     return ProjectList(tuple(one for one in found if members is None or one.project_id in members))
 
 
-class RemoveProject(Request, frozen=True):
-    client_id: ClientId
-    project_id: ProjectId
-
-    def __post_init__(self) -> None:
-        _check_ids(self.client_id, self.project_id)
+class RemoveProject(GetProject, frozen=True):
+    pass
 
 
 @operation(access=Access.OPERATOR)
@@ -121,12 +115,6 @@ def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
     changes = registry.effects(request.client_id, request.project_id, "")
     registry.remove(request.client_id, request.project_id)
     return ProjectMove(tuple(changes))
-
-
-def _check_ids(client_id: str, project_id: str) -> None:
-    """Raise `InvalidScopeError` for what names no project, which would be another address of the API, too."""
-    if not Scope(client_id, project_id=project_id).project_id:
-        raise InvalidScopeError("no project id")
 
 
 def _check_client(context: Context, client_id: str) -> None:

@@ -83,11 +83,7 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
     """
     records, scopes = context.system.records, _scopes(context)
     found = listed(
-        _gaps_of(context, scopes),
-        records.owners,
-        service=request.service,
-        owner=request.owner,
-        settled=request.settled,
+        _gaps_of(context, scopes), records.owners, service=request.service, owner=request.owner, settled=request.settled
     )
     shown, more = (tuple(found), False) if context.caller.owns_system else fitting(found)
     return Gaps(shown, more, sum(map(records.gaps.dropped, scopes)))

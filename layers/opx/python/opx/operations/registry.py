@@ -23,6 +23,7 @@ from opx.domain.record import Record
 from opx.operations.context import Context
 from opx.operations.requests import Request
 
+DEFAULT_KNOWLEDGE_BASE = "default"
 MAX_TOOLS = 11
 """Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
 
@@ -161,9 +162,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._operations: dict[str, Operation[Any, Any]] = {}
-        self._by_run: dict[Callable[..., Any], Operation[Any, Any]] = {}
-        self._by_route: dict[str, Operation[Any, Any]] = {}
-        self._by_command: dict[str, Operation[Any, Any]] = {}
+        self._claimed: dict[object, Operation[Any, Any]] = {}
 
     def __iter__(self) -> Iterator[Operation[Any, Any]]:
         return iter(sorted(self._operations.values(), key=_place))
@@ -176,10 +175,10 @@ class Registry:
 
     def of(self, run: Run[Q, R]) -> Operation[Q, R]:
         """The operation that this function does."""
-        return self._by_run[run]
+        return self._claimed[run]
 
     def of_route(self, key: str) -> Operation[Any, Any] | None:
-        return self._by_route.get(key)
+        return self._claimed.get(f"route {key}")
 
     def of_tool(self, name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | None:
         found = self._operations.get(name)
@@ -189,7 +188,10 @@ class Registry:
         """Raises `DeclarationError` for a name, a route, a tool or a command that is there already, for a tool with more
         parameters than Bedrock takes, and for a reply that is no JSON."""
         _check_alone(added)
-        self._check_apart(added)
+        for claim in _claims(added):
+            if other := self._claimed.get(claim):
+                what = "name" if other.name == added.name else claim
+                raise DeclarationError(f"operation {added.name}: {other.name} has the same {what}")
         if added.is_for_all:
             usual = [one.name for one in (*self, added) if one.is_for_all]
             if len(usual) > MAX_TOOLS:
@@ -198,28 +200,13 @@ class Registry:
                     "agent: declare it with opt_in"
                 )
         self._operations[added.name] = added
-        self._by_run[added.run] = added
-        if added.route:
-            self._by_route[added.route.key] = added
-        if added.command:
-            self._by_command[added.command] = added
-
-    def _check_apart(self, added: Operation[Any, Any]) -> None:
-        same = {"name": self._operations.get(added.name)}
-        if added.route:
-            same[f"route {added.route.key}"] = self._by_route.get(added.route.key)
-        same[f"command {added.command}"] = self._by_command.get(added.command)
-        for what, other in same.items():
-            if other:
-                raise DeclarationError(f"operation {added.name}: {other.name} has the same {what}")
+        self._claimed |= dict.fromkeys(_claims(added), added)
 
     def remove(self, name: str) -> None:
         """Forget an operation that was declared for a while."""
         removed = self._operations.pop(name)
-        del self._by_run[removed.run]
-        if removed.route:
-            del self._by_route[removed.route.key]
-        self._by_command.pop(removed.command, None)
+        for claim in _claims(removed):
+            del self._claimed[claim]
 
     @property
     def routes(self) -> dict[str, Operation[Any, Any]]:
@@ -245,9 +232,7 @@ OPERATIONS = ToolGroup(
     "Logs, metrics, traces and baselines of the running systems, for operations agents.",
 )
 LEARNING = ToolGroup(
-    "learn-from-work",
-    "OPX Knowledge learning",
-    "What work taught: told by agents, and asked for by orchestrators.",
+    "learn-from-work", "OPX Knowledge learning", "What work taught: told by agents, and asked for by orchestrators."
 )
 GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 
@@ -310,6 +295,20 @@ def operation(
         return run
 
     return declare
+
+
+def agent_tool(
+    group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, access: Access = Access.READER
+) -> Callable[[Run[Q, R]], Run[Q, R]]:
+    """Declare the function below as an operation that only agents call, as a `Tool`."""
+    return operation(tool=Tool(group, description, opt_in, writes), access=access)
+
+
+def _claims(operation: Operation[Any, Any]) -> list[object]:
+    """What no other operation may have, in the words of errors, and its function."""
+    route, command = operation.route, operation.command
+    named = (f"name {operation.name}", f"route {route.key}" if route else "", f"command {command}" if command else "")
+    return [*filter(None, named), operation.run]
 
 
 def _place(operation: Operation[Any, Any]) -> tuple[int, str, int]:

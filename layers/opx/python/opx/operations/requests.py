@@ -20,15 +20,16 @@ from opx.domain.record import Record
 from opx.errors import InvalidInputError
 
 Given = Mapping[str, object]
-Q = TypeVar("Q", bound="Request")
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=msgspec.Struct)
 
 MAX_NESTING = 32
 """Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
 
 NOT_BLANK = r"\S"
 Text = Annotated[str, Meta(max_length=100)]
-FilledText = Annotated[str, Meta(min_length=1, max_length=100, pattern=NOT_BLANK)]
+Filled = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
+FilledText = Annotated[Filled, Meta(max_length=100)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,310}(\.[0-9]{1,310})?([eE][-+]?[0-9]{1,3})?")
@@ -95,23 +96,13 @@ def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
     return FieldFacts(field.name, field.encode_name, about, annotation, kind, field.required, default)
 
 
-def read_request(kind: type[Q], given: Given, *, texts: bool = False, attributes: bool = False) -> Q:
-    """The request in `given`, by field. With `texts`, numbers and flags may be texts, as in an address. With
-    `attributes`, fields are named as in Python, which is how agents write them, and errors name them so, too.
+def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes: bool = False, within: str = "") -> R:
+    """The request in `given`, by field. With `texts`, numbers and flags may be
+    texts, as in an address. With `attributes`, fields are named as in Python, which is how agents write them, and errors
+    name them so, too, behind `within`.
 
     Raises `RequestError`, and what the type itself raises for values that contradict each other.
     """
-    found: Q = _read(kind, given, texts, attributes, "")
-    return found
-
-
-def read_record(kind: type[R], given: Given) -> R:
-    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
-    found: R = _read(kind, given, False, False, "")
-    return found
-
-
-def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: str) -> Any:
     facts = fields_of(kind)
     present = {name: value for name, value in given.items() if value is not None}
     shown = {one.json_name: within + (one.name if attributes else one.json_name) for one in facts}
@@ -132,6 +123,11 @@ def _read(kind: type[Any], given: Given, texts: bool, attributes: bool, within: 
         if one.json_name in prepared:
             _check_free_values(one, prepared[one.json_name], shown[one.json_name])
     return request
+
+
+def read_record(kind: type[R], given: Given) -> R:
+    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
+    return read_request(kind, given)
 
 
 def _is_list_of_documents(field: FieldFacts) -> bool:
@@ -208,7 +204,7 @@ def _refuse(facts: tuple[FieldFacts, ...], given: Given, shown: Mapping[str, str
             msgspec.convert(value, one.annotation)
         except msgspec.ValidationError:
             if isinstance(one.kind, inspect.StructType) and isinstance(value, Mapping):
-                _read(one.kind.cls, value, False, attributes, f"{name}.")
+                read_request(one.kind.cls, value, attributes=attributes, within=f"{name}.")
             raise RequestError(f"{name} {_problem(one.kind, value, one.required)}") from None
         except RecursionError:
             raise _too_deep(name) from None
@@ -312,11 +308,7 @@ def _name(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.UnionType):
         several = next((one for one in kind.types if isinstance(one, inspect.VarTupleType | inspect.ListType)), None)
         if several is not None:
-            return (
-                f"a text or a list of at most {several.max_length:,} texts"
-                if several.max_length
-                else "a text or a list"
-            )
+            return "a text or a list" + (f" of at most {several.max_length:,} texts" if several.max_length else "")
         return "a text or an object"
     return "an object"
 

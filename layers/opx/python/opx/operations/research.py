@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport
-from opx.domain.results import Answer
-from opx.operations.agent_answers import DocsAnswer, FoundAnswer, ResearchAnswer
+from opx.domain.record import Record, replace
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
+from opx.domain.results import Answer, RetrievalResult
+from opx.hygiene.untrusted import QUOTED, one_line
+from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.operations.context import Context
-from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.registry import KNOWLEDGE, agent_tool, operation
+from opx.operations.requests import Filled, Request
 from opx.operations.search import CUT, DEFAULT_RESULTS, MAX_QUESTION, MAX_SEARCH_RESULTS, answered
+from opx.retrieval.citations import citations
 
+PARTIAL = "Partial answer: something could not be searched."
 AGENT_CONFIDENCE = 0.7
 """What a result has to reach for an agent."""
 
-Words = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results to return at most.")]
+Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
 
 
 class Research(Request, frozen=True):
-    topic: Annotated[
-        str,
-        Meta(min_length=1, max_length=MAX_QUESTION, pattern=NOT_BLANK, description=f"What is to be found out; {CUT}"),
-    ]
-    max_iterations: Annotated[
-        int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")
-    ] = DEFAULT_ITERATIONS
+    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"What is to be found out; {CUT}")]
+    max_iterations: Iterations = DEFAULT_ITERATIONS
     config: Annotated[
         QueryConfig,
         Meta(description="Bounds every search; `maxResults` and `minConfidence` are those of the findings."),
@@ -42,23 +43,204 @@ def research(context: Context, request: Research) -> ResearchReport:
     return _researched(context, request.topic, request.max_iterations, request.config)
 
 
+# -- what agents' tools answer
+
+DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that the results are from, the best first.")]
+ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
+Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
+Untrusted = Annotated[
+    bool,
+    Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
+]
+
+
+class SearchAnswer(Record, frozen=True, kw_only=True):
+    answer: Annotated[str, Meta(description="The results with their sources, or that there is none.")]
+    document_ids: DocumentIds
+    receipt_id: ReceiptId
+    partial: Partial
+    untrusted: Untrusted
+    notes: Notes
+
+
+class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
+    content: str
+    source: Annotated[str, Meta(description="Where a person would open it.")]
+    section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
+    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or made things worse; if any.")
+    ] = ()
+
+
+class RelevantPassage(Passage, frozen=True, kw_only=True):
+    relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
+
+
+class DocsFound(Record, frozen=True, kw_only=True):
+    results: Annotated[tuple[RelevantPassage, ...], Meta(description="What was found, the best first.")]
+    document_ids: DocumentIds
+    receipt_id: ReceiptId
+    partial: Partial
+    untrusted: Untrusted
+    notes: Notes
+
+
+class ResearchFindings(Record, frozen=True, kw_only=True):
+    topic: str
+    searches_performed: int
+    findings: Annotated[tuple[Passage, ...], Meta(description="What was found out, the best first.")]
+    document_ids: DocumentIds
+    gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
+    partial: Partial
+    untrusted: Untrusted
+    notes: Notes
+    trace: Annotated[tuple[Step, ...], Meta(description="What was searched for, in order, and why.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found(Paragraphs):
+    """Results of a search; `left_out` of them were dropped for their size."""
+
+    answer: Answer
+    left_out: int = 0
+
+    def _paragraphs(self) -> Iterator[str]:
+        answer = self.answer
+        yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
+        yield citations(answer.results)
+        if answer.best_rejected and not answer.results:
+            yield _not_confirmed(answer.best_rejected)
+        if answer.receipt_id and answer.results:
+            yield f"[Receipt ID: {answer.receipt_id}]"
+
+    def _is_untrusted(self) -> bool:
+        """Whether anything that is shown comes from outside."""
+        nearest = self.answer.best_rejected
+        shown = self.answer.results or ((nearest,) if nearest else ())
+        return any(result.untrusted for result in shown)
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*self.answer.notes, *left_out(self.left_out, "results"))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "document_ids": _documents(self.answer.results),
+            "receipt_id": self.answer.receipt_id,
+            "partial": self.answer.partial,
+            "untrusted": self._is_untrusted(),
+            "notes": self._notes(),
+        }
+
+    def shortened(self) -> Self | None:
+        results = self.answer.results
+        if len(results) < 2:
+            return None
+        return replace(self, answer=replace(self.answer, results=results[:-1]), left_out=self.left_out + 1)
+
+
+class FoundAnswer(_Found):
+    """Results as one text, and what a program can use of it."""
+
+    __slots__ = ()
+
+    def record(self) -> SearchAnswer:
+        return SearchAnswer(answer=self.text(), **self._facts())
+
+
+class DocsAnswer(_Found):
+    """Results, each as JSON of its own."""
+
+    __slots__ = ()
+
+    def record(self) -> DocsFound:
+        results = self.answer.results
+        passages = (RelevantPassage(**_passage(result), relevance=result.relevance) for result in results)
+        return DocsFound(results=tuple(passages), **self._facts())
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchAnswer(Paragraphs):
+    """What was found out about a topic; `left_out` findings were dropped for their size."""
+
+    report: ResearchReport
+    left_out: int = 0
+
+    def _paragraphs(self) -> Iterator[str]:
+        report = self.report
+        yield from _head(self._notes(), partial=report.partial, untrusted=self._is_untrusted())
+        yield citations(report.findings)
+        yield f"Searches performed: {report.searches_performed}"
+
+    def _is_untrusted(self) -> bool:
+        return any(finding.untrusted for finding in self.report.findings)
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*self.report.notes, *left_out(self.left_out, "findings"))
+
+    def record(self) -> ResearchFindings:
+        """The findings, and how they were come by."""
+        report = self.report
+        return ResearchFindings(
+            topic=report.topic,
+            searches_performed=report.searches_performed,
+            findings=tuple(Passage(**_passage(finding)) for finding in report.findings),
+            document_ids=_documents(report.findings),
+            gaps=report.gaps,
+            partial=report.partial,
+            untrusted=self._is_untrusted(),
+            notes=self._notes(),
+            trace=report.trace,
+        )
+
+    def shortened(self) -> ResearchAnswer | None:
+        findings = self.report.findings
+        if len(findings) < 2:
+            return None
+        return replace(self, report=replace(self.report, findings=findings[:-1]), left_out=self.left_out + 1)
+
+
+def _head(notes: Sequence[str], *, partial: bool, untrusted: bool) -> Iterator[str]:
+    return noted(notes, PARTIAL if partial else "", QUOTED if untrusted else "")
+
+
+def _documents(results: Sequence[RetrievalResult]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(result.document_id for result in results))
+
+
+def _passage(result: RetrievalResult) -> dict[str, Any]:
+    return {
+        "content": result.content,
+        "source": result.source,
+        "section": result.section,
+        "untrusted": result.untrusted,
+        "warnings": tuple(str(warning["text"]) for warning in result.warnings),
+    }
+
+
+def _not_confirmed(nearest: RetrievalResult) -> str:
+    title = one_line(nearest.title) if nearest.untrusted else nearest.title
+    return (
+        f"Nearest candidate, not confirmed (confidence {nearest.confidence:.2f}): {title}\n"
+        f"[Document ID: {nearest.document_id}]"
+    )
+
+
 # -- tools of agents
 
 
 class SearchRunbooks(Request, frozen=True):
     query: Annotated[
-        Words, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
+        Filled, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
     ]
     max_results: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search the operations runbooks: procedures for diagnosing and fixing known problems, and how the systems are "
-        "built. Use it before acting on an alert or a symptom. Each result names its source and document id; results "
-        "that are not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search the operations runbooks: procedures for diagnosing and fixing known problems, and how the systems are "
+    "built. Use it before acting on an alert or a symptom. Each result names its source and document id; results "
+    "that are not good enough are left out.",
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
@@ -67,19 +249,16 @@ def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
 
 class SearchPostmortems(Request, frozen=True):
     query: Annotated[
-        Words,
-        Meta(description="What is happening now, the affected service or the suspected cause, in plain words."),
+        Filled, Meta(description="What is happening now, the affected service or the suspected cause, in plain words.")
     ]
     max_results: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search the postmortems of past incidents: what happened, why, how it was found and what fixed it. Use it to "
-        "see whether a problem has occurred before. Each result names its source and document id; results that are "
-        "not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search the postmortems of past incidents: what happened, why, how it was found and what fixed it. Use it to "
+    "see whether a problem has occurred before. Each result names its source and document id; results that are "
+    "not good enough are left out.",
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
@@ -88,7 +267,7 @@ def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAns
 
 class SearchDocs(Request, frozen=True):
     query: Annotated[
-        Words,
+        Filled,
         Meta(
             description="A question in plain words, or the name of a function, hook, option or error as it is written."
         ),
@@ -99,13 +278,11 @@ class SearchDocs(Request, frozen=True):
     limit: Results = DEFAULT_RESULTS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Search all documentation: manuals, interface pages, guides and everything else that is known, of every "
-        "category. Use it for how something works or is called, where no runbook or postmortem is meant. Each result "
-        "names its source and section; results that are not good enough are left out.",
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Search all documentation: manuals, interface pages, guides and everything else that is known, of every "
+    "category. Use it for how something works or is called, where no runbook or postmortem is meant. Each result "
+    "names its source and section; results that are not good enough are left out.",
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
@@ -113,20 +290,16 @@ def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
 
 
 class ResearchTopic(Request, frozen=True):
-    topic: Annotated[Words, Meta(description="The topic or the question, in plain words.")]
-    max_iterations: Annotated[
-        int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")
-    ] = DEFAULT_ITERATIONS
+    topic: Annotated[Filled, Meta(description="The topic or the question, in plain words.")]
+    max_iterations: Iterations = DEFAULT_ITERATIONS
 
 
-@operation(
-    tool=Tool(
-        KNOWLEDGE,
-        "Research a topic with several searches, each of which follows up on what the ones before found and lacked. "
-        "Use it for questions with several parts, or where one search was not enough; it takes longer than a search. "
-        "The findings name their source and section.",
-        opt_in=True,
-    )
+@agent_tool(
+    KNOWLEDGE,
+    "Research a topic with several searches, each of which follows up on what the ones before found and lacked. "
+    "Use it for questions with several parts, or where one search was not enough; it takes longer than a search. "
+    "The findings name their source and section.",
+    opt_in=True,
 )
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     """Search, and search again for what is lacking."""
@@ -138,10 +311,7 @@ def _found(
     context: Context, question: str, limit: int, category: str = "", mode: SearchMode = SearchMode.BALANCED
 ) -> Answer:
     config = QueryConfig(
-        categories=(category,) if category else None,
-        min_confidence=AGENT_CONFIDENCE,
-        max_results=limit,
-        mode=mode,
+        categories=(category,) if category else None, min_confidence=AGENT_CONFIDENCE, max_results=limit, mode=mode
     )
     return answered(context, question, config)
 

@@ -29,15 +29,13 @@ from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
-from opx.operations.requests import NOT_BLANK, Request, Text
+from opx.operations.requests import Filled, Request, Text
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
 MAX_QUESTION = 100_000
 CUT = f"of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
-Question = Annotated[
-    str, Meta(min_length=1, max_length=MAX_QUESTION, pattern=NOT_BLANK, description=f"The question; {CUT}")
-]
+Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
 WantsReceipt = Annotated[
     bool, Meta(description="Also give a receipt: with it the question can be asked again, and the answers compared.")
 ]

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
+from msgspec.structs import asdict
 
 from opx.domain.record import Record
 from opx.domain.streams import StreamDefinition
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Request, RequestError
+from opx.operations.requests import Filled, Request, RequestError, Text
 from opx.sources.states import PullReport, SourceView
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ MAX_URLS = 100
 _DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."
 
 SourceId = Annotated[str, Meta(max_length=48, description="The id of a source.")]
-Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"\S")]
-UrlPath = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"\S")]
+Url = Annotated[Filled, Meta(max_length=2048)]
+UrlPath = Annotated[Filled, Meta(max_length=500)]
 
 
 class ListSources(Request, frozen=True):
@@ -87,8 +88,7 @@ class PullSource(Request, frozen=True):
 class PullStarted(Record, frozen=True, omit_defaults=True):
     source_id: str
     report: Annotated[
-        PullReport | None,
-        Meta(description="Where this process pulls and no function: what the pull did."),
+        PullReport | None, Meta(description="Where this process pulls and no function: what the pull did.")
     ] = None
 
 
@@ -118,7 +118,7 @@ def check_source(context: Context, request: CheckSource) -> SourceView:
 class CrawlSite(Request, frozen=True, kw_only=True):
     urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Where to begin.")] = ()
     sitemaps: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Sitemaps to follow.")] = ()
-    category: Annotated[str, Meta(max_length=100, description="The category of its pages.")]
+    category: Annotated[Text, Meta(description="The category of its pages.")]
     depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from where it begins.")] | None = None
     max_pages: Annotated[int, Meta(ge=1, le=100_000, description="How many pages to take at most.")] | None = None
     include: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to stay within.")] = ()
@@ -161,7 +161,6 @@ def _check_scope(context: Context, what: str) -> None:
 # -- streams
 
 StreamName = Annotated[str, Meta(max_length=48, description="The name of a stream.")]
-Tag = Annotated[str, Meta(max_length=100)]
 
 
 class ListStreams(Request, frozen=True):
@@ -187,7 +186,7 @@ class SubscribeStream(Request, frozen=True):
             description="The ARN of a Kinesis stream, SQS queue or MSK cluster, kafka://host:port, or redis://host:port/0.",
         ),
     ]
-    category: Annotated[str, Meta(max_length=100, description="The category of its documents.")]
+    category: Annotated[Text, Meta(description="The category of its documents.")]
     topic: Annotated[str, Meta(max_length=512, description="The key of a Redis stream, or Kafka's topic.")] = ""
     name: Annotated[str, Meta(max_length=48, description="What to call it; left out, a hash of its address.")] = ""
     pattern: Annotated[
@@ -197,7 +196,7 @@ class SubscribeStream(Request, frozen=True):
         str, Meta(max_length=1000, description="What names a document (JSONPath), so that records are its versions.")
     ] = ""
     password_secret: Annotated[str, Meta(max_length=512, description="The secret with Redis' password.")] = ""
-    tags: Annotated[tuple[Tag, ...], Meta(max_length=50, description="For all of its documents.")] = ()
+    tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="For all of its documents.")] = ()
 
 
 class Subscribed(Record, frozen=True):
@@ -212,16 +211,7 @@ def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
     Raises `InvalidInputError` that names what is wrong, for a stream that is read under another name, and for one that
     nothing here reads.
     """
-    name = _streams(context).subscribe(
-        request.source,
-        request.category,
-        request.pattern,
-        name=request.name,
-        topic=request.topic,
-        identity=request.identity,
-        password_secret=request.password_secret,
-        tags=list(request.tags),
-    )
+    name = _streams(context).subscribe(**{**asdict(request), "tags": list(request.tags)})
     return Subscribed(name, deployed=context.system.functions.stream_subscriptions is not None)
 
 

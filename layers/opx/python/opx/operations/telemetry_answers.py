@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import asdict
@@ -17,6 +17,7 @@ from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.record import Record, derive, replace
 from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
+from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _WITHIN = "    "
 
 Time = Annotated[str, Meta(description="UTC, such as 2026-03-31T12:00:00Z.")]
 Partial = Annotated[bool, Meta(description="True if not everything could be looked at.")]
-Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")]
 
 
 class LogRows(Record, frozen=True, kw_only=True):
@@ -131,37 +131,32 @@ class JudgedBaseline(BaselineStats, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class LogsAnswer:
+class LogsAnswer(Paragraphs):
     """Rows of a log query. `left_out` of them were dropped for their size, the oldest or rarest."""
 
     answer: LogAnswer
     left_out: int = 0
 
-    def text(self) -> str:
+    def _paragraphs(self) -> Iterator[str]:
         answer = self.answer
         rows = "\n".join(_row_text(answer.show, row) for row in answer.rows)
-        searched = f"{answer.log_group} from {iso_time(answer.start)} to {iso_time(answer.end)}"
-        head = f"{answer.matched:,} lines of {searched} fit, as far as was searched."
-        return "\n\n".join((*_head(answer.partial, self._notes()), head, _framed(rows) if rows else NOTHING_FITS))
+        yield from _head(answer.partial, self._notes())
+        yield f"{answer.matched:,} lines of {answer.log_group} {_between(answer)} fit, as far as was searched."
+        yield _framed(rows) if rows else NOTHING_FITS
 
     def _notes(self) -> tuple[str, ...]:
-        count = self.left_out
-        note = f"{count} more rows were left out, as the answer would be too large"
-        return (*self.answer.notes, note) if count else self.answer.notes
+        return (*self.answer.notes, *left_out(self.left_out, "rows"))
 
     def record(self) -> LogRows:
         answer = self.answer
         return LogRows(
             log_group=answer.log_group,
             show=answer.show,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             rows=tuple(dict(row) for row in answer.rows),
             matched=answer.matched,
             scanned_bytes=answer.scanned_bytes,
             masked=answer.masked,
-            partial=answer.partial,
-            notes=self._notes(),
+            **_shared(answer, self._notes()),
         )
 
     def shortened(self) -> LogsAnswer | None:
@@ -180,25 +175,23 @@ def _row_text(show: str, row: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsAnswer:
+class MetricsAnswer(Paragraphs):
     """Metrics that were compared with one. Always small: there are at most as many lines as metrics."""
 
     answer: MetricAnswer
 
-    def text(self) -> str:
-        return "\n\n".join((*_head(self.answer.partial, self.answer.notes), *self._found()))
-
-    def _found(self) -> Iterator[str]:
+    def _paragraphs(self) -> Iterator[str]:
         answer, question = self.answer, self.answer.question
-        between = f"from {iso_time(answer.start)} to {iso_time(answer.end)}"
+        yield from _head(answer.partial, answer.notes)
+        compared = f"{question.metric} of {question.node} {_between(answer)}"
         if not (answer.related or answer.unrelated):
-            yield f"Nothing could be compared with {question.metric} of {question.node} {between}."
+            yield f"Nothing could be compared with {compared}."
         elif answer.related:
-            yield f"Metrics that moved with {question.metric} of {question.node} {between}, the strongest first:"
+            yield f"Metrics that moved with {compared}, the strongest first:"
             yield "\n".join(_related_text(one) for one in answer.related)
             yield "That they moved together doesn't tell which is the cause."
         else:
-            yield f"No metric moved with {question.metric} of {question.node} {between}."
+            yield f"No metric moved with {compared}."
         if answer.unrelated:
             yield f"Compared, and not related: {', '.join(answer.unrelated)}"
         if answer.left_out:
@@ -209,18 +202,12 @@ class MetricsAnswer:
         return Correlations(
             metric=answer.question.metric,
             node=answer.question.node,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             period_seconds=answer.period,
             correlated=tuple(map(_correlation, answer.related)),
             unrelated=answer.unrelated,
             left_out=tuple(MetricLeftOut(name, reason) for name, reason in answer.left_out),
-            partial=answer.partial,
-            notes=answer.notes,
+            **_shared(answer, answer.notes),
         )
-
-    def shortened(self) -> None:
-        return None
 
 
 def _related_text(one: Related) -> str:
@@ -239,20 +226,18 @@ def _correlation(one: Related) -> Correlation:
 
 
 @dataclass(frozen=True, slots=True)
-class TracesAnswer:
+class TracesAnswer(Paragraphs):
     """Parts of requests. Always small: there are at most 20 of each kind, and their texts are short."""
 
     answer: TraceAnswer
 
-    def text(self) -> str:
-        answer = self.answer
-        between = f"from {iso_time(answer.start)} to {iso_time(answer.end)}"
-        head = f"Looked into {answer.looked_into} of {answer.found:,} traces through {answer.service} {between}."
-        return "\n\n".join((*_head(answer.partial, answer.notes), head, *self._found()))
-
-    def _found(self) -> Iterator[str]:
-        lines = []
-        for title, parts in (("Slowest, by time of its own:", self.answer.slowest), ("Failing:", self.answer.failing)):
+    def _paragraphs(self) -> Iterator[str]:
+        answer, lines = self.answer, []
+        yield from _head(answer.partial, answer.notes)
+        yield (
+            f"Looked into {answer.looked_into} of {answer.found:,} traces through {answer.service} {_between(answer)}."
+        )
+        for title, parts in (("Slowest, by time of its own:", answer.slowest), ("Failing:", answer.failing)):
             if parts:
                 lines += [title, *map(_part_text, parts), ""]
         if lines:
@@ -262,14 +247,11 @@ class TracesAnswer:
         answer = self.answer
         return TraceParts(
             service=answer.service,
-            start=iso_time(answer.start),
-            end=iso_time(answer.end),
             traces=answer.looked_into,
             found=answer.found,
             slowest=tuple(map(_trace_part, answer.slowest)),
             failing=tuple(map(_trace_part, answer.failing)),
-            partial=answer.partial,
-            notes=answer.notes,
+            **_shared(answer, answer.notes),
         )
 
     def shortened(self) -> TracesAnswer | None:
@@ -312,19 +294,15 @@ def _trace_part(part: Part) -> TracePart:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineAnswer:
+class BaselineAnswer(Paragraphs):
     """The usual values of a metric; `verdict` on a value if one was given."""
 
     stats: BaselineStats
     verdict: Verdict | None = None
 
-    def text(self) -> str:
-        return "\n\n".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
+    def _paragraphs(self) -> Iterator[str]:
         stats = self.stats
-        if stats.notes:
-            yield _noted(stats.notes)
+        yield from noted(stats.notes)
         series = f"{stats.metric} of {stats.node}"
         if not stats.count:
             yield f"No values of {series} in the last {stats.time_window}."
@@ -338,19 +316,18 @@ class BaselineAnswer:
     def record(self) -> JudgedBaseline:
         return JudgedBaseline(**asdict(self.stats), verdict=self.verdict)
 
-    def shortened(self) -> None:
-        return None
-
 
 def _head(partial: bool, notes: Sequence[str]) -> Iterator[str]:
-    if partial:
-        yield PARTIAL
-    if notes:
-        yield _noted(notes)
+    return noted(notes, PARTIAL if partial else "")
 
 
-def _noted(notes: Sequence[str]) -> str:
-    return "\n".join(f"Note: {note}" for note in notes)
+def _shared(answer: LogAnswer | MetricAnswer | TraceAnswer, notes: tuple[str, ...]) -> dict[str, Any]:
+    times = {"start": iso_time(answer.start), "end": iso_time(answer.end)}
+    return {**times, "partial": answer.partial, "notes": notes}
+
+
+def _between(answer: LogAnswer | MetricAnswer | TraceAnswer) -> str:
+    return f"from {iso_time(answer.start)} to {iso_time(answer.end)}"
 
 
 def _framed(text: str) -> str:

@@ -11,7 +11,7 @@ from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, Webho
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
-from opx.operations.requests import NOT_BLANK, Request
+from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
     from opx.ports.sources import WritableSecrets
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
+Body = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
 WebhookName = Annotated[str, Meta(max_length=48, description="The name of a webhook of knowledge.yaml.")]
-SecretName = Annotated[str, Meta(min_length=1, max_length=512, pattern=NOT_BLANK, description="The name of a secret.")]
+SecretName = Annotated[Filled, Meta(max_length=512, description="The name of a secret.")]
 
 
 class ListWebhooks(Request, frozen=True):
@@ -58,7 +59,7 @@ def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSec
 
 class SignDelivery(Request, frozen=True):
     name: WebhookName
-    body: Annotated[bytes, Meta(max_length=MAX_BODY_BYTES, description="The body of the delivery.")]
+    body: Annotated[Body, Meta(description="The body of the delivery.")]
 
 
 @operation(access=Access.OPERATOR)
@@ -72,12 +73,7 @@ def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
 
 class SendTestDelivery(Request, frozen=True):
     name: WebhookName
-    body: (
-        Annotated[
-            bytes, Meta(max_length=MAX_BODY_BYTES, description="The body; left out, a small sample of the format.")
-        ]
-        | None
-    ) = None
+    body: Annotated[Body | None, Meta(description="The body; left out, a small sample of the format.")] = None
 
 
 @operation(access=Access.OPERATOR)
