@@ -6,7 +6,6 @@ import click
 
 from opx.cli.operations import Shape, operation_command
 from opx.cli.output import SHORT_ID, print_table
-from opx.cli.session import Session
 from opx.operations.questions import AuditRecords, list_audit_records
 from opx.records.audit import AuditRecord
 
@@ -20,7 +19,7 @@ from opx.records.audit import AuditRecord
         items="records",
     ),
 )
-def audit_command(_session: Session, reply: AuditRecords) -> None:
+def audit_command(reply: AuditRecords) -> None:
     """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
     not kept, but for a hash.
 

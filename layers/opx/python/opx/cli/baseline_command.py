@@ -56,7 +56,7 @@ def baseline_command() -> None:
         metavars={"time_window": "TIME", "value": "NUMBER", "hour": "0-23"},
     ),
 )
-def show_baseline(_session: Session, reply: BaselineFound, *, as_json: bool) -> None:
+def show_baseline(reply: BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
     stats = reply.baseline
     if stats.count and not as_json:
@@ -90,7 +90,7 @@ def _cells(values: Distribution) -> list[str]:
 
 
 @operation_command("list", list_baseline_series, Shape(without=("after",), items="series"))
-def list_series(_session: Session, reply: SeriesPage) -> None:
+def list_series(reply: SeriesPage) -> None:
     """List which metrics of which nodes have values."""
     if not reply.series:
         click.echo(

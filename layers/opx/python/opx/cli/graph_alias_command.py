@@ -6,7 +6,6 @@ import click
 
 from opx.cli.operations import Shape, operation_command
 from opx.cli.output import NO_ANSWER, print_table, printable
-from opx.cli.session import Session
 from opx.domain.aliases import Alias, Merge
 from opx.operations import graph
 from opx.operations.graph import Aliases, Merges, RemoveAlias, RemovedAlias
@@ -28,7 +27,7 @@ def alias_command() -> None:
 
 @alias_command.add_command
 @operation_command("list", graph.list_aliases, Shape(items="aliases"))
-def list_aliases(_: Session, found: Aliases) -> None:
+def list_aliases(found: Aliases) -> None:
     """List other names that questions know."""
     if found.aliases:
         print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), [_row(one) for one in found.aliases])
@@ -42,15 +41,15 @@ def _row(one: Alias) -> tuple[str, ...]:
 
 
 @alias_command.add_command
-@operation_command("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json=False)
-def add_alias(_: Session, added: Alias) -> None:
+@operation_command("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
+def add_alias(added: Alias) -> None:
     """Know CANONICAL by the name ALIAS, too."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
 @alias_command.add_command
-@operation_command("remove", graph.remove_alias, Shape(arguments=("alias",)), json=False)
-def remove_alias(_: Session, found: RemovedAlias, *, request: RemoveAlias) -> None:
+@operation_command("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
+def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
     if not found.removed:
         click.echo(f"{printable(request.alias)} is no other name of anything in your scope")
@@ -63,16 +62,16 @@ def remove_alias(_: Session, found: RemovedAlias, *, request: RemoveAlias) -> No
     "merge",
     graph.merge_nodes,
     Shape(arguments=("source", "into"), metavars={"source": "FROM"}),
-    json=False,
+    json="",
 )
-def merge_things(_: Session, done: Merge) -> None:
+def merge_things(done: Merge) -> None:
     """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
 @alias_command.add_command
 @operation_command("merges", graph.list_merges, Shape(items="merges"))
-def list_merges(_: Session, found: Merges) -> None:
+def list_merges(found: Merges) -> None:
     """List what was merged in your scope, the newest first."""
     if found.merges:
         print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), [_merge_row(one) for one in found.merges])
@@ -85,7 +84,7 @@ def _merge_row(one: Merge) -> tuple[str, ...]:
 
 
 @alias_command.add_command
-@operation_command("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json=False)
-def undo_merge(_: Session, undone: Merge) -> None:
+@operation_command("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
+def undo_merge(undone: Merge) -> None:
     """Make two things of what was merged."""
     click.echo(f"{undone.source} and {undone.into} are two things again")

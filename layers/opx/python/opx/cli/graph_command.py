@@ -48,7 +48,7 @@ def graph_command() -> None:
 @graph_command.add_command
 @operation_command("show", graph.get_node, Shape(arguments=("reference",)))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
-def show_node(_: Session, found: NodeView, *, everything: bool) -> None:
+def show_node(found: NodeView, *, everything: bool) -> None:
     """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
@@ -63,7 +63,7 @@ def show_node(_: Session, found: NodeView, *, everything: bool) -> None:
     graph.list_neighbours,
     Shape(arguments=("reference",), options={"edge_types": "--type"}, metavars=BOUNDS),
 )
-def show_neighbours(_: Session, found: Neighbourhood, *, as_json: bool) -> None:
+def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
     rows = neighbour_rows(found)
     if rows and not as_json:
@@ -87,7 +87,7 @@ def show_neighbours(_: Session, found: Neighbourhood, *, as_json: bool) -> None:
         metavars={**BOUNDS, "source": "FROM", "target": "TO"},
     ),
 )
-def show_path(_: Session, found: Connection, *, as_json: bool) -> None:
+def show_path(found: Connection, *, as_json: bool) -> None:
     """Show the shortest way from one thing to another, each step with the passage that proves it.
 
     Exit codes: 0 there is one, 1 there is none of few enough steps.
@@ -107,7 +107,7 @@ def show_path(_: Session, found: Connection, *, as_json: bool) -> None:
     graph.find_nodes,
     Shape(arguments=("text",), options={"node_type": "--type"}, metavars={"node_type": "NAME"}, items="nodes"),
 )
-def find_nodes(_: Session, found: NodesFound, *, as_json: bool) -> None:
+def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
     if found.nodes and not as_json:
         print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes))
@@ -137,7 +137,7 @@ def show_changes(session: Session, reference: str, *, upstream: bool, since: str
 
 @graph_command.add_command
 @operation_command("affected", graph.list_affected, Shape(arguments=("cve",)))
-def show_affected(_: Session, found: GraphAnswer, *, as_json: bool) -> None:
+def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
     """List services that run a version which a vulnerability affects. Exit codes: 0 there are some, 1 there are none."""
     _print_answer(found, as_json=as_json)
 
@@ -153,7 +153,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
 
 @graph_command.add_command
 @operation_command("coverage", graph.get_graph_coverage, Shape(metavars={"since": TIME}))
-def show_coverage(_: Session, found: GraphCoverage, *, request: GetGraphCoverage) -> None:
+def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     for line in coverage_lines(found):
         click.echo(line)

@@ -128,7 +128,7 @@ def _entries(session: Session, request: ListEntries) -> list[StagingEntry]:
         metavars={"project_id": "[PROJECT]"},
     ),
 )
-def show_checkpoint(session: Session, reply: Checkpoint, *, as_json: bool) -> None:  # noqa: ARG001
+def show_checkpoint(reply: Checkpoint, *, as_json: bool) -> None:
     """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
 
     Exit codes: 0 done or asked for, 1 some of it could not be taken in, 2 there is no such project, or any other error.
@@ -218,7 +218,7 @@ def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
 
 @learn_command.add_command
 @operation_command("pattern", get_pattern, Shape(arguments=("pattern_id",)))
-def show_pattern(session: Session, found: PatternView) -> None:  # noqa: ARG001
+def show_pattern(found: PatternView) -> None:
     """Show a pattern, and each entry that was counted for it."""
     for line in pattern_lines(found):
         click.echo(line)
@@ -233,9 +233,9 @@ def show_pattern(session: Session, found: PatternView) -> None:  # noqa: ARG001
         options={"agent_type": "--agent"},
         metavars={"task_description": "TASK", "agent_type": "TYPE", "task_type": "TYPE", "technology": "NAME"},
     ),
-    json=False,
+    json="",
 )
-def show_context(session: Session, reply: PromptContext) -> None:  # noqa: ARG001
+def show_context(reply: PromptContext) -> None:
     """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
     if not reply.context:
         warn("nothing that was learned helps with this")

@@ -32,9 +32,9 @@ _COMMANDS = {
     "restore": ("restore_command", "Put an old version of a document back."),
     "delete": ("delete_command", "Remove documents from the corpus."),
     "failed": ("failed_command", "List what could not be taken in, and try it again."),
-    "prune": ("prune_command", "Remove what its retention is over for."),
-    "hold": ("hold_command", "Legal holds: keep something from being removed."),
-    "review": ("review_command", "What should be looked at again, and by whom."),
+    "prune": ("retention", "Remove what its retention is over for."),
+    "hold": ("retention", "Legal holds: keep something from being removed."),
+    "review": ("retention", "What should be looked at again, and by whom."),
     "status": ("status_command", "Show what there is and whether all is well."),
     "rebuild": ("rebuild_command", "Take in again what the index lacks."),
     "reindex": ("reindex_command", "Make a new index beside the old one, and switch to it."),
@@ -61,7 +61,7 @@ _COMMANDS = {
     "audit": ("audit_command", "List who asked when, and which documents were returned."),
     "gaps": ("gaps_command", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("eval_command", "Measure how well a labelled set of questions is answered."),
-    "call": ("call_command", "Call any operation by its name."),
+    "call": ("operations", "Call any operation by its name."),
     "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""

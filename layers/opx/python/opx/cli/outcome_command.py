@@ -6,7 +6,6 @@ import click
 
 from opx.cli.operations import Shape, operation_command
 from opx.cli.output import printable, warn
-from opx.cli.session import Session
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.operations.outcomes import get_document_outcomes, record_outcome
 
@@ -31,7 +30,7 @@ def outcome_command() -> None:
         metavars={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
     ),
 )
-def show_report(session: Session, report: OutcomeReport) -> None:  # noqa: ARG001
+def show_report(report: OutcomeReport) -> None:
     """Tell what came of acting upon a document of an answer. The answer's receipt id is in `opx search --json`, and in
     `opx audit`. Told again it counts once; told otherwise, it is corrected."""
     click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
@@ -42,7 +41,7 @@ def show_report(session: Session, report: OutcomeReport) -> None:  # noqa: ARG00
 
 @outcome_command.add_command
 @operation_command("show", get_document_outcomes, Shape(arguments=("document_id",)))
-def show_outcomes(session: Session, found: DocumentOutcomes) -> None:  # noqa: ARG001
+def show_outcomes(found: DocumentOutcomes) -> None:
     """Show what is known of a document, and what that does to its score."""
     click.echo(found.explanation)
     for section, tally in sorted(found.sections.items()):

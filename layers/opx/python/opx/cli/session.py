@@ -136,6 +136,11 @@ class Session:
         self.require_knowledge()
         return self.client.call(run, request)
 
+    def require_local(self, problem: str) -> None:
+        """Raise `InvalidInputError` for a deployed system."""
+        if self.is_remote:
+            raise InvalidInputError(problem)
+
     def require_knowledge(self) -> None:
         """Raise `OpxError` where nothing was ever ingested."""
         if not self.has_knowledge:
@@ -172,8 +177,7 @@ class Session:
     @cached_property
     def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
-        if self.is_remote:
-            raise InvalidInputError("this command works on a folder of this machine: leave --profile and --api out")
+        self.require_local("this command works on a folder of this machine: leave --profile and --api out")
         if self._factory is None:
             from opx.system import bootstrap as factory
         else:
