@@ -11,7 +11,7 @@ import click
 
 import opx
 from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.intake import Intake, Tally, summary
+from opx.cli.intake import Intake, Tally, summary, warn_of
 from opx.cli.output import warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.search_command import MIN_CONFIDENCE
@@ -104,8 +104,7 @@ def _take_in(session: Session, folder: Path) -> None:
         intake = Intake(session.client, session.loader, session.place, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
-    for outcome in tally.failures:
-        warn(f"failed: {outcome.reason}")
+    warn_of(tally.failures)
     click.echo(summary(tally, started))
 
 
