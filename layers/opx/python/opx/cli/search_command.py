@@ -85,7 +85,7 @@ def search_command(
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
-        from opx.cli.receipts import write_receipt
+        from opx.cli.questions import write_receipt
 
         write_receipt(answer, receipt)
     if as_json:

@@ -1,4 +1,4 @@
-"""`opx reindex`: a new index beside the old one, which answers meanwhile."""
+"""`opx reindex`, `opx reconcile`: a new index beside the old one, and stores that agree with each other."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.output import NO_ANSWER, CommandFailed, aligned, print_json
-from opx.cli.session import Session, pass_session
+from opx.cli.operations import Shape, request_command
+from opx.cli.output import (
+    NO_ANSWER,
+    CommandFailed,
+    aligned,
+    exit_unless,
+    plural,
+    print_json,
+    print_lines,
+    printable,
+    warn,
+)
+from opx.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.job import Phase
 from opx.operations.administration import (
     GetIndexStatus,
+    Reconcile,
     Reindex,
     SwitchIndex,
     discard_indexes,
     force_reindex,
     get_index_status,
     progress_of,
+    reconcile,
     reindex,
     roll_back_reindex,
 )
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
+    from opx.lifecycle.differences_found import ReconcileReport
     from opx.operations.administration import IndexJob
 
 REMOTE = (
@@ -44,22 +58,27 @@ class _Steps:
         self._shown = line
 
 
-@click.command("reindex")
-@click.option("--model", default="", metavar="NAME", help="Another embedding model, as in OPX_EMBEDDING_MODEL.")
-@click.option("--model-path", default="", metavar="DIR", help="The folder of one, as in OPX_MODEL_PATH.")
+@request_command(
+    "reindex",
+    reindex,
+    Shape(
+        metavars={"model": "NAME", "model_path": "DIR"},
+        helps={
+            "model": "Another embedding model, as in OPX_EMBEDDING_MODEL.",
+            "model_path": "The folder of one, as in OPX_MODEL_PATH.",
+        },
+        elsewhere=REMOTE,
+    ),
+)
 @click.option("--dimension", default=0, metavar="N", help="Numbers of its vectors, where the model leaves a choice.")
 @click.option("--force", is_flag=True, help="Switch although the new index was found to be worse.")
 @click.option("--rollback", is_flag=True, help="Go back to the index that answered before.")
 @click.option("--discard", is_flag=True, help="Remove the indexes that don't answer, and give up what was begun.")
 @click.option("--status", "status_only", is_flag=True, help="Say which indexes there are and how far the work is.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_session
 def reindex_command(
     session: Session,
+    request: Reindex,
     *,
-    model: str,
-    model_path: str,
-    dimension: int,
     force: bool,
     rollback: bool,
     discard: bool,
@@ -75,10 +94,7 @@ def reindex_command(
 
     Exit codes: 0 done, 1 the new index is worse and was not switched to, 2 another error.
     """
-    if session.is_remote:
-        raise InvalidInputError(REMOTE)
-    session.require_knowledge()
-    if sum((rollback, discard, status_only, force, bool(model), bool(model_path))) > 1:
+    if sum((rollback, discard, status_only, force, bool(request.model), bool(request.model_path))) > 1:
         raise InvalidInputError("give one of --model, --model-path, --force, --rollback, --discard and --status")
     client = session.watched_client(_Steps())
     if status_only:
@@ -88,7 +104,6 @@ def reindex_command(
     elif rollback or force:
         _finish(client.call(roll_back_reindex if rollback else force_reindex, SwitchIndex()), as_json=as_json)
     else:
-        request = Reindex(model=model, model_path=model_path, dimension=dimension)
         _finish(client.call(reindex, request), as_json=as_json)
 
 
@@ -103,8 +118,7 @@ def _finish(job: IndexJob, *, as_json: bool) -> None:
             NO_ANSWER,
         )
     if not as_json:
-        for line in _report_lines(job):
-            click.echo(line)
+        print_lines(_report_lines(job))
 
 
 def _report_lines(job: IndexJob) -> list[str]:
@@ -137,8 +151,7 @@ def _print_status(client: Client, *, as_json: bool) -> None:
         (one.name or "(first)", one.state.value, one.embedding_model or one.model or "(default)")
         for one in status.indexes
     ]
-    for line in aligned(rows):
-        click.echo(line)
+    print_lines(aligned(rows))
     job = status.job
     if job and status.target is not None:
         click.echo(progress_of(job), err=True)
@@ -146,3 +159,62 @@ def _print_status(client: Client, *, as_json: bool) -> None:
             click.echo(f"goes on at {job.goes_on_at}")
     for problem in job.report.get("problems", []) if job else []:
         click.echo(f"problem: {problem}")
+
+
+# -- stores that agree
+
+
+@request_command(
+    "reconcile",
+    reconcile,
+    Shape(
+        metavars={"max_share": "SHARE"},
+        helps={"max_share": "With --repair: remove up to this share of a kind.  [default: 0.2]"},
+    ),
+    json="Print the report as JSON.",
+)
+def reconcile_command(session: Session, request: Reconcile, *, as_json: bool) -> None:
+    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and say what differs.
+
+    Others may work meanwhile, and it may be ended and begun again at any time. With --repair, documents that differ are
+    taken in again or withdrawn, and what belongs to no document is removed; unless it would be more than a share of all,
+    which says that a store was lost, and that a backup is what helps (docs/backup.md).
+
+    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
+    the settings of its functions), where functions do what --repair asks for: look again a few minutes later.
+
+    Exit codes: 0 all say the same or were put right, 1 differences are left, 2 it could not be done.
+    """
+    report = session.client.call(reconcile, request)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_differences(report)
+    if report.given_up:
+        warn(f"{plural(report.given_up, 'import')} that was cut short is given up: what it brought is in order")
+    left = report.total - report.repaired
+    if report.held_back:
+        warn(
+            f"{plural(report.held_back, 'removal')} held back: so many say that a store was lost, and not that it has too "
+            "much; restore it, or give --max-share"
+        )
+    exit_unless(not left)
+
+
+def _print_differences(report: ReconcileReport) -> None:
+    for difference in report.differences:
+        name = printable(difference.object_key) or f"scope {difference.scope_key}"
+        click.echo(f"{name}: {printable(difference.text)}; repair: {difference.repair}")
+    if report.total > len(report.differences):
+        click.echo(f"... and {report.total - len(report.differences):,} more")
+    click.echo(
+        f"compared {plural(report.objects, 'object')}, {plural(report.documents, 'document')} of the catalog, "
+        f"{plural(report.index_documents, 'document')} of the index, {plural(report.chunk_files, 'chunk file')}: "
+        f"{plural(report.total, 'difference')}, {report.repaired:,} repaired"
+    )
+    if report.waiting:
+        click.echo(f"{plural(report.waiting, 'document')} asked for again; functions take them in")
+    if report.in_flight:
+        click.echo(f"{plural(report.in_flight, 'document')} just being worked on, not compared")
+    if report.failed:
+        click.echo(f"{plural(report.failed, 'failed item')}: `opx failed` lists them")
