@@ -1,4 +1,4 @@
-"""`opx baseline`: what is normal for a metric of a node."""
+"""`opx ops`, `opx baseline`: logs, metrics and traces of running systems, and what is normal for a metric of a node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import NO_ANSWER, plural, print_table, warn
+from opx.cli.output import exit_unless, plural, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
+from opx.edges.calling import text_of
 from opx.errors import InvalidInputError
 from opx.operations.baselines import (
     MAX_VALUES,
@@ -25,9 +26,61 @@ from opx.operations.baselines import (
     get_baseline_stats,
     list_baseline_series,
 )
+from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
+from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
+from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
+
+SHOWN = tuple(show.value for show in LogShow)
+_ANSWER = "Print the answer as JSON."
+
+
+@click.group("ops", no_args_is_help=True)
+def ops_command() -> None:
+    """Logs, metrics and traces of running systems, as agents get them: within the section `telemetry` of knowledge.yaml.
+
+    Works with OPX_BACKEND=aws and the credentials that the AWS command line would use.
+
+    \b
+    opx ops logs /ecs/shop 'timeout "connection reset" -healthcheck'
+    opx ops metrics CPUUtilization i-0abc --minutes 180
+    opx ops traces shop
+    """
+
+
+@ops_command.add_command
+@operation_command("logs", query_logs, Shape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
+@click.argument("query", default="*")
+@click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
+@click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
+@click.option("--show", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
+def ask_logs(reply: LogsAnswer) -> None:
+    """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, but without its -words; * is every line."""
+    click.echo(text_of(reply))
+
+
+@ops_command.add_command
+@operation_command("metrics", correlate_metrics, Shape(arguments=("metric", "node"), anywhere=True), json=_ANSWER)
+@click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
+@click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
+@click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
+def ask_metrics(reply: MetricsAnswer) -> None:
+    """Find which other metrics of NODE moved with METRIC, and which of them moved first."""
+    click.echo(text_of(reply))
+
+
+@ops_command.add_command
+@operation_command("traces", analyze_traces, Shape(arguments=("service",), anywhere=True), json=_ANSWER)
+@click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
+@click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
+def ask_traces(reply: TracesAnswer) -> None:
+    """Find where requests through SERVICE are slow or fail."""
+    click.echo(text_of(reply))
+
+
+# -- baselines
 
 MOST_NAMED = 20
 """Lines about refused values; the rest is counted."""
@@ -47,6 +100,7 @@ def baseline_command() -> None:
     """
 
 
+@baseline_command.add_command
 @operation_command(
     "show",
     get_baseline_stats,
@@ -61,13 +115,10 @@ def show_baseline(reply: BaselineFound, *, as_json: bool) -> None:
     stats = reply.baseline
     if stats.count and not as_json:
         _print(stats, reply.verdict)
-    if not stats.count:
-        if not as_json:
-            warn(
-                f"no data: {stats.metric} of {stats.node} has no values in the last {stats.time_window}; "
-                "see `opx baseline list`"
-            )
-        click.get_current_context().exit(NO_ANSWER)
+    elif not as_json:
+        empty = f"{stats.metric} of {stats.node} has no values in the last {stats.time_window}"
+        warn(f"no data: {empty}; see `opx baseline list`")
+    exit_unless(stats.count)
 
 
 def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
@@ -75,8 +126,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     days = f" of {plural(stats.days, 'day')}" if stats.days else ""
     click.echo(f"{stats.metric} of {stats.node}{unit}, last {stats.time_window}: {plural(stats.count, 'value')}{days}")
     click.echo(f"last seen {stats.last_seen}")
-    for note in stats.notes:
-        click.echo(f"note: {note}")
+    print_lines(f"note: {note}" for note in stats.notes)
     rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
@@ -89,20 +139,13 @@ def _cells(values: Distribution) -> list[str]:
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
+@baseline_command.add_command
 @operation_command("list", list_baseline_series, Shape(without=("after",), items="series"))
 def list_series(reply: SeriesPage) -> None:
     """List which metrics of which nodes have values."""
-    if not reply.series:
-        click.echo(
-            "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
-        )
-        return
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
-    print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows)
-
-
-baseline_command.add_command(show_baseline)
-baseline_command.add_command(list_series)
+    empty = "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
+    print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows, empty)
 
 
 @baseline_command.command("push", context_settings={"ignore_unknown_options": True})
@@ -185,8 +228,7 @@ def _push(client: Client, rows: Iterable[Row], called: str) -> None:
         warn(f"and {plural(len(refused) - MOST_NAMED, 'refused value')} more")
     again = f", {repeated:,} had been counted before" if repeated else ""
     click.echo(f"{plural(added, 'value')} added{again}" + (f", {len(refused):,} refused" if refused else ""))
-    if refused:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not refused)
 
 
 def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[AddedValues, list[int]]]:

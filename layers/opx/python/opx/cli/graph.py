@@ -1,10 +1,9 @@
-"""`opx graph`: things, how they are related, and the text that says so."""
+"""`opx graph`: things, how they are related, the text that says so, and which names mean the same thing."""
 
 from __future__ import annotations
 
 import click
 
-from opx.cli.graph_alias_command import alias_command
 from opx.cli.graph_output import (
     answer_lines,
     contradiction_lines,
@@ -15,13 +14,22 @@ from opx.cli.graph_output import (
     path_lines,
 )
 from opx.cli.operations import Shape, operation_command
-from opx.cli.output import NO_ANSWER, plural, print_json, print_table, warn
+from opx.cli.output import NO_ANSWER, exit_unless, plural, print_lines, print_table, printable, warn
 from opx.cli.session import Session, pass_session
+from opx.domain.aliases import Alias, Merge
 from opx.graph.coverage import GraphCoverage
 from opx.graph.questions.answers import GraphAnswer
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView
 from opx.operations import graph
-from opx.operations.graph import GetGraphCoverage, ListChanges, Relink, Side
+from opx.operations.graph import (
+    Aliases,
+    GetGraphCoverage,
+    Merges,
+    Relink,
+    RemoveAlias,
+    RemovedAlias,
+    Side,
+)
 
 TIME = "TIME"
 BOUNDS = {"edge_types": "NAME", "since": TIME, "until": TIME}
@@ -53,8 +61,7 @@ def show_node(found: NodeView, *, everything: bool) -> None:
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
     """
-    for line in node_lines(found, everything=everything):
-        click.echo(line)
+    print_lines(node_lines(found, everything=everything))
 
 
 @graph_command.add_command
@@ -74,7 +81,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
             warn(f"not all relations were followed, the newest were, of: {', '.join(found.cut)}")
     elif not as_json:
         click.echo(f"nothing is related to {found.start} in this way")
-    _exit_unless(rows)
+    exit_unless(rows)
 
 
 @graph_command.add_command
@@ -93,12 +100,11 @@ def show_path(found: Connection, *, as_json: bool) -> None:
     Exit codes: 0 there is one, 1 there is none of few enough steps.
     """
     if found.found and not as_json:
-        for line in path_lines(found):
-            click.echo(line)
+        print_lines(path_lines(found))
     elif not as_json:
         bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
         click.echo(f"no way was found from {found.source} to {found.target}{bounds}")
-    _exit_unless(found.found)
+    exit_unless(found.found)
 
 
 @graph_command.add_command
@@ -113,25 +119,28 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
         print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes))
     elif not as_json:
         click.echo("nothing has a name that begins so")
-    _exit_unless(found.nodes)
+    exit_unless(found.nodes)
 
 
-@graph_command.command("changes")
-@click.argument("reference")
-@click.option("--upstream/--downstream", default=True, help="Of what it depends on, or of what depends on it.")
-@click.option(
-    "--since", default="", metavar=TIME, help="Only what was so then or later: 12h, 1d or 2w ago, a day or a time."
+@graph_command.add_command
+@operation_command(
+    "changes",
+    graph.list_changes,
+    Shape(
+        arguments=("reference",),
+        metavars=BOUNDS,
+        helps={"since": "Only what was so then or later: 12h, 1d or 2w ago, a day or a time."},
+    ),
 )
-@click.option("--until", default="", metavar=TIME, help="Only what was so then or before.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_session
-def show_changes(session: Session, reference: str, *, upstream: bool, since: str, until: str, as_json: bool) -> None:
+@click.option(
+    "--upstream/--downstream",
+    "side",
+    default=True,
+    callback=lambda _context, _param, upstream: Side.UPSTREAM if upstream else Side.DOWNSTREAM,
+    help="Of what it depends on, or of what depends on it.",
+)
+def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
     """List what changed of a thing and of what it depends on. Exit codes: 0 something, 1 nothing that is known of."""
-    side = Side.UPSTREAM if upstream else Side.DOWNSTREAM
-    request = ListChanges(reference=reference, side=side, since=since, until=until)
-    found = session.call(graph.list_changes, request)
-    if as_json:
-        print_json(found.to_json())
     _print_answer(found, as_json=as_json)
 
 
@@ -144,19 +153,17 @@ def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
 
 def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
     if not as_json:
-        for line in answer_lines(found):
-            click.echo(line)
+        print_lines(answer_lines(found))
         if found.cut:
             warn("there may be more: some things have more relations than are followed")
-    _exit_unless(found.rows)
+    exit_unless(found.rows)
 
 
 @graph_command.add_command
 @operation_command("coverage", graph.get_graph_coverage, Shape(metavars={"since": TIME}))
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
-    for line in coverage_lines(found):
-        click.echo(line)
+    print_lines(coverage_lines(found))
     for kind in found.cut:
         warn(f"there are more of type {kind} than {request.limit}: give --limit")
 
@@ -175,10 +182,78 @@ def relink(session: Session) -> None:
         warn(f"left out: {left}")
 
 
-def _exit_unless(found: object) -> None:
-    """End with the code of an answer that has nothing in it."""
-    if not found:
+# -- names
+
+
+@graph_command.group("alias", no_args_is_help=True)
+def alias_command() -> None:
+    """Other names of things. What is changed holds for the documents of your own scope.
+
+    \b
+    opx graph alias list
+    opx graph alias add service:cart service:checkout        know it by another name, too
+    opx graph alias remove service:cart
+    opx graph alias merge service:chk-out service:checkout   make two things one; evidence is kept
+    opx graph alias merges                                   what was merged
+    opx graph alias undo MERGE_ID                            make them two again
+    """
+
+
+@alias_command.add_command
+@operation_command("list", graph.list_aliases, Shape(items="aliases"))
+def list_aliases(found: Aliases) -> None:
+    """List other names that questions know."""
+    empty = "no other names: `opx graph alias add`, or `aliases:` in a document's front matter"
+    print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), list(map(_alias_row, found.aliases)), empty)
+
+
+def _alias_row(one: Alias) -> tuple[str, ...]:
+    said_by = one.set_by or ("set by hand" if one.is_set else f"{one.documents} documents")
+    return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
+
+
+@alias_command.add_command
+@operation_command("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
+def add_alias(added: Alias) -> None:
+    """Know CANONICAL by the name ALIAS, too."""
+    click.echo(f"{added.alias} means {added.canonical} in {added.area}")
+
+
+@alias_command.add_command
+@operation_command("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
+def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
+    """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
+    if not found.removed:
+        click.echo(f"{printable(request.alias)} is no other name of anything in your scope")
         click.get_current_context().exit(NO_ANSWER)
+    click.echo(f"{printable(request.alias)} is forgotten")
 
 
-graph_command.add_command(alias_command)
+@alias_command.add_command
+@operation_command(
+    "merge",
+    graph.merge_nodes,
+    Shape(arguments=("source", "into"), metavars={"source": "FROM"}),
+    json="",
+)
+def merge_things(done: Merge) -> None:
+    """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
+    click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
+
+
+@alias_command.add_command
+@operation_command("merges", graph.list_merges, Shape(items="merges"))
+def list_merges(found: Merges) -> None:
+    """List what was merged in your scope, the newest first."""
+    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "nothing was merged")
+
+
+def _merge_row(one: Merge) -> tuple[str, ...]:
+    return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
+
+
+@alias_command.add_command
+@operation_command("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
+def undo_merge(undone: Merge) -> None:
+    """Make two things of what was merged."""
+    click.echo(f"{undone.source} and {undone.into} are two things again")

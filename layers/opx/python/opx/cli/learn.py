@@ -1,17 +1,38 @@
-"""`opx learn`: what work taught, and what of it helps now."""
+"""`opx learn`: what work taught, and what of it helps now. Its texts are others', so that nothing in them may act on a
+terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
-from opx.cli.learn_capture_command import capture_command
-from opx.cli.learn_output import entry_rows, found_lines, pattern_lines, pattern_rows, report_lines, verified_line
-from opx.cli.operations import Shape, operation_command
-from opx.cli.output import NO_ANSWER, print_json, print_table, warn
+from opx.cli.feedback import capture_command
+from opx.cli.operations import Shape, operation_command, request_command
+from opx.cli.output import (
+    NO_ANSWER,
+    SHORT_ID,
+    exit_unless,
+    plural,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+    warn,
+)
 from opx.cli.session import Session, pass_session
-from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, Effect, EntryState, PatternView, RAGPattern, StagingEntry
+from opx.domain.learning import (
+    DEFAULT_RESULTS,
+    MAX_RESULTS,
+    CheckpointReport,
+    Effect,
+    EntryState,
+    EntryType,
+    Pattern,
+    PatternView,
+    RAGPattern,
+    StagingEntry,
+)
 from opx.domain.record import replace
 from opx.operations.learning import (
     Checkpoint,
@@ -33,10 +54,6 @@ from opx.operations.patterns import (
     list_patterns,
 )
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-agent_option = click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
-task_type_option = click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
-technology_option = click.option("--technology", default="", metavar="NAME", help="A task's: only what is about it.")
 MAX_LISTED = 500
 
 
@@ -65,7 +82,7 @@ learn_command.add_command(capture_command)
     "--effect", type=click.Choice([effect.value for effect in Effect]), help="What came of it, if it didn't work."
 )
 @click.option("--incident", default="", metavar="ID", help="The incident's id.")
-@as_json_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def verify(
     session: Session, /, entry_id: str, *, worked: bool | None, effect: str | None, incident: str, as_json: bool
@@ -80,30 +97,31 @@ def verify(
     if as_json:
         print_json(found.to_json())
     else:
-        click.echo(verified_line(found))
+        click.echo(_verified_line(found))
 
 
-@learn_command.command("list")
-@click.option("--state", type=click.Choice([state.value for state in EntryState]), help="Only those in this state.")
-@click.option("--for", "project_id", default="", metavar="PROJECT", help="Only what was learned in this project.")
-@click.option("--limit", type=click.IntRange(1, MAX_LISTED), default=50, show_default=True, help="How many at most.")
-@click.option("--after", default="", metavar="ENTRY_ID", help="Those before this one, which was the last on the page.")
-@as_json_option
-@pass_session
-def show_entries(
-    session: Session, /, state: str | None, project_id: str, *, limit: int, after: str, as_json: bool
-) -> None:
+@learn_command.add_command
+@request_command(
+    "list",
+    list_entries,
+    Shape(
+        options={"project_id": "--for"},
+        metavars={"project_id": "PROJECT", "after": "ENTRY_ID"},
+        helps={
+            "project_id": "Only what was learned in this project.",
+            "after": "Those before this one, which was the last on the page.",
+        },
+    ),
+)
+def show_entries(session: Session, request: ListEntries, *, as_json: bool) -> None:
     """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
-    wanted = EntryState(state) if state else None
-    found = _entries(session, ListEntries(state=wanted, project_id=project_id, limit=limit, after=after))
+    found = _entries(session, request)
     if as_json:
         print_json([entry.to_json() for entry in found])
-    elif found:
-        print_table(("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT"), entry_rows(found))
     else:
-        click.echo("nothing was captured")
-    if not found:
-        click.get_current_context().exit(NO_ANSWER)
+        heads = ("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT")
+        print_table(heads, list(map(_entry_row, found)), "nothing was captured")
+    exit_unless(found)
 
 
 def _entries(session: Session, request: ListEntries) -> list[StagingEntry]:
@@ -138,23 +156,21 @@ def show_checkpoint(reply: Checkpoint, *, as_json: bool) -> None:
         if not as_json:
             click.echo("asked for: it begins in a few minutes, after what is still on its way")
         return
-    for line in () if as_json else report_lines(report):
-        click.echo(line)
+    print_lines(() if as_json else _report_lines(report))
     for one in report.refused:
         warn(f"{one.entry_id}: {one.reason}")
-    if report.refused:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not report.refused)
 
 
 @learn_command.command("patterns")
 @click.argument("task", default="")
 @click.option("--failure", default="", metavar="TEXT", help="What went wrong, in place of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
-@agent_option
-@task_type_option
-@technology_option
+@click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
+@click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
+@click.option("--technology", default="", metavar="NAME", help="A task's: only what is about it.")
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; not for a failure.")
-@as_json_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def find_patterns(
     session: Session,
@@ -198,30 +214,27 @@ def find_patterns(
 def _show_found(found: Sequence[RAGPattern], *, as_json: bool) -> None:
     if as_json:
         print_json([pattern.to_json() for pattern in found])
-    for line in () if as_json else found_lines(found):
-        click.echo(line)
-    if not found:
-        click.get_current_context().exit(NO_ANSWER)
+    else:
+        print_lines(_found_lines(found))
+    exit_unless(found)
 
 
 def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
     found = session.call(list_patterns, ListPatterns(limit=limit)).patterns
     if as_json:
         print_json([pattern.to_json() for pattern in found])
-    elif found:
-        print_table(("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM"), pattern_rows(found))
     else:
-        click.echo("nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`")
-    if not found:
-        click.get_current_context().exit(NO_ANSWER)
+        heads = ("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM")
+        empty = "nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`"
+        print_table(heads, list(map(_pattern_row, found)), empty)
+    exit_unless(found)
 
 
 @learn_command.add_command
 @operation_command("pattern", get_pattern, Shape(arguments=("pattern_id",)))
 def show_pattern(found: PatternView) -> None:
     """Show a pattern, and each entry that was counted for it."""
-    for line in pattern_lines(found):
-        click.echo(line)
+    print_lines(_pattern_lines(found))
 
 
 @learn_command.add_command
@@ -241,3 +254,83 @@ def show_context(reply: PromptContext) -> None:
         warn("nothing that was learned helps with this")
         click.get_current_context().exit(NO_ANSWER)
     click.echo(reply.context)
+
+
+# -- in a terminal
+
+_WIDTH = 80
+
+
+def _short(text: str) -> str:
+    line = printable(text)
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+
+
+def _entry_row(entry: StagingEntry) -> tuple[str, ...]:
+    project, what = printable(entry.project_id), _short(_told(entry))
+    return entry.id, entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
+
+
+def _told(entry: StagingEntry) -> str:
+    if entry.entry_type is EntryType.WARNING:
+        return f"{' '.join(entry.solution_steps)} ({entry.effect})"
+    said = entry.failure_description or entry.human_feedback or entry.approved_approach
+    return f"{entry.gate_type}: {said}" if entry.gate_type else said
+
+
+def _verified_line(entry: StagingEntry) -> str:
+    """What is known now, and what comes of it."""
+    said = "worked" if entry.worked else f"did not work{f' ({entry.effect})' if entry.effect else ''}"
+    then = "was taken in" if entry.state is EntryState.TAKEN_IN else "the next checkpoint takes it in"
+    return f"{entry.id[:SHORT_ID]} {said}; {then}"
+
+
+def _report_lines(report: CheckpointReport) -> Iterator[str]:
+    """What a checkpoint did."""
+    yield (
+        f"{report.checkpoint_type.value.replace('_', ' ')} of {printable(report.project_id)}: "
+        f"{report.taken_in:,} taken in, {plural(report.patterns_new, 'new pattern')}, "
+        f"{report.patterns_confirmed:,} confirmed, {plural(report.warnings, 'warning')}, {report.took_ms:,.0f} ms"
+    )
+    if report.waiting:
+        waits = "waits" if len(report.waiting) == 1 else "wait"
+        yield f"{len(report.waiting):,} {waits} for `opx learn verify`, or for a solution that could be verified:"
+        yield from (f"  {entry_id}" for entry_id in report.waiting)
+
+
+def _pattern_row(one: Pattern) -> tuple[str, ...]:
+    worked, failed = f"{one.success_count:,}", f"{one.failure_count:,}"
+    return one.pattern_id, worked, failed, one.embedded_at[:10], one.scope_key, _short(one.problem)
+
+
+def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
+    """Patterns that answer a question, the best first."""
+    if not found:
+        yield "nothing that was learned helps with this"
+    for number, pattern in enumerate(found, 1):
+        yield (
+            f"{number}. {_short(pattern.problem)}  "
+            f"(worked {pattern.success_count:,}, failed {pattern.failure_count:,}, similarity {pattern.similarity:.2f})"
+        )
+        yield from (f"   Warning: {printable(warning)}" for warning in pattern.warnings)
+        yield f"   Solution: {printable(pattern.solution)}"
+        yield f"   When to try: {printable(pattern.when_to_try)}"
+        yield f"   Pattern {pattern.pattern_id}"
+
+
+def _pattern_lines(view: PatternView) -> Iterator[str]:
+    """A pattern and what it was learned from."""
+    pattern = view.pattern
+    yield f"Pattern {pattern.pattern_id} ({pattern.entry_type.value}, {pattern.scope_key})"
+    yield f"Problem: {printable(pattern.problem)}"
+    if pattern.error_message:
+        yield f"Error: {printable(pattern.error_message)}"
+    yield f"Solution: {printable(pattern.solution)}"
+    yield f"When to try: {printable(pattern.when_to_try)}"
+    yield f"Worked {pattern.success_count:,} times, failed {pattern.failure_count:,} times; last on {pattern.embedded_at}"
+    for one in view.occurrences:
+        told = "worked" if one.worked else "failed"
+        more = f", {printable(one.incident)}" if one.incident else ""
+        yield f"  {one.at}  {told}  {printable(one.project_id)}{more}  entry {one.entry_id} ({one.reason})"
+    if view.more:
+        yield "  ... and more"

@@ -1,9 +1,9 @@
-"""`opx eval`: how well a labelled set of questions is answered."""
+"""`opx eval`: how well a labelled set of questions is answered, and what differs between two runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opx.cli import eval_output as output
-from opx.cli.eval_compare import FLOOR, READABLE, compare_command, comparison, show_comparison, show_losers
+from opx.cli.output import print_lines
 from opx.cli.session import is_remote
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from opx.evaluation.datasets import Dataset
     from opx.evaluation.runs import Run
 
+DEFAULT_SYSTEM = "balanced"
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FLOOR = click.option(
+    "--floor",
+    type=click.FloatRange(0, 1),
+    default=0.7,
+    show_default=True,
+    help="Confidence below which nothing is answered.",
+)
 WRITABLE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -88,9 +97,6 @@ def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...]
     _show(run, Wanted(**wanted, before=before))
 
 
-eval_command.add_command(compare_command)
-
-
 def evaluation_settings(settings: Settings, dataset: Path) -> Settings:
     """Settings with a home for this state of the dataset's corpus, below the ordinary home."""
     from opx.evaluation.datasets import load_dataset
@@ -135,14 +141,14 @@ def _show(run: Run, wanted: Wanted) -> None:
     if wanted.html:
         write_report(run, wanted.html, wanted.floor, before)
     if wanted.as_json:
-        compared = {"against": comparison(before, run, (), wanted.floor)} if before else {}
+        compared = {"against": _comparison(before, run, (), wanted.floor)} if before else {}
         click.echo(json.dumps({**summary(run, wanted.floor), **compared}, indent=2))
         return
-    _echo(_run_lines(run, wanted.floor))
+    print_lines(_run_lines(run, wanted.floor))
     if before:
-        show_comparison(before, run, (), wanted.floor, as_json=False)
+        _show_comparison(before, run, (), wanted.floor, as_json=False)
     if wanted.losers:
-        show_losers(run, wanted.losers, before)
+        _show_losers(run, wanted.losers, before)
 
 
 def _run_lines(run: Run, floor: float) -> Iterator[str]:
@@ -155,6 +161,75 @@ def _run_lines(run: Run, floor: float) -> Iterator[str]:
     yield from output.lapse_lines(run)
 
 
-def _echo(lines: Iterator[str]) -> None:
-    for line in lines:
-        click.echo(line)
+# -- two runs over the same questions
+
+
+@eval_command.command("compare")
+@click.argument("first", type=READABLE)
+@click.argument("second", type=READABLE)
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    help="A system, or two as first:second. May be repeated.  [default: every mode of both]",
+)
+@FLOOR
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that lost most.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def compare_command(
+    first: Path, second: Path, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
+) -> None:
+    """Compare two saved runs, question by question: SECOND minus FIRST.
+
+    Each row has the means, their difference with a 95 % bootstrap interval, and p of a paired randomisation test. Runs
+    over different questions are refused.
+    """
+    from opx.evaluation.runs import load_run
+
+    one, other = load_run(first), load_run(second)
+    pairs = [_pair(name) for name in systems]
+    _show_comparison(one, other, pairs, floor, as_json=as_json)
+    if losers and not as_json:
+        _show_losers(other, losers, one)
+
+
+def _pair(name: str) -> tuple[str, str]:
+    first, _, second = name.partition(":")
+    return first, second or first
+
+
+def _comparison(first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float) -> list[dict[str, Any]]:
+    """The rows of a comparison as JSON."""
+    from opx.evaluation.comparison import compare_runs
+
+    return [row.to_json() for row in compare_runs(first, second, systems, floor)]
+
+
+def _show_comparison(
+    first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
+) -> None:
+    """Print a comparison."""
+    from opx.evaluation.comparison import compare_runs
+
+    if as_json:
+        click.echo(json.dumps(_comparison(first, second, systems, floor), indent=2))
+        return
+    if first.corpus != second.corpus:
+        click.echo("the documents of the two runs differ: so may their answers")
+    print_lines(output.comparison_lines(compare_runs(first, second, systems, floor)))
+
+
+def _show_losers(run: Run, count: int, before: Run | None) -> None:
+    """Print the questions that went worst, or lost most since another run."""
+    print_lines(_loser_lines(run, count, before))
+
+
+def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
+    from opx.evaluation.losers import false_answers, losers
+
+    system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
+    yield f"\nquestions that {system} {'lost at' if before else 'does worst at'}"
+    yield from output.loser_lines(losers(run, system, count, before))
+    if before is None:
+        yield f"\nquestions without an answer that {system} is most certain of"
+        yield from output.false_answer_lines(false_answers(run, system, count))
