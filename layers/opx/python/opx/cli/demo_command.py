@@ -12,7 +12,7 @@ import click
 import opx
 from opx.cli.hits import answer_lines, no_answer_lines
 from opx.cli.intake import Intake, Tally, summary, warn_of
-from opx.cli.output import warn
+from opx.cli.output import print_lines, warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.search_command import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
@@ -65,8 +65,7 @@ QUESTIONS = (
 def demo_command(session: Session, documents: Path | None) -> None:
     """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
     started = time.perf_counter()
-    if session.is_remote:
-        raise InvalidInputError("the demo runs in a folder of this machine: leave --profile and --api out")
+    session.require_local("the demo runs in a folder of this machine: leave --profile and --api out")
     used = session if _home_was_chosen(session.settings) else session.at_home(repository() / Settings().home)
     folder = documents or example_documents()
     if not folder.is_dir():
@@ -113,10 +112,8 @@ def _ask(client: Client, number: int, question: DemoQuestion) -> None:
     answer = client.call(query, Query(query=question.text, config=config))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
-    for line in answer_lines(answer.results, question.text):
-        click.echo(line)
+    print_lines(answer_lines(answer.results, question.text))
     if not answer.results:
-        for line in no_answer_lines(answer, question.min_confidence):
-            click.echo(line)
+        print_lines(no_answer_lines(answer, question.min_confidence))
     for note in answer.notes:
         warn(note)

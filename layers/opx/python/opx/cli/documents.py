@@ -9,11 +9,22 @@ import click
 
 from opx.cli.intake import settled, warn_of
 from opx.cli.operations import Shape, operation_command, request_command, whole
-from opx.cli.output import SHORT_ID, aligned, exit_unless, plural, print_json, print_lines, print_table, printable, warn
+from opx.cli.output import (
+    SHORT_ID,
+    aligned,
+    exit_unless,
+    plural,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+    some_fields,
+    warn,
+)
 from opx.cli.reporting import KINDS, has_remark, remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
-from opx.domain.record import Json, Record
+from opx.domain.record import Json
 from opx.domain.versions import VersionDiff, VersionName
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
@@ -45,17 +56,11 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
     found = model.categories
     if as_json:
         chosen = model.default_category
-        print_json([{**_some(one, _CATEGORY_JSON), "default": one.path == chosen} for one in found])
+        print_json([{**some_fields(one, _CATEGORY_JSON), "default": one.path == chosen} for one in found])
         return
     rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
     click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")
-
-
-def _some(record: Record, names: Sequence[str]) -> Json:
-    """Some fields of a record's JSON, in this order."""
-    found = record.to_json()
-    return {name: found[name] for name in names}
 
 
 @request_command(
@@ -162,9 +167,9 @@ def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_c
     return {
         **found.document.to_json(),
         "scope": found.document.key.scope.key,
-        "versions": [_some(version, _VERSION_JSON) for version in found.versions],
+        "versions": [some_fields(version, _VERSION_JSON) for version in found.versions],
         "text": "".join(joined_text(chunks)),
-        **({"chunks": [_some(chunk, _CHUNK_JSON) for chunk in chunks]} if with_chunks else {}),
+        **({"chunks": [some_fields(chunk, _CHUNK_JSON) for chunk in chunks]} if with_chunks else {}),
     }
 
 

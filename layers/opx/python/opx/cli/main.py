@@ -16,7 +16,7 @@ import click
 
 from opx import __version__
 from opx.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
-from opx.cli.session import SESSION, ServicesFactory, Session, check, local_if_home_is_given, verbose_logging
+from opx.cli.session import OPTIONS, SESSION, ServicesFactory, Session, check, local_if_home_is_given, verbose_logging
 from opx.errors import OpxError
 from opx.settings import Settings
 
@@ -66,16 +66,7 @@ _COMMANDS = {
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
 
-
-_SETTINGS = {
-    "home": "home",
-    "profile": "aws_profile",
-    "environment": "environment",
-    "region": "aws_region",
-    "api": "api_url",
-    "client": "client_id",
-    "project": "project_id",
-}
+_SETTINGS = {option.removeprefix("--"): setting for setting, option in OPTIONS.items()}
 """Options of all commands, and the setting that each is."""
 
 

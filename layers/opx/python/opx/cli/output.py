@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from opx.domain.record import Json, Record
 from opx.errors import OpxError
 
 SHORT_ID = 12
@@ -20,6 +21,12 @@ def print_json(data: Any) -> None:
     """Indented JSON on stdout; pure ASCII where the console knows no more, since `?` would be another value."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     click.echo(json.dumps(data, ensure_ascii=encoding != "utf8", indent=2))
+
+
+def some_fields(record: Record, names: Sequence[str]) -> Json:
+    """Some fields of a record's JSON, in this order."""
+    found = record.to_json()
+    return {name: found[name] for name in names}
 
 
 def warn(message: str) -> None:

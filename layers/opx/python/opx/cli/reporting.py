@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -23,30 +22,30 @@ _LONG = 512
 """Chunks after which a document gets a line before it is done."""
 
 
-class Reporter(Protocol):
-    """Told about the work as it goes on. Writes to stderr; failures are left to the summary."""
+class Reporter:
+    """Told about the work as it goes on. Writes to stderr; failures are left to the summary. This one is silent, for single
+    changes, whose lines are printed when they are done."""
 
-    def stored(self, done: int, files: int, /) -> None:
+    def stored(self, done: int, files: int) -> None:
         """So many of the files are stored, or needn't be."""
 
-    def expect(self, documents: int, /) -> None:
+    def expect(self, documents: int) -> None:
         """So many documents are new or changed."""
 
-    def embedding(self, object_key: str, chunks: int, /) -> None:
+    def embedding(self, object_key: str, chunks: int) -> None:
         """A document has come so far."""
 
-    def settled(self, outcome: Outcome, /) -> None:
+    def settled(self, outcome: Outcome) -> None:
         """A document is done, one way or the other."""
 
-    def __enter__(self) -> Reporter: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the screen as it was."""
 
 
-class LineReporter:
+class LineReporter(Reporter):
     """One line a document; with `uploads` also one for every hundred files that are stored."""
 
     def __init__(self, *, uploads: bool = False) -> None:
@@ -69,14 +68,8 @@ class LineReporter:
         if line:
             click.echo(line, err=True)
 
-    def __enter__(self) -> LineReporter:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        return
-
-
-class BarReporter:
+class BarReporter(Reporter):
     """A bar over documents that moves on as each is read and embedded; with `uploads` one over files before."""
 
     def __init__(self, *, uploads: bool = False) -> None:
@@ -113,34 +106,12 @@ class BarReporter:
         if self._task is not None:
             self._progress.update(self._task, completed=len(self._seen), description=description)
 
-    def __enter__(self) -> BarReporter:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-
-class SilentReporter:
-    """For single changes, whose lines are printed when they are done."""
-
-    def stored(self, _done: int, _files: int) -> None:
-        return
-
-    def expect(self, _documents: int) -> None:
-        return
-
-    def embedding(self, _object_key: str, _chunks: int) -> None:
-        return
-
-    def settled(self, _outcome: Outcome) -> None:
-        return
-
-    def __enter__(self) -> SilentReporter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 def reporter_for_stderr(*, uploads: bool = False) -> Reporter:

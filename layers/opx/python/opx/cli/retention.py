@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from opx.cli.operations import Shape, operation_command, request_command
-from opx.cli.output import NO_ANSWER, SHORT_ID, plural, print_json, print_lines, print_table, warn
+from opx.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.cli.session import Session
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.report import PruneReport
@@ -167,7 +167,7 @@ def prune_command(session: Session, request: PruneExpired, *, reports: bool, as_
         print_lines(report.lines())
     if report.stopped:
         warn(_stopped(report))
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not report.stopped)
 
 
 def _stopped(report: PruneReport) -> str:

@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 # -- the target: a folder of this machine, or a deployed system
 
 _REMOTE = ("api_url", "aws_profile", "environment")
-_OPTIONS = {
+OPTIONS = {
     "api_url": "--api",
     "aws_profile": "--profile",
     "environment": "--environment",
     "home": "--home",
+    "aws_region": "--region",
     "client_id": "--client",
     "project_id": "--project",
 }
+"""Options of all commands that are settings."""
 
 
 def is_remote(settings: Settings) -> bool:
@@ -54,7 +56,7 @@ def local_if_home_is_given(given: dict[str, str]) -> dict[str, str]:
     if "home" not in given:
         return given
     if remote:
-        option = _OPTIONS[remote[0]]
+        option = OPTIONS[remote[0]]
         raise InvalidInputError(f"--home is a folder of this machine and {option} a deployed system: give one of them")
     return {**given, **dict.fromkeys(_REMOTE, "")}
 
@@ -65,7 +67,7 @@ def check(settings: Settings, given: Collection[str]) -> None:
         return
     for name in ("client_id", "project_id"):
         if getattr(settings, name):
-            source = _OPTIONS[name] if name in given else f"OPX_{name.upper()}"
+            source = OPTIONS[name] if name in given else f"OPX_{name.upper()}"
             raise InvalidInputError(
                 f"{source} is for a folder of this machine: a deployed system knows who you are from your credentials"
             )

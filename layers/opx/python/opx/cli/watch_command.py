@@ -20,7 +20,7 @@ from opx.cli.intake import (
     tell_closed_gaps,
 )
 from opx.cli.output import warn
-from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
+from opx.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -142,7 +142,7 @@ class Follower:
 
     def _apply(self, paths: set[Path]) -> Tally:
         tally = Tally()
-        intake = Intake(self._client, self._loader, self._place, SilentReporter())
+        intake = Intake(self._client, self._loader, self._place, Reporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)
