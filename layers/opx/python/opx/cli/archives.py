@@ -13,7 +13,7 @@ from opx.cli.operations import Shape, request_command
 from opx.cli.output import CommandFailed, exit_unless, plural, print_json, printable, readable_size, warn
 from opx.cli.session import Session
 from opx.errors import ArchiveError
-from opx.operations.administration import ExportArchive, ImportArchive, export_archive, import_archive
+from opx.operations import administration
 
 if TYPE_CHECKING:
     from opx.lifecycle.report import ImportReport
@@ -48,9 +48,9 @@ class Phases:
         click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
 
 
-@request_command("export", export_archive, Shape(arguments=("path",)), json="Print the report as JSON.")
+@request_command("export", administration.export_archive, Shape(arguments=("path",)), json="Print the report as JSON.")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-def export_command(session: Session, request: ExportArchive, *, as_json: bool) -> None:
+def export_command(session: Session, request: administration.ExportArchive, *, as_json: bool) -> None:
     """Write into FILE everything that can't be made anew: documents with all their versions, what work taught and what
     came of documents, clients and projects, names, holds, baselines, gaps and sources. Of all clients.
 
@@ -61,7 +61,7 @@ def export_command(session: Session, request: ExportArchive, *, as_json: bool) -
     the settings of its functions). How to check a backup: docs/backup.md.
     """
     with Phases() as phases:
-        report = session.watched_client(phases.progress).call(export_archive, request)
+        report = session.watched_client(phases.progress).call(administration.export_archive, request)
     for note in report.notes:
         warn(note)
     if as_json:
@@ -77,7 +77,7 @@ def export_command(session: Session, request: ExportArchive, *, as_json: bool) -
 
 @request_command(
     "import",
-    import_archive,
+    administration.import_archive,
     Shape(
         arguments=("path",),
         helps={"dry_run": "Verify the archive, show what it would bring, and change nothing."},
@@ -86,7 +86,7 @@ def export_command(session: Session, request: ExportArchive, *, as_json: bool) -
     json="Print the report as JSON.",
 )
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def import_command(session: Session, request: ImportArchive, *, as_json: bool) -> None:
+def import_command(session: Session, request: administration.ImportArchive, *, as_json: bool) -> None:
     """Take in FILE, which `opx export` wrote, here or elsewhere, on a laptop or on AWS.
 
     Every checksum and every line is verified before anything is changed. Then the history of the documents and all that
@@ -103,7 +103,7 @@ def import_command(session: Session, request: ImportArchive, *, as_json: bool) -
     """
     try:
         with Phases() as phases:
-            report = session.watched_client(phases.progress).call(import_archive, request)
+            report = session.watched_client(phases.progress).call(administration.import_archive, request)
     except ArchiveError as exc:  # may quote an archive that somebody made to harm
         raise CommandFailed(printable(str(exc))) from exc
     for note in report.notes:

@@ -21,24 +21,11 @@ from opx.cli.output import (
 from opx.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.job import Phase
-from opx.operations.administration import (
-    GetIndexStatus,
-    Reconcile,
-    Reindex,
-    SwitchIndex,
-    discard_indexes,
-    force_reindex,
-    get_index_status,
-    progress_of,
-    reconcile,
-    reindex,
-    roll_back_reindex,
-)
+from opx.operations import administration
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
     from opx.lifecycle.differences_found import ReconcileReport
-    from opx.operations.administration import IndexJob
 
 REMOTE = (
     "reindex works on a folder of this machine, or with OPX_BACKEND=aws on what is deployed in the account of your "
@@ -60,7 +47,7 @@ class _Steps:
 
 @request_command(
     "reindex",
-    reindex,
+    administration.reindex,
     Shape(
         metavars={"model": "NAME", "model_path": "DIR"},
         helps={
@@ -77,7 +64,7 @@ class _Steps:
 @click.option("--status", "status_only", is_flag=True, help="Say which indexes there are and how far the work is.")
 def reindex_command(
     session: Session,
-    request: Reindex,
+    request: administration.Reindex,
     *,
     force: bool,
     rollback: bool,
@@ -102,12 +89,18 @@ def reindex_command(
     elif discard:
         _discard(client)
     elif rollback or force:
-        _finish(client.call(roll_back_reindex if rollback else force_reindex, SwitchIndex()), as_json=as_json)
+        _finish(
+            client.call(
+                administration.roll_back_reindex if rollback else administration.force_reindex,
+                administration.SwitchIndex(),
+            ),
+            as_json=as_json,
+        )
     else:
-        _finish(client.call(reindex, request), as_json=as_json)
+        _finish(client.call(administration.reindex, request), as_json=as_json)
 
 
-def _finish(job: IndexJob, *, as_json: bool) -> None:
+def _finish(job: administration.IndexJob, *, as_json: bool) -> None:
     if as_json:
         print_json(job.to_json())
     if job.phase is Phase.REFUSED:
@@ -121,7 +114,7 @@ def _finish(job: IndexJob, *, as_json: bool) -> None:
         print_lines(_report_lines(job))
 
 
-def _report_lines(job: IndexJob) -> list[str]:
+def _report_lines(job: administration.IndexJob) -> list[str]:
     if job.rollback:
         return [f"the earlier index answers again; {job.renewed:,} changes made up for"]
     lines = [f"the new index answers: {job.documents:,} documents, {job.chunks:,} chunks"]
@@ -135,7 +128,7 @@ def _report_lines(job: IndexJob) -> list[str]:
 
 
 def _discard(client: Client) -> None:
-    gone = client.call(discard_indexes, SwitchIndex()).indexes
+    gone = client.call(administration.discard_indexes, administration.SwitchIndex()).indexes
     if not gone:
         click.echo("there is no index but the one that answers")
     for edition in gone:
@@ -143,7 +136,7 @@ def _discard(client: Client) -> None:
 
 
 def _print_status(client: Client, *, as_json: bool) -> None:
-    status = client.call(get_index_status, GetIndexStatus())
+    status = client.call(administration.get_index_status, administration.GetIndexStatus())
     if as_json:
         print_json(status.to_json())
         return
@@ -154,7 +147,7 @@ def _print_status(client: Client, *, as_json: bool) -> None:
     print_lines(aligned(rows))
     job = status.job
     if job and status.target is not None:
-        click.echo(progress_of(job), err=True)
+        click.echo(administration.progress_of(job), err=True)
         if job.goes_on_at:
             click.echo(f"goes on at {job.goes_on_at}")
     for problem in job.report.get("problems", []) if job else []:
@@ -166,14 +159,14 @@ def _print_status(client: Client, *, as_json: bool) -> None:
 
 @request_command(
     "reconcile",
-    reconcile,
+    administration.reconcile,
     Shape(
         metavars={"max_share": "SHARE"},
         helps={"max_share": "With --repair: remove up to this share of a kind.  [default: 0.2]"},
     ),
     json="Print the report as JSON.",
 )
-def reconcile_command(session: Session, request: Reconcile, *, as_json: bool) -> None:
+def reconcile_command(session: Session, request: administration.Reconcile, *, as_json: bool) -> None:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and say what differs.
 
     Others may work meanwhile, and it may be ended and begun again at any time. With --repair, documents that differ are
@@ -185,7 +178,7 @@ def reconcile_command(session: Session, request: Reconcile, *, as_json: bool) ->
 
     Exit codes: 0 all say the same or were put right, 1 differences are left, 2 it could not be done.
     """
-    report = session.client.call(reconcile, request)
+    report = session.client.call(administration.reconcile, request)
     if as_json:
         print_json(report.to_json())
     else:

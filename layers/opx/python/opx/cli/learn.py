@@ -34,25 +34,7 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.record import replace
-from opx.operations.learning import (
-    Checkpoint,
-    ListEntries,
-    VerifyEntry,
-    list_entries,
-    process_checkpoint,
-    verify_entry,
-)
-from opx.operations.patterns import (
-    FindPatternsForFailure,
-    FindPatternsForTask,
-    ListPatterns,
-    PromptContext,
-    find_patterns_for_failure,
-    find_patterns_for_task,
-    get_pattern,
-    get_task_context,
-    list_patterns,
-)
+from opx.operations import learning, patterns
 
 MAX_LISTED = 500
 
@@ -90,10 +72,10 @@ def verify(
     """Say whether what was captured worked. Until then it is told to nobody."""
     if worked is None and effect is None:
         raise click.UsageError("say --worked or --failed, or what came of it with --effect")
-    request = VerifyEntry(
+    request = learning.VerifyEntry(
         entry_id=entry_id, worked=bool(worked), effect=Effect(effect) if effect else None, incident=incident
     )
-    found = session.call(verify_entry, request)
+    found = session.call(learning.verify_entry, request)
     if as_json:
         print_json(found.to_json())
     else:
@@ -103,7 +85,7 @@ def verify(
 @learn_command.add_command
 @request_command(
     "list",
-    list_entries,
+    learning.list_entries,
     Shape(
         options={"project_id": "--for"},
         metavars={"project_id": "PROJECT", "after": "ENTRY_ID"},
@@ -113,7 +95,7 @@ def verify(
         },
     ),
 )
-def show_entries(session: Session, request: ListEntries, *, as_json: bool) -> None:
+def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
     """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
     found = _entries(session, request)
     if as_json:
@@ -124,12 +106,12 @@ def show_entries(session: Session, request: ListEntries, *, as_json: bool) -> No
     exit_unless(found)
 
 
-def _entries(session: Session, request: ListEntries) -> list[StagingEntry]:
+def _entries(session: Session, request: learning.ListEntries) -> list[StagingEntry]:
     """As many as were requested, if need be of several pages: a page has what fits into a reply."""
     found: list[StagingEntry] = []
     following = request
     while True:
-        page = session.call(list_entries, following)
+        page = session.call(learning.list_entries, following)
         found += page.entries
         if not page.next or len(found) >= request.limit:
             return found
@@ -139,14 +121,14 @@ def _entries(session: Session, request: ListEntries) -> list[StagingEntry]:
 @learn_command.add_command
 @operation_command(
     "checkpoint",
-    process_checkpoint,
+    learning.process_checkpoint,
     Shape(
         arguments=("project_id",),
         options={"checkpoint_type": "--type"},
         metavars={"project_id": "[PROJECT]"},
     ),
 )
-def show_checkpoint(reply: Checkpoint, *, as_json: bool) -> None:
+def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
     """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
 
     Exit codes: 0 done or asked for, 1 some of it could not be taken in, 2 there is no such project, or any other error.
@@ -194,19 +176,19 @@ def find_patterns(
     if limit and (failure or error or (task and limit > MAX_RESULTS)):
         raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
     if task:
-        by_task = FindPatternsForTask(
+        by_task = patterns.FindPatternsForTask(
             task_description=task,
             agent_type=agent,
             task_type=task_type,
             technology=technology,
             max_results=limit or DEFAULT_RESULTS,
         )
-        _show_found(session.call(find_patterns_for_task, by_task).patterns, as_json=as_json)
+        _show_found(session.call(patterns.find_patterns_for_task, by_task).patterns, as_json=as_json)
     elif failure or error:
-        by_failure = FindPatternsForFailure(
+        by_failure = patterns.FindPatternsForFailure(
             failure_description=failure or error, error_message=error, agent_type=agent, task_type=task_type
         )
-        _show_found(session.call(find_patterns_for_failure, by_failure).patterns, as_json=as_json)
+        _show_found(session.call(patterns.find_patterns_for_failure, by_failure).patterns, as_json=as_json)
     else:
         _show_all(session, limit or 100, as_json=as_json)
 
@@ -220,7 +202,7 @@ def _show_found(found: Sequence[RAGPattern], *, as_json: bool) -> None:
 
 
 def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
-    found = session.call(list_patterns, ListPatterns(limit=limit)).patterns
+    found = session.call(patterns.list_patterns, patterns.ListPatterns(limit=limit)).patterns
     if as_json:
         print_json([pattern.to_json() for pattern in found])
     else:
@@ -231,7 +213,7 @@ def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
 
 
 @learn_command.add_command
-@operation_command("pattern", get_pattern, Shape(arguments=("pattern_id",)))
+@operation_command("pattern", patterns.get_pattern, Shape(arguments=("pattern_id",)))
 def show_pattern(found: PatternView) -> None:
     """Show a pattern, and each entry that was counted for it."""
     print_lines(_pattern_lines(found))
@@ -240,7 +222,7 @@ def show_pattern(found: PatternView) -> None:
 @learn_command.add_command
 @operation_command(
     "context",
-    get_task_context,
+    patterns.get_task_context,
     Shape(
         arguments=("task_description",),
         options={"agent_type": "--agent"},
@@ -248,7 +230,7 @@ def show_pattern(found: PatternView) -> None:
     ),
     json="",
 )
-def show_context(reply: PromptContext) -> None:
+def show_context(reply: patterns.PromptContext) -> None:
     """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
     if not reply.context:
         warn("nothing that was learned helps with this")

@@ -25,18 +25,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.edges.calling import plain
 from opx.errors import OpxError, ReceiptNotFoundError
-from opx.operations.questions import (
-    AuditRecords,
-    GapCheck,
-    GetAuditRecord,
-    ListGaps,
-    SettleGap,
-    check_gaps,
-    get_audit_record,
-    list_audit_records,
-    list_gaps,
-    settle_gap,
-)
+from opx.operations import questions
 from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
 from opx.records.gaps.listing import NOBODY, GapView, report_lines, settled_because
@@ -51,14 +40,14 @@ _EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED:
 
 @operation_command(
     "audit",
-    list_audit_records,
+    questions.list_audit_records,
     Shape(
         options={"document_id": "--document"},
         metavars={"who": "TEXT", "since": "TIME", "document_id": "ID"},
         items="records",
     ),
 )
-def audit_command(reply: AuditRecords) -> None:
+def audit_command(reply: questions.AuditRecords) -> None:
     """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
     not kept, but for a hash.
 
@@ -102,7 +91,7 @@ def gaps_command(
     if context.invoked_subcommand is not None:
         return
     session: Session = context.meta[SESSION]
-    found = session.call(list_gaps, ListGaps(service=service, owner=owner, settled=settled))
+    found = session.call(questions.list_gaps, questions.ListGaps(service=service, owner=owner, settled=settled))
     if report is not None:
         write_text("\n".join(report_lines(found.gaps)) + "\n", report, "report")
     elif as_json:
@@ -129,8 +118,8 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
 
 
 @gaps_command.add_command
-@operation_command("check", check_gaps, Shape(without=("every_scope",), helps={"limit": ""}), json="")
-def check(found: GapCheck) -> None:
+@operation_command("check", questions.check_gaps, Shape(without=("every_scope",), helps={"limit": ""}), json="")
+def check(found: questions.GapCheck) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
     for gap in found.closed:
         click.echo(f"closed  {gap.question}  <- {gap.closed_by_title}")
@@ -159,7 +148,7 @@ def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
 
 
 def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> None:
-    settled = session.call(settle_gap, SettleGap(gap_id=gap_id, because=because, ignore=ignore))
+    settled = session.call(questions.settle_gap, questions.SettleGap(gap_id=gap_id, because=because, ignore=ignore))
     click.echo(f"{settled.status}  {settled.question}")
 
 
@@ -201,7 +190,7 @@ def _compare_with_record(session: Session, receipt: Receipt) -> None:
     if session.is_remote:
         return
     try:
-        record = session.call(get_audit_record, GetAuditRecord(receipt_id=receipt["receiptId"]))
+        record = session.call(questions.get_audit_record, questions.GetAuditRecord(receipt_id=receipt["receiptId"]))
     except ReceiptNotFoundError:
         return
     if record.answer_hash != receipt["answerHash"]:

@@ -11,20 +11,7 @@ from opx.cli.session import Session
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.report import PruneReport
 from opx.lifecycle.reviews import ReviewItem, ReviewReport
-from opx.operations.lifecycle import (
-    AddHold,
-    HoldList,
-    ListHolds,
-    ListPrunings,
-    ListReviews,
-    PruneExpired,
-    add_hold,
-    lift_hold,
-    list_holds,
-    list_prunings,
-    list_reviews,
-    prune_expired,
-)
+from opx.operations import lifecycle
 
 # -- legal holds
 
@@ -46,7 +33,7 @@ def hold_command() -> None:
 @hold_command.add_command
 @request_command(
     "add",
-    add_hold,
+    lifecycle.add_hold,
     Shape(
         options={"within": "--scope"},
         metavars={"reason": "TEXT", "document": "ID", "category": "PATH", "within": "KEY"},
@@ -58,22 +45,26 @@ def hold_command() -> None:
         },
     ),
 )
-def add(session: Session, request: AddHold, *, as_json: bool) -> None:
+def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
     """Put a hold in force. The same one again changes nothing."""
-    before = {hold.id for hold in session.call(list_holds, ListHolds()).holds} if request.document else set()
-    hold = session.call(add_hold, request)
+    before = (
+        {hold.id for hold in session.call(lifecycle.list_holds, lifecycle.ListHolds()).holds}
+        if request.document
+        else set()
+    )
+    hold = session.call(lifecycle.add_hold, request)
     if as_json:
         print_json(hold.to_json())
         return
-    found = session.call(list_holds, ListHolds()).holds if request.document else ()
+    found = session.call(lifecycle.list_holds, lifecycle.ListHolds()).holds if request.document else ()
     others = [one for one in found if one.id not in before | {hold.id}]
     for one in (hold, *others):  # the same text may be there under several names
         click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
 @hold_command.add_command
-@operation_command("list", list_holds, Shape(items="holds"))
-def list_command(reply: HoldList, request: ListHolds) -> None:
+@operation_command("list", lifecycle.list_holds, Shape(items="holds"))
+def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
     print_table(heads, [_hold_row(hold, lifted=request.lifted) for hold in reply.holds], "no holds")
@@ -85,7 +76,7 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
 
 
 @hold_command.add_command
-@operation_command("remove", lift_hold, Shape(arguments=("hold_id",), metavars={"hold_id": "ID"}), json="")
+@operation_command("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), metavars={"hold_id": "ID"}), json="")
 def remove_command(hold: Hold) -> None:
     """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
@@ -94,9 +85,9 @@ def remove_command(hold: Hold) -> None:
 # -- reviews
 
 
-@operation_command("review", list_reviews, Shape(without=("limit",), metavars={"owner": "NAME"}))
+@operation_command("review", lifecycle.list_reviews, Shape(without=("limit",), metavars={"owner": "NAME"}))
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
-def review_command(report: ReviewReport, *, request: ListReviews, by_owner: bool, as_json: bool) -> None:
+def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
 
     An owner is the document's own (`owner:`), else that of one of its services or of its category in the section `owners`
@@ -108,7 +99,7 @@ def review_command(report: ReviewReport, *, request: ListReviews, by_owner: bool
         warn("there are more; name an --owner or fewer --days")
 
 
-def _print_reviews(report: ReviewReport, request: ListReviews, *, by_owner: bool) -> None:
+def _print_reviews(report: ReviewReport, request: lifecycle.ListReviews, *, by_owner: bool) -> None:
     if by_owner and report.items:
         rows = [(one.owner, f"{one.overdue:,}", f"{one.items:,}") for one in report.owners]
         print_table(("OWNER", "OVERDUE", "TO REVIEW"), rows)
@@ -129,7 +120,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 
 @request_command(
     "prune",
-    prune_expired,
+    lifecycle.prune_expired,
     Shape(helps={"dry_run": "Show what would go, and remove nothing."}),
     json="Print the report as JSON.",
 )
@@ -140,7 +131,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
     help="Let up to this share of a category go at once (1: all), where that is what is meant.",
 )
 @click.option("--reports", is_flag=True, help="Show what past runs did, and do nothing.")
-def prune_command(session: Session, request: PruneExpired, *, reports: bool, as_json: bool) -> None:
+def prune_command(session: Session, request: lifecycle.PruneExpired, *, reports: bool, as_json: bool) -> None:
     """Remove documents, versions and patterns whose retention is over: from index, graph, corpus and catalog.
 
     \b
@@ -160,7 +151,7 @@ def prune_command(session: Session, request: PruneExpired, *, reports: bool, as_
         "a deployed system prunes once a day by itself. `opx prune --reports` shows what it did; to run it now, leave "
         "--profile and --api out and set OPX_BACKEND=aws and the settings of its functions"
     )
-    report = session.call(prune_expired, request)
+    report = session.call(lifecycle.prune_expired, request)
     if as_json:
         print_json(report.to_json())
     else:
@@ -176,7 +167,7 @@ def _stopped(report: PruneReport) -> str:
 
 
 def _print_prunings(session: Session, *, as_json: bool) -> None:
-    found = session.call(list_prunings, ListPrunings()).prunings
+    found = session.call(lifecycle.list_prunings, lifecycle.ListPrunings()).prunings
     if as_json:
         print_json([one.to_json() for one in found])
     else:

@@ -13,25 +13,7 @@ from opx.cli.operations import Shape, operation_command
 from opx.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
-from opx.operations.sources import (
-    CheckSource,
-    EndedStream,
-    ListSources,
-    PullSource,
-    RegisterSource,
-    RemovedSource,
-    Sources,
-    Streams,
-    Subscribed,
-    check_source,
-    end_stream,
-    list_sources,
-    list_streams,
-    pull_source,
-    register_source,
-    remove_source,
-    subscribe_stream,
-)
+from opx.operations import sources
 
 if TYPE_CHECKING:
     from opx.sources.states import PullReport, SourceView
@@ -99,14 +81,14 @@ def add_source(
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     fields["options"] = dict(map(_option, options))
     fields |= {"tags": list(tags), "enabled": not disabled}
-    view = session.client.call(register_source, RegisterSource(source_id=source_id, definition=fields))
+    view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
     when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
 
 
 @source_command.add_command
-@operation_command("list", list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON.")
-def list_added(found: Sources) -> None:
+@operation_command("list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON.")
+def list_added(found: sources.Sources) -> None:
     """List sources and how their last pulls went."""
     rows = [
         (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v))
@@ -132,7 +114,7 @@ def check_sources(session: Session, source_ids: Sequence[str]) -> None:
     wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
     failed = False
     for source_id in wanted:
-        health = session.client.call(check_source, CheckSource(source_id=source_id)).health
+        health = session.client.call(sources.check_source, sources.CheckSource(source_id=source_id)).health
         assert health
         click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
         failed |= not health.ok
@@ -148,9 +130,9 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
     """Pull sources now, and take in what they bring."""
     failed = False
     for source_id in source_ids:
-        request = PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
+        request = sources.PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
         try:
-            report = session.client.call(pull_source, request).report
+            report = session.client.call(sources.pull_source, request).report
         except SourceBusyError as exc:
             warn(str(exc))
             failed = True
@@ -177,15 +159,18 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 
 @source_command.add_command
 @operation_command(
-    "remove", remove_source, Shape(arguments=("source_id",), metavars={"source_id": "ID"}, anywhere=True), json=""
+    "remove",
+    sources.remove_source,
+    Shape(arguments=("source_id",), metavars={"source_id": "ID"}, anywhere=True),
+    json="",
 )
-def remove_added(found: RemovedSource) -> None:
+def remove_added(found: sources.RemovedSource) -> None:
     """Forget a source that was added. Its documents stay; `opx delete` removes those."""
     click.echo(f"removed {found.removed}; its documents stay")
 
 
 def _views(session: Session) -> Sequence[SourceView]:
-    return session.client.call(list_sources, ListSources()).sources
+    return session.client.call(sources.list_sources, sources.ListSources()).sources
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -263,7 +248,7 @@ def stream_command() -> None:
 @stream_command.add_command
 @operation_command(
     "add",
-    subscribe_stream,
+    sources.subscribe_stream,
     Shape(
         arguments=("source",),
         options={"pattern": "--filter", "tags": "--tag"},
@@ -292,14 +277,14 @@ def stream_command() -> None:
     callback=lambda _context, _param, text: _pattern(text),
     help="Which records are wanted, as Lambda's event filters say it.",
 )
-def add_stream(found: Subscribed) -> None:
+def add_stream(found: sources.Subscribed) -> None:
     """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
     click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
 
 
 @stream_command.add_command
-@operation_command("list", list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON.")
-def list_subscribed(found: Streams) -> None:
+@operation_command("list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON.")
+def list_subscribed(found: sources.Streams) -> None:
     """List streams."""
     rows = [(s.name, s.kind.value, s.topic or "-", s.category, json.dumps(dict(s.pattern))) for s in found.streams]
     empty = "no streams yet: `opx stream add`, or `streams:` in knowledge.yaml"
@@ -307,8 +292,8 @@ def list_subscribed(found: Streams) -> None:
 
 
 @stream_command.add_command
-@operation_command("remove", end_stream, Shape(arguments=("name",), anywhere=True), json="")
-def remove_stream(found: EndedStream) -> None:
+@operation_command("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
+def remove_stream(found: sources.EndedStream) -> None:
     """End a subscription; its documents stay."""
     click.echo(f"removed {found.removed}; its documents stay")
 

@@ -17,15 +17,7 @@ from opx.cli.session import Session, pass_session
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
 from opx.edges.calling import text_of
 from opx.errors import InvalidInputError
-from opx.operations.baselines import (
-    MAX_VALUES,
-    AddValues,
-    BaselineFound,
-    SeriesPage,
-    add_values,
-    get_baseline_stats,
-    list_baseline_series,
-)
+from opx.operations import baselines
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
 from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow
@@ -103,14 +95,14 @@ def baseline_command() -> None:
 @baseline_command.add_command
 @operation_command(
     "show",
-    get_baseline_stats,
+    baselines.get_baseline_stats,
     Shape(
         arguments=("node", "metric"),
         options={"time_window": "--window"},
         metavars={"time_window": "TIME", "value": "NUMBER", "hour": "0-23"},
     ),
 )
-def show_baseline(reply: BaselineFound, *, as_json: bool) -> None:
+def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
     stats = reply.baseline
     if stats.count and not as_json:
@@ -140,8 +132,8 @@ def _cells(values: Distribution) -> list[str]:
 
 
 @baseline_command.add_command
-@operation_command("list", list_baseline_series, Shape(without=("after",), items="series"))
-def list_series(reply: SeriesPage) -> None:
+@operation_command("list", baselines.list_baseline_series, Shape(without=("after",), items="series"))
+def list_series(reply: baselines.SeriesPage) -> None:
     """List which metrics of which nodes have values."""
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
     empty = "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
@@ -216,7 +208,7 @@ def _push(client: Client, rows: Iterable[Row], called: str) -> None:
     added = repeated = 0
     refused: list[tuple[int, str]] = []
     rows = iter(rows)
-    while portion := list(islice(rows, MAX_VALUES)):
+    while portion := list(islice(rows, baselines.MAX_VALUES)):
         refused += [(line, str(row)) for line, row in portion if isinstance(row, InvalidInputError)]
         good = [(line, row) for line, row in portion if not isinstance(row, InvalidInputError)]
         for done, lines in _sent(client, good):
@@ -242,5 +234,5 @@ def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iter
     for some in (timed, untimed):
         if some:
             values = tuple(dict(row) for _, row in some)
-            request = AddValues(values=values, batch_id=stable_hash("push", *values))
-            yield client.call(add_values, request), [line for line, _ in some]
+            request = baselines.AddValues(values=values, batch_id=stable_hash("push", *values))
+            yield client.call(baselines.add_values, request), [line for line, _ in some]

@@ -12,27 +12,7 @@ from opx.cli.operations import Shape, operation_command, request_command
 from opx.cli.output import exit_unless, print_json, print_lines, print_table, warn
 from opx.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.operations.administration import (
-    ClientInventory,
-    ClientList,
-    RemoveClient,
-    add_client,
-    get_client,
-    list_clients,
-    remove_client,
-)
-from opx.operations.projects import (
-    AssignProject,
-    Project,
-    ProjectList,
-    ProjectMove,
-    RemoveProject,
-    assign_project,
-    get_project,
-    list_projects,
-    preview_project_move,
-    remove_project,
-)
+from opx.operations import administration, projects
 from opx.tenants.clients import Client
 
 if TYPE_CHECKING:
@@ -72,15 +52,15 @@ def client_command() -> None:
 
 
 @client_command.add_command
-@operation_command("list", list_clients, _ALL, json="Print them as JSON.")
-def list_all(found: ClientList) -> None:
+@operation_command("list", administration.list_clients, _ALL, json="Print them as JSON.")
+def list_all(found: administration.ClientList) -> None:
     """List the clients, those that were removed included."""
     rows = [(c.client_id, c.state.value, c.since or "-", str(c.documents), str(c.projects)) for c in found.clients]
     print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows, "no clients")
 
 
-@operation_command("show", get_client, _ONE)
-def show_client(found: ClientInventory) -> None:
+@operation_command("show", administration.get_client, _ONE)
+def show_client(found: administration.ClientInventory) -> None:
     """Show how much there is of CLIENT in each store."""
     click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
     print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
@@ -90,17 +70,17 @@ client_command.add_command(show_client)
 
 
 @client_command.add_command
-@operation_command("add", add_client, _ONE, json="")
+@operation_command("add", administration.add_client, _ONE, json="")
 def add_one(added: Client) -> None:
     """Serve CLIENT, also after it was removed: it begins with nothing. A client that was never removed needs no adding."""
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
 @client_command.add_command
-@request_command("remove", remove_client, _ONE, json="Print the report as JSON.")
+@request_command("remove", administration.remove_client, _ONE, json="Print the report as JSON.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
-def remove(session: Session, request: RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove all that there is of CLIENT, ask every store for it again, and keep a report of that.
 
     From then on nothing is taken in or answered for the client. A removal that was interrupted goes on when it is begun
@@ -114,7 +94,7 @@ def remove(session: Session, request: RemoveClient, *, dry_run: bool, yes: bool,
         return
     if not yes:
         _confirm(client)
-    report = session.watched_client(_progress).call(remove_client, request)
+    report = session.watched_client(_progress).call(administration.remove_client, request)
     if as_json:
         print_json(report.to_json())
     else:
@@ -155,26 +135,28 @@ def project_command() -> None:
 @project_command.add_command
 @request_command(
     "assign",
-    assign_project,
+    projects.assign_project,
     Shape(arguments=("client_id", "project_id", "group_id"), metavars=_OF_CLIENT, anywhere=True),
     json="",
 )
 @click.option("--dry-run", is_flag=True, help="Show who would see what, and move nothing.")
-def assign(session: Session, request: AssignProject, *, dry_run: bool) -> None:
+def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) -> None:
     """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next question."""
     if dry_run:
-        _describe(session.client.call(preview_project_move, request).changes, planned=True)
+        _describe(session.client.call(projects.preview_project_move, request).changes, planned=True)
         return
-    changes = () if session.is_remote else session.client.call(preview_project_move, request).changes
-    session.client.call(assign_project, request)
+    changes = () if session.is_remote else session.client.call(projects.preview_project_move, request).changes
+    session.client.call(projects.assign_project, request)
     group = f"group {request.group_id}" if request.group_id else "no group"
     click.echo(f"project {request.project_id} of client {request.client_id} is in {group}")
     _describe(changes)
 
 
 @project_command.add_command
-@operation_command("show", get_project, Shape(arguments=("client_id", "project_id"), metavars=_OF_CLIENT), json="")
-def show_project(found: Project) -> None:
+@operation_command(
+    "show", projects.get_project, Shape(arguments=("client_id", "project_id"), metavars=_OF_CLIENT), json=""
+)
+def show_project(found: projects.Project) -> None:
     """Show the group of PROJECT of CLIENT, and whose documents it may see."""
     click.echo(f"group  {found.group_id or '-'}")
     print_lines(f"sees   {scope}" for scope in found.visible)
@@ -183,7 +165,7 @@ def show_project(found: Project) -> None:
 @project_command.add_command
 @operation_command(
     "list",
-    list_projects,
+    projects.list_projects,
     Shape(
         arguments=("client_id",),
         options={"group_id": "--group"},
@@ -192,7 +174,7 @@ def show_project(found: Project) -> None:
     ),
     json="",
 )
-def list_of_client(found: ProjectList) -> None:
+def list_of_client(found: projects.ProjectList) -> None:
     """List the projects of CLIENT that had documents or were put into a group."""
     rows = [(place.project_id, place.group_id or "-") for place in found.projects]
     print_table(("PROJECT", "GROUP"), rows, "no projects")
@@ -201,11 +183,11 @@ def list_of_client(found: ProjectList) -> None:
 @project_command.add_command
 @operation_command(
     "remove",
-    remove_project,
+    projects.remove_project,
     Shape(arguments=("client_id", "project_id"), metavars=_OF_CLIENT, anywhere=True),
     json="",
 )
-def remove_of_client(move: ProjectMove, request: RemoveProject) -> None:
+def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
     """Forget that PROJECT of CLIENT is there and in a group. Its documents stay, and are its own."""
     click.echo(f"project {request.project_id} of client {request.client_id} is in no list any more")
     _describe(move.changes)
