@@ -80,7 +80,7 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
     administration.import_archive,
     Shape(
         arguments=("path",),
-        helps={"dry_run": "Verify the archive, show what it would bring, and change nothing."},
+        fields={"dry_run": "Verify the archive, show what it would bring, and change nothing."},
         anywhere=True,
     ),
     json="Print the report as JSON.",

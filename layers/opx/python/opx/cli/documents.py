@@ -66,11 +66,7 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
 @request_command(
     "list",
     list_documents,
-    Shape(
-        without=("limit", "after"),
-        metavars={"category": "NAME"},
-        helps={"category": "Only this category or what is below it."},
-    ),
+    Shape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")

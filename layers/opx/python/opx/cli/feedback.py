@@ -215,7 +215,7 @@ def outcome_command() -> None:
     record_outcome,
     Shape(
         arguments=("receipt_id", "document_id", "result"),
-        metavars={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
+        fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
     ),
 )
 def show_report(report: OutcomeReport) -> None:

@@ -32,7 +32,7 @@ from opx.operations.graph import (
 )
 
 TIME = "TIME"
-BOUNDS = {"edge_types": "NAME", "since": TIME, "until": TIME}
+BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
 
 
 @click.group("graph", no_args_is_help=True)
@@ -68,7 +68,7 @@ def show_node(found: NodeView, *, everything: bool) -> None:
 @operation_command(
     "neighbours",
     graph.list_neighbours,
-    Shape(arguments=("reference",), options={"edge_types": "--type"}, metavars=BOUNDS),
+    Shape(arguments=("reference",), fields=BOUNDS),
 )
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
@@ -90,8 +90,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     graph.find_path,
     Shape(
         arguments=("source", "target"),
-        options={"edge_types": "--type"},
-        metavars={**BOUNDS, "source": "FROM", "target": "TO"},
+        fields={**BOUNDS, "source": "FROM", "target": "TO"},
     ),
 )
 def show_path(found: Connection, *, as_json: bool) -> None:
@@ -111,7 +110,7 @@ def show_path(found: Connection, *, as_json: bool) -> None:
 @operation_command(
     "find",
     graph.find_nodes,
-    Shape(arguments=("text",), options={"node_type": "--type"}, metavars={"node_type": "NAME"}, items="nodes"),
+    Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes"),
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
@@ -128,8 +127,7 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     graph.list_changes,
     Shape(
         arguments=("reference",),
-        metavars=BOUNDS,
-        helps={"since": "Only what was so then or later: 12h, 1d or 2w ago, a day or a time."},
+        fields={"since": "TIME  Only what was so then or later: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
     ),
 )
 @click.option(
@@ -160,7 +158,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
 
 
 @graph_command.add_command
-@operation_command("coverage", graph.get_graph_coverage, Shape(metavars={"since": TIME}))
+@operation_command("coverage", graph.get_graph_coverage, Shape(fields={"since": TIME}))
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     print_lines(coverage_lines(found))
@@ -233,7 +231,7 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
 @operation_command(
     "merge",
     graph.merge_nodes,
-    Shape(arguments=("source", "into"), metavars={"source": "FROM"}),
+    Shape(arguments=("source", "into"), fields={"source": "FROM"}),
     json="",
 )
 def merge_things(done: Merge) -> None:

@@ -49,10 +49,9 @@ class _Steps:
     "reindex",
     administration.reindex,
     Shape(
-        metavars={"model": "NAME", "model_path": "DIR"},
-        helps={
-            "model": "Another embedding model, as in OPX_EMBEDDING_MODEL.",
-            "model_path": "The folder of one, as in OPX_MODEL_PATH.",
+        fields={
+            "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
+            "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
         },
         elsewhere=REMOTE,
     ),
@@ -160,10 +159,7 @@ def _print_status(client: Client, *, as_json: bool) -> None:
 @request_command(
     "reconcile",
     administration.reconcile,
-    Shape(
-        metavars={"max_share": "SHARE"},
-        helps={"max_share": "With --repair: remove up to this share of a kind.  [default: 0.2]"},
-    ),
+    Shape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
     json="Print the report as JSON.",
 )
 def reconcile_command(session: Session, request: administration.Reconcile, *, as_json: bool) -> None:

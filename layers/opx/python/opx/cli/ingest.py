@@ -87,7 +87,7 @@ def ingest_command(
     "rebuild",
     rebuild,
     Shape(
-        helps={"graph": "Take in every document again, and all that it says of things."}, elsewhere=REBUILD_ELSEWHERE
+        fields={"graph": "Take in every document again, and all that it says of things."}, elsewhere=REBUILD_ELSEWHERE
     ),
     json="",
 )

@@ -87,12 +87,10 @@ def verify(
     "list",
     learning.list_entries,
     Shape(
-        options={"project_id": "--for"},
-        metavars={"project_id": "PROJECT", "after": "ENTRY_ID"},
-        helps={
-            "project_id": "Only what was learned in this project.",
-            "after": "Those before this one, which was the last on the page.",
-        },
+        fields={
+            "project_id": "--for PROJECT  Only what was learned in this project.",
+            "after": "ENTRY_ID  Those before this one, which was the last on the page.",
+        }
     ),
 )
 def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
@@ -122,11 +120,7 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
 @operation_command(
     "checkpoint",
     learning.process_checkpoint,
-    Shape(
-        arguments=("project_id",),
-        options={"checkpoint_type": "--type"},
-        metavars={"project_id": "[PROJECT]"},
-    ),
+    Shape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
 )
 def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
     """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
@@ -225,8 +219,7 @@ def show_pattern(found: PatternView) -> None:
     patterns.get_task_context,
     Shape(
         arguments=("task_description",),
-        options={"agent_type": "--agent"},
-        metavars={"task_description": "TASK", "agent_type": "TYPE", "task_type": "TYPE", "technology": "NAME"},
+        fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
     ),
     json="",
 )

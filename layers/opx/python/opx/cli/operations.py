@@ -3,6 +3,7 @@ only thing that a command adds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -27,27 +28,33 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 
+_SHOWN = re.compile(r"(?P<names>-\S+)? ?(?P<metavar>[^a-z\s]+(?=  |$))? *(?P<about>.*)")
 AS_JSON = "Print it as JSON."
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a command takes a request. `arguments` are given by place, in this order; `options` have other names than their
-    fields, such as `{"before": "--from"}`, or several (`"-y/--yes"`); `without` are left to their defaults; `defaults` and
-    `helps` differ from those of other callers. `items` names the list that `--json` prints in place of the whole reply, and
-    that all pages are read of. `anywhere`: also where nothing was ever ingested; `elsewhere`: the error for a deployed
-    system, where the command works on this machine alone; `progress` is shown meanwhile."""
+    """How a command takes a request. `arguments` are given by place, in this order; `without` are left to their defaults;
+    `defaults` differ from those of other callers. `fields` are shown otherwise than they are declared, each as help has it:
+    `"--scope KEY  All of a scope."`, of which each part may be left out; `-y/--yes` and `-t|--tag` are several names.
+    `items` names the list that `--json` prints in place of the whole reply, and that all pages are read of. `anywhere`: also
+    where nothing was ever ingested; `elsewhere`: the error for a deployed system, where the command works on this machine
+    alone; `progress` is shown meanwhile."""
 
     arguments: Sequence[str] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    metavars: Mapping[str, str] = field(default_factory=dict)
-    helps: Mapping[str, str] = field(default_factory=dict)
     items: str = ""
     anywhere: bool = False
     elsewhere: str = ""
     progress: Progress | None = None
+
+    def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
+        """A field's names as an option ("" for the usual one), its metavar and its help."""
+        found = _SHOWN.fullmatch(self.fields.get(fact.name, ""))
+        assert found
+        return found["names"] or "", found["metavar"], found["about"] or fact.about
 
 
 Present = Callable[..., None]
@@ -175,7 +182,7 @@ def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
 
 
 def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
-    metavar = shape.metavars.get(fact.name, fact.name.upper())
+    metavar = shape.shown(fact)[1] or fact.name.upper()
     nargs = -1 if fact.is_list else 1
     default = None if fact.required else _default(fact, shape)
     return click.Argument(
@@ -184,9 +191,10 @@ def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
 
 
 def _option(fact: FieldFacts, shape: Shape) -> click.Option:
-    names = shape.options.get(fact.name, "--" + fact.name.replace("_", "-"))
+    names, metavar, about = shape.shown(fact)
+    names = names or "--" + fact.name.replace("_", "-")
     default = _default(fact, shape)
-    flags, about = [*names.split("|"), fact.name], shape.helps.get(fact.name, fact.about)
+    flags = [*names.split("|"), fact.name]
     if isinstance(fact.kind, inspect.BoolType):
         two = "/" in names
         return click.Option(flags, is_flag=True, default=default, help=about, show_default=two)
@@ -197,7 +205,7 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
         required=fact.required,
         default=None if fact.is_list else default,
         show_default=default not in (None, "") and not fact.is_list,
-        metavar=shape.metavars.get(fact.name),
+        metavar=metavar,
         help=about,
     )
 

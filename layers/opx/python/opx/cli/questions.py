@@ -28,6 +28,7 @@ from opx.errors import OpxError, ReceiptNotFoundError
 from opx.operations import questions
 from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
+from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import NOBODY, GapView, report_lines, settled_because
 from opx.retrieval.receipts import Receipt, TamperedReceiptError, read_receipt
 from opx.retrieval.replaying import Replay, Verdict, replay
@@ -41,11 +42,7 @@ _EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED:
 @operation_command(
     "audit",
     questions.list_audit_records,
-    Shape(
-        options={"document_id": "--document"},
-        metavars={"who": "TEXT", "since": "TIME", "document_id": "ID"},
-        items="records",
-    ),
+    Shape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
 )
 def audit_command(reply: questions.AuditRecords) -> None:
     """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
@@ -118,7 +115,8 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
 
 
 @gaps_command.add_command
-@operation_command("check", questions.check_gaps, Shape(without=("every_scope",), helps={"limit": ""}), json="")
+@operation_command("check", questions.check_gaps, Shape(without=("every_scope",)), json="")
+@click.option("--limit", type=click.IntRange(min=1), default=MAX_ASKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
     for gap in found.closed:

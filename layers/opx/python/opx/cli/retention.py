@@ -35,14 +35,13 @@ def hold_command() -> None:
     "add",
     lifecycle.add_hold,
     Shape(
-        options={"within": "--scope"},
-        metavars={"reason": "TEXT", "document": "ID", "category": "PATH", "within": "KEY"},
-        helps={
-            "document": "A document, by its id or the beginning of it.",
-            "category": "What is of a category, or below this beginning of a path.",
-            "within": "What is of client:ACME, with all below, or global.",
+        fields={
+            "within": "--scope KEY  What is of client:ACME, with all below, or global.",
+            "reason": "TEXT",
+            "document": "ID  A document, by its id or the beginning of it.",
+            "category": "PATH  What is of a category, or below this beginning of a path.",
             "everything": "All there is.",
-        },
+        }
     ),
 )
 def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
@@ -76,7 +75,7 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
 
 
 @hold_command.add_command
-@operation_command("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), metavars={"hold_id": "ID"}), json="")
+@operation_command("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), fields={"hold_id": "ID"}), json="")
 def remove_command(hold: Hold) -> None:
     """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
@@ -85,7 +84,7 @@ def remove_command(hold: Hold) -> None:
 # -- reviews
 
 
-@operation_command("review", lifecycle.list_reviews, Shape(without=("limit",), metavars={"owner": "NAME"}))
+@operation_command("review", lifecycle.list_reviews, Shape(without=("limit",), fields={"owner": "NAME"}))
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
 def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
@@ -121,7 +120,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 @request_command(
     "prune",
     lifecycle.prune_expired,
-    Shape(helps={"dry_run": "Show what would go, and remove nothing."}),
+    Shape(fields={"dry_run": "Show what would go, and remove nothing."}),
     json="Print the report as JSON.",
 )
 @click.option(

@@ -161,7 +161,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 @operation_command(
     "remove",
     sources.remove_source,
-    Shape(arguments=("source_id",), metavars={"source_id": "ID"}, anywhere=True),
+    Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True),
     json="",
 )
 def remove_added(found: sources.RemovedSource) -> None:
@@ -251,20 +251,15 @@ def stream_command() -> None:
     sources.subscribe_stream,
     Shape(
         arguments=("source",),
-        options={"pattern": "--filter", "tags": "--tag"},
-        metavars={
+        fields={
+            "pattern": "--filter",
+            "tags": "--tag TAG",
             "source": "ADDRESS",
             "category": "NAME",
             "topic": "KEY",
-            "name": "NAME",
-            "identity": "JSONPATH",
-            "password_secret": "NAME",
-            "tags": "TAG",
-        },
-        helps={
-            "name": "What to call it.  [default: a hash of its address]",
-            "identity": "What names a document, so that records are its versions.",
-            "password_secret": "The secret with the password (`opx secret set`).",
+            "name": "NAME  What to call it.  [default: a hash of its address]",
+            "identity": "JSONPATH  What names a document, so that records are its versions.",
+            "password_secret": "NAME  The secret with the password (`opx secret set`).",
         },
         anywhere=True,
     ),

@@ -96,11 +96,7 @@ def baseline_command() -> None:
 @operation_command(
     "show",
     baselines.get_baseline_stats,
-    Shape(
-        arguments=("node", "metric"),
-        options={"time_window": "--window"},
-        metavars={"time_window": "TIME", "value": "NUMBER", "hour": "0-23"},
-    ),
+    Shape(arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}),
 )
 def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""

@@ -32,7 +32,7 @@ def _progress(step: str, _count: int) -> None:
 
 
 _ALL = Shape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
-_ONE = Shape(arguments=("client_id",), metavars={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
+_ONE = Shape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
 
 
 @click.group("client")
@@ -136,7 +136,7 @@ def project_command() -> None:
 @request_command(
     "assign",
     projects.assign_project,
-    Shape(arguments=("client_id", "project_id", "group_id"), metavars=_OF_CLIENT, anywhere=True),
+    Shape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
     json="",
 )
 @click.option("--dry-run", is_flag=True, help="Show who would see what, and move nothing.")
@@ -154,7 +154,7 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
 
 @project_command.add_command
 @operation_command(
-    "show", projects.get_project, Shape(arguments=("client_id", "project_id"), metavars=_OF_CLIENT), json=""
+    "show", projects.get_project, Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
 )
 def show_project(found: projects.Project) -> None:
     """Show the group of PROJECT of CLIENT, and whose documents it may see."""
@@ -166,12 +166,7 @@ def show_project(found: projects.Project) -> None:
 @operation_command(
     "list",
     projects.list_projects,
-    Shape(
-        arguments=("client_id",),
-        options={"group_id": "--group"},
-        metavars={"client_id": "CLIENT", "group_id": "ID"},
-        anywhere=True,
-    ),
+    Shape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
     json="",
 )
 def list_of_client(found: projects.ProjectList) -> None:
@@ -184,7 +179,7 @@ def list_of_client(found: projects.ProjectList) -> None:
 @operation_command(
     "remove",
     projects.remove_project,
-    Shape(arguments=("client_id", "project_id"), metavars=_OF_CLIENT, anywhere=True),
+    Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),
     json="",
 )
 def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
