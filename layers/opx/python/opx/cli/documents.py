@@ -100,10 +100,7 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
 
 
 @request_command(
-    "show",
-    get_document,
-    Shape(arguments=("document_id",), without=("after",)),
-    json="Print it all as JSON.",
+    "show", get_document, Shape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
 )
 @click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
 def show_command(session: Session, request: GetDocument, *, with_chunks: bool, as_json: bool) -> None:

@@ -21,15 +21,7 @@ from opx.graph.coverage import GraphCoverage
 from opx.graph.questions.answers import GraphAnswer
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView
 from opx.operations import graph
-from opx.operations.graph import (
-    Aliases,
-    GetGraphCoverage,
-    Merges,
-    Relink,
-    RemoveAlias,
-    RemovedAlias,
-    Side,
-)
+from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
 
 TIME = "TIME"
 BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
@@ -65,11 +57,7 @@ def show_node(found: NodeView, *, everything: bool) -> None:
 
 
 @graph_command.add_command
-@operation_command(
-    "neighbours",
-    graph.list_neighbours,
-    Shape(arguments=("reference",), fields=BOUNDS),
-)
+@operation_command("neighbours", graph.list_neighbours, Shape(arguments=("reference",), fields=BOUNDS))
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
     rows = neighbour_rows(found)
@@ -86,12 +74,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
 
 @graph_command.add_command
 @operation_command(
-    "path",
-    graph.find_path,
-    Shape(
-        arguments=("source", "target"),
-        fields={**BOUNDS, "source": "FROM", "target": "TO"},
-    ),
+    "path", graph.find_path, Shape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"})
 )
 def show_path(found: Connection, *, as_json: bool) -> None:
     """Show the shortest way from one thing to another, each step with the passage that proves it.
@@ -108,9 +91,7 @@ def show_path(found: Connection, *, as_json: bool) -> None:
 
 @graph_command.add_command
 @operation_command(
-    "find",
-    graph.find_nodes,
-    Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes"),
+    "find", graph.find_nodes, Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
@@ -228,12 +209,7 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
 
 
 @alias_command.add_command
-@operation_command(
-    "merge",
-    graph.merge_nodes,
-    Shape(arguments=("source", "into"), fields={"source": "FROM"}),
-    json="",
-)
+@operation_command("merge", graph.merge_nodes, Shape(arguments=("source", "into"), fields={"source": "FROM"}), json="")
 def merge_things(done: Merge) -> None:
     """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")

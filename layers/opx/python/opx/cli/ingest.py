@@ -19,14 +19,7 @@ from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import Failure
 from opx.ingestion.outcomes import Outcome, Result
 from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
-from opx.operations.corpus import (
-    MAX_BATCH,
-    FailurePage,
-    ListFailures,
-    RetryFailures,
-    list_failures,
-    retry_failures,
-)
+from opx.operations.corpus import MAX_BATCH, FailurePage, ListFailures, RetryFailures, list_failures, retry_failures
 
 TO_GO_ON = "interrupted: what was finished is kept; run the same command again to go on"
 

@@ -159,10 +159,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 
 @source_command.add_command
 @operation_command(
-    "remove",
-    sources.remove_source,
-    Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True),
-    json="",
+    "remove", sources.remove_source, Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True), json=""
 )
 def remove_added(found: sources.RemovedSource) -> None:
     """Forget a source that was added. Its documents stay; `opx delete` removes those."""

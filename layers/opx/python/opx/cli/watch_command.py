@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.intake import (
-    Intake,
-    Place,
-    Tally,
-    canonical,
-    find_category,
-    still_under_way,
-    summary,
-    tell_closed_gaps,
-)
+from opx.cli.intake import Intake, Place, Tally, canonical, find_category, still_under_way, summary, tell_closed_gaps
 from opx.cli.output import warn
 from opx.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
