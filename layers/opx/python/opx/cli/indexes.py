@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.operations import Shape, request_command
+from opx.cli.operations import Shape, operation_command, request_command
 from opx.cli.output import (
     NO_ANSWER,
     CommandFailed,
@@ -156,13 +156,13 @@ def _print_status(client: Client, *, as_json: bool) -> None:
 # -- stores that agree
 
 
-@request_command(
+@operation_command(
     "reconcile",
     administration.reconcile,
     Shape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
     json="Print the report as JSON.",
 )
-def reconcile_command(session: Session, request: administration.Reconcile, *, as_json: bool) -> None:
+def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and say what differs.
 
     Others may work meanwhile, and it may be ended and begun again at any time. With --repair, documents that differ are
@@ -174,10 +174,7 @@ def reconcile_command(session: Session, request: administration.Reconcile, *, as
 
     Exit codes: 0 all say the same or were put right, 1 differences are left, 2 it could not be done.
     """
-    report = session.client.call(administration.reconcile, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
+    if not as_json:
         _print_differences(report)
     if report.given_up:
         warn(f"{plural(report.given_up, 'import')} that was cut short is given up: what it brought is in order")

@@ -3,7 +3,8 @@ terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import click
 
@@ -16,8 +17,8 @@ from opx.cli.output import (
     plural,
     print_json,
     print_lines,
-    print_table,
     printable,
+    table,
     warn,
 )
 from opx.cli.session import Session, pass_session
@@ -33,9 +34,10 @@ from opx.domain.learning import (
     RAGPattern,
     StagingEntry,
 )
-from opx.domain.record import replace
+from opx.domain.record import Record, replace
 from opx.operations import learning, patterns
 
+T = TypeVar("T", bound=Record)
 MAX_LISTED = 500
 
 
@@ -95,13 +97,7 @@ def verify(
 )
 def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
     """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
-    found = _entries(session, request)
-    if as_json:
-        print_json([entry.to_json() for entry in found])
-    else:
-        heads = ("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT")
-        print_table(heads, list(map(_entry_row, found)), "nothing was captured")
-    exit_unless(found)
+    _show(_entries(session, request), _table_of_entries, as_json=as_json)
 
 
 def _entries(session: Session, request: learning.ListEntries) -> list[StagingEntry]:
@@ -142,7 +138,7 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
 @click.argument("task", default="")
 @click.option("--failure", default="", metavar="TEXT", help="What went wrong, in place of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
-@click.option("--agent", default="", metavar="TYPE", help="Only what agents of this type learned.")
+@click.option("--agent", "agent_type", default="", metavar="TYPE", help="Only what agents of this type learned.")
 @click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
 @click.option("--technology", default="", metavar="NAME", help="A task's: only what is about it.")
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; not for a failure.")
@@ -155,11 +151,10 @@ def find_patterns(
     *,
     failure: str,
     error: str,
-    agent: str,
-    task_type: str,
     technology: str,
     limit: int | None,
     as_json: bool,
+    **of: str,
 ) -> None:
     """Find what helps with TASK, or helped against a failure. With neither, list the patterns, the latest first.
 
@@ -171,38 +166,25 @@ def find_patterns(
         raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
     if task:
         by_task = patterns.FindPatternsForTask(
-            task_description=task,
-            agent_type=agent,
-            task_type=task_type,
-            technology=technology,
-            max_results=limit or DEFAULT_RESULTS,
+            task_description=task, technology=technology, max_results=limit or DEFAULT_RESULTS, **of
         )
-        _show_found(session.call(patterns.find_patterns_for_task, by_task).patterns, as_json=as_json)
+        found = session.call(patterns.find_patterns_for_task, by_task).patterns
+        _show(found, _found_lines, as_json=as_json)
     elif failure or error:
-        by_failure = patterns.FindPatternsForFailure(
-            failure_description=failure or error, error_message=error, agent_type=agent, task_type=task_type
-        )
-        _show_found(session.call(patterns.find_patterns_for_failure, by_failure).patterns, as_json=as_json)
+        by_failure = patterns.FindPatternsForFailure(failure_description=failure or error, error_message=error, **of)
+        found = session.call(patterns.find_patterns_for_failure, by_failure).patterns
+        _show(found, _found_lines, as_json=as_json)
     else:
-        _show_all(session, limit or 100, as_json=as_json)
+        known = session.call(patterns.list_patterns, patterns.ListPatterns(limit=limit or 100)).patterns
+        _show(known, _table_of_patterns, as_json=as_json)
 
 
-def _show_found(found: Sequence[RAGPattern], *, as_json: bool) -> None:
+def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, as_json: bool) -> None:
+    """As JSON or in lines; exits with the code of an answer that has nothing in it."""
     if as_json:
-        print_json([pattern.to_json() for pattern in found])
+        print_json([one.to_json() for one in found])
     else:
-        print_lines(_found_lines(found))
-    exit_unless(found)
-
-
-def _show_all(session: Session, limit: int, *, as_json: bool) -> None:
-    found = session.call(patterns.list_patterns, patterns.ListPatterns(limit=limit)).patterns
-    if as_json:
-        print_json([pattern.to_json() for pattern in found])
-    else:
-        heads = ("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM")
-        empty = "nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`"
-        print_table(heads, list(map(_pattern_row, found)), empty)
+        print_lines(lines(found))
     exit_unless(found)
 
 
@@ -241,6 +223,11 @@ def _short(text: str) -> str:
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
+def _table_of_entries(found: Sequence[StagingEntry]) -> Iterable[str]:
+    heads = ("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT")
+    return table(heads, list(map(_entry_row, found)), "nothing was captured")
+
+
 def _entry_row(entry: StagingEntry) -> tuple[str, ...]:
     project, what = printable(entry.project_id), _short(_told(entry))
     return entry.id, entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
@@ -271,6 +258,12 @@ def _report_lines(report: CheckpointReport) -> Iterator[str]:
         waits = "waits" if len(report.waiting) == 1 else "wait"
         yield f"{len(report.waiting):,} {waits} for `opx learn verify`, or for a solution that could be verified:"
         yield from (f"  {entry_id}" for entry_id in report.waiting)
+
+
+def _table_of_patterns(found: Sequence[Pattern]) -> Iterable[str]:
+    heads = ("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM")
+    empty = "nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`"
+    return table(heads, list(map(_pattern_row, found)), empty)
 
 
 def _pattern_row(one: Pattern) -> tuple[str, ...]:

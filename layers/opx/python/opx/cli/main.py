@@ -22,7 +22,7 @@ from opx.settings import Settings
 
 _COMMANDS = {
     "ingest": ("ingest", "Take files and folders in."),
-    "search": ("search_command", "Ask a question: ranked passages with their sources."),
+    "search": ("search", "Ask a question: ranked passages with their sources."),
     "research": ("research", "Several searches for one topic, with what is missing searched again."),
     "web": ("research", "Ask a search engine on the web."),
     "show": ("documents", "Print a document: its text, metadata and versions."),
@@ -35,13 +35,13 @@ _COMMANDS = {
     "prune": ("retention", "Remove what its retention is over for."),
     "hold": ("retention", "Legal holds: keep something from being removed."),
     "review": ("retention", "What should be looked at again, and by whom."),
-    "status": ("status_command", "Show what there is and whether all is well."),
+    "status": ("status", "Show what there is and whether all is well."),
     "rebuild": ("ingest", "Take in again what the index lacks."),
     "reindex": ("indexes", "Make a new index beside the old one, and switch to it."),
     "reconcile": ("indexes", "Compare all stores, and put right what differs."),
     "export": ("archives", "Write everything that can't be made anew into one archive."),
     "import": ("archives", "Take an archive in that export wrote."),
-    "watch": ("watch_command", "Keep the knowledge in step with a folder."),
+    "watch": ("watch", "Keep the knowledge in step with a folder."),
     "categories": ("documents", "List the kinds of knowledge."),
     "webhook": ("webhooks", "Let other services deliver by themselves."),
     "evidence": ("feedback", "Take in what agents found out."),
@@ -62,7 +62,7 @@ _COMMANDS = {
     "gaps": ("questions", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("evaluate", "Measure how well a labelled set of questions is answered."),
     "call": ("operations", "Call any operation by its name."),
-    "demo": ("demo_command", "Take the example corpus in and ask it five questions."),
+    "demo": ("demo", "Take the example corpus in and ask it five questions."),
 }
 """Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
 

@@ -42,14 +42,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
-    """A table on stdout, its head in bold on a terminal. Without rows, `empty` if it is given."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> Iterator[str]:
+    """The lines of a table, its head in bold on a terminal. Without rows, `empty` if it is given."""
     if empty and not rows:
-        click.echo(empty)
+        yield empty
         return
-    lines = aligned([heads, *rows])
-    click.echo(click.style(next(lines), bold=True))
-    print_lines(lines)
+    head, *lines = aligned([heads, *rows])
+    yield click.style(head, bold=True)
+    yield from lines
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    print_lines(table(heads, rows, empty))
 
 
 def print_lines(lines: Iterable[str]) -> None:

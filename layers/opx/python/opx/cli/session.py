@@ -158,8 +158,11 @@ class Session:
 
     @property
     def user(self) -> str:
-        """Who works on this machine; "" where it doesn't say."""
-        return _user()
+        """Who works on this machine, for the audit log; "" where it doesn't say."""
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a container without a user of this number
+            return ""
 
     @property
     def location(self) -> str:
@@ -196,14 +199,6 @@ class Session:
     def has_knowledge(self) -> bool:
         """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
         return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
-
-
-def _user() -> str:
-    """Who works on this machine, for the audit log; "" where it doesn't say."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container without a user of this number
-        return ""
 
 
 pass_session = pass_meta_key(SESSION)

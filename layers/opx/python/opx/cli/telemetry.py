@@ -154,15 +154,14 @@ def push_values(
     *,
     file: str | None,
     kind: str | None,
-    at: str | None,
-    unit: str | None,
+    **given: str | None,
 ) -> None:
     """Add values: of one metric (NODE METRIC VALUE...), or from a file with the columns or fields node, metric, value,
     and at and unit if wanted. A file whose values have times may be pushed again: it is counted once.
 
     Exit codes: 0 all were added, 1 some were refused, 2 wrong usage.
     """
-    common = {name: value for name, value in (("at", at), ("unit", unit)) if value}
+    common = {name: value for name, value in given.items() if value}
     if file is None:
         if not (node and metric and values):
             raise InvalidInputError("give NODE METRIC VALUE..., or --file PATH")

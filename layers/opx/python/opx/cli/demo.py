@@ -14,7 +14,7 @@ from opx.cli.hits import answer_lines, no_answer_lines
 from opx.cli.intake import Intake, Tally, summary, warn_of
 from opx.cli.output import print_lines, warn
 from opx.cli.reporting import reporter_for_stderr
-from opx.cli.search_command import MIN_CONFIDENCE
+from opx.cli.search import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
