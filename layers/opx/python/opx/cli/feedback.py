@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.evidence import Evidence
@@ -198,7 +198,7 @@ def _read_evidence(file: Path) -> PutEvidence:
 # -- outcomes
 
 
-@click.group("outcome", no_args_is_help=True)
+@click.group("outcome", no_args_is_help=True, cls=OperationGroup)
 def outcome_command() -> None:
     """Whether documents that were found helped. What helps is found more easily, once enough is known.
 
@@ -209,8 +209,7 @@ def outcome_command() -> None:
     """
 
 
-@outcome_command.add_command
-@operation_command(
+@outcome_command.operation(
     "record",
     record_outcome,
     Shape(
@@ -227,8 +226,7 @@ def show_report(report: OutcomeReport) -> None:
         warn(f"the next checkpoint makes a warning of it (entry {report.warning_id})")
 
 
-@outcome_command.add_command
-@operation_command("show", get_document_outcomes, Shape(arguments=("document_id",)))
+@outcome_command.operation("show", get_document_outcomes, Shape(arguments=("document_id",)))
 def show_outcomes(found: DocumentOutcomes) -> None:
     """Show what is known of a document, and what that does to its score."""
     click.echo(found.explanation)

@@ -13,7 +13,7 @@ from opx.cli.graph_output import (
     node_lines,
     path_lines,
 )
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import NO_ANSWER, exit_unless, plural, print_lines, print_table, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.aliases import Alias, Merge
@@ -27,7 +27,7 @@ TIME = "TIME"
 BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
 
 
-@click.group("graph", no_args_is_help=True)
+@click.group("graph", no_args_is_help=True, cls=OperationGroup)
 def graph_command() -> None:
     """Things and how they are related: services, hosts, alerts, runbooks, changes, vulnerabilities. Each relation comes
     with the text that says so.
@@ -45,8 +45,7 @@ def graph_command() -> None:
     """
 
 
-@graph_command.add_command
-@operation_command("show", graph.get_node, Shape(arguments=("reference",)))
+@graph_command.operation("show", graph.get_node, Shape(arguments=("reference",)))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
 def show_node(found: NodeView, *, everything: bool) -> None:
     """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
@@ -56,8 +55,7 @@ def show_node(found: NodeView, *, everything: bool) -> None:
     print_lines(node_lines(found, everything=everything))
 
 
-@graph_command.add_command
-@operation_command("neighbours", graph.list_neighbours, Shape(arguments=("reference",), fields=BOUNDS))
+@graph_command.operation("neighbours", graph.list_neighbours, Shape(arguments=("reference",), fields=BOUNDS))
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
     rows = neighbour_rows(found)
@@ -72,8 +70,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     exit_unless(rows)
 
 
-@graph_command.add_command
-@operation_command(
+@graph_command.operation(
     "path", graph.find_path, Shape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"})
 )
 def show_path(found: Connection, *, as_json: bool) -> None:
@@ -89,8 +86,7 @@ def show_path(found: Connection, *, as_json: bool) -> None:
     exit_unless(found.found)
 
 
-@graph_command.add_command
-@operation_command(
+@graph_command.operation(
     "find", graph.find_nodes, Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
@@ -102,8 +98,7 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     exit_unless(found.nodes)
 
 
-@graph_command.add_command
-@operation_command(
+@graph_command.operation(
     "changes",
     graph.list_changes,
     Shape(
@@ -123,8 +118,7 @@ def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
     _print_answer(found, as_json=as_json)
 
 
-@graph_command.add_command
-@operation_command("affected", graph.list_affected, Shape(arguments=("cve",)))
+@graph_command.operation("affected", graph.list_affected, Shape(arguments=("cve",)))
 def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
     """List services that run a version which a vulnerability affects. Exit codes: 0 there are some, 1 there are none."""
     _print_answer(found, as_json=as_json)
@@ -138,8 +132,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
     exit_unless(found.rows)
 
 
-@graph_command.add_command
-@operation_command("coverage", graph.get_graph_coverage, Shape(fields={"since": TIME}))
+@graph_command.operation("coverage", graph.get_graph_coverage, Shape(fields={"since": TIME}))
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     print_lines(coverage_lines(found))
@@ -164,7 +157,7 @@ def relink(session: Session) -> None:
 # -- names
 
 
-@graph_command.group("alias", no_args_is_help=True)
+@click.group("alias", no_args_is_help=True, cls=OperationGroup)
 def alias_command() -> None:
     """Other names of things. What is changed holds for the documents of your own scope.
 
@@ -178,8 +171,7 @@ def alias_command() -> None:
     """
 
 
-@alias_command.add_command
-@operation_command("list", graph.list_aliases, Shape(items="aliases"))
+@alias_command.operation("list", graph.list_aliases, Shape(items="aliases"))
 def list_aliases(found: Aliases) -> None:
     """List other names that questions know."""
     empty = "no other names: `opx graph alias add`, or `aliases:` in a document's front matter"
@@ -191,15 +183,13 @@ def _alias_row(one: Alias) -> tuple[str, ...]:
     return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
 
 
-@alias_command.add_command
-@operation_command("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
+@alias_command.operation("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
 def add_alias(added: Alias) -> None:
     """Know CANONICAL by the name ALIAS, too."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
-@alias_command.add_command
-@operation_command("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
+@alias_command.operation("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
 def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
     if not found.removed:
@@ -208,15 +198,15 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     click.echo(f"{printable(request.alias)} is forgotten")
 
 
-@alias_command.add_command
-@operation_command("merge", graph.merge_nodes, Shape(arguments=("source", "into"), fields={"source": "FROM"}), json="")
+@alias_command.operation(
+    "merge", graph.merge_nodes, Shape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
+)
 def merge_things(done: Merge) -> None:
     """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
-@alias_command.add_command
-@operation_command("merges", graph.list_merges, Shape(items="merges"))
+@alias_command.operation("merges", graph.list_merges, Shape(items="merges"))
 def list_merges(found: Merges) -> None:
     """List what was merged in your scope, the newest first."""
     print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "nothing was merged")
@@ -226,8 +216,10 @@ def _merge_row(one: Merge) -> tuple[str, ...]:
     return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
 
 
-@alias_command.add_command
-@operation_command("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
+@alias_command.operation("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
 def undo_merge(undone: Merge) -> None:
     """Make two things of what was merged."""
     click.echo(f"{undone.source} and {undone.into} are two things again")
+
+
+graph_command.add_command(alias_command)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from opx.cli.intake import Intake, Tally, canonical, find_category, finish, tell_closed_gaps
-from opx.cli.operations import Shape, operation_command, request_command, whole
+from opx.cli.operations import OperationGroup, Shape, request_command, whole
 from opx.cli.output import INTERRUPTED, SHORT_ID, CommandFailed, exit_unless, plural, print_json, print_table, warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -108,7 +108,7 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
 # -- what could not be taken in
 
 
-@click.group("failed", invoke_without_command=True)
+@click.group("failed", invoke_without_command=True, cls=OperationGroup)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @click.pass_context
 def failed_command(context: click.Context, *, as_json: bool) -> None:
@@ -123,16 +123,13 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
         context.invoke(list_failed, as_json=as_json)
 
 
-@operation_command(
+@failed_command.operation(
     "list", list_failures, Shape(without=("limit", "after"), items="failures"), json="Print them as JSON."
 )
 def list_failed(found: FailurePage) -> None:
     """List failed items with their reasons."""
     rows = [(i.failure_id[:SHORT_ID], i.failed_at, str(i.attempts), i.object_key, i.reason) for i in found.failures]
     print_table(("ID", "FAILED AT", "ATTEMPTS", "OBJECT", "REASON"), rows, "nothing failed")
-
-
-failed_command.add_command(list_failed)
 
 
 @failed_command.command("retry")

@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from opx.cli.feedback import capture_command
-from opx.cli.operations import Shape, operation_command, request_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Record)
 MAX_LISTED = 500
 
 
-@click.group("learn", no_args_is_help=True)
+@click.group("learn", no_args_is_help=True, cls=OperationGroup)
 def learn_command() -> None:
     """What work taught: kept as it happens, taken in at checkpoints, and told to those who plan what comes next.
 
@@ -84,8 +84,7 @@ def verify(
         click.echo(_verified_line(found))
 
 
-@learn_command.add_command
-@request_command(
+@learn_command.request(
     "list",
     learning.list_entries,
     Shape(
@@ -112,8 +111,7 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
         following = replace(request, limit=request.limit - len(found), after=page.next)
 
 
-@learn_command.add_command
-@operation_command(
+@learn_command.operation(
     "checkpoint",
     learning.process_checkpoint,
     Shape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
@@ -188,15 +186,13 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
     exit_unless(found)
 
 
-@learn_command.add_command
-@operation_command("pattern", patterns.get_pattern, Shape(arguments=("pattern_id",)))
+@learn_command.operation("pattern", patterns.get_pattern, Shape(arguments=("pattern_id",)))
 def show_pattern(found: PatternView) -> None:
     """Show a pattern, and each entry that was counted for it."""
     print_lines(_pattern_lines(found))
 
 
-@learn_command.add_command
-@operation_command(
+@learn_command.operation(
     "context",
     patterns.get_task_context,
     Shape(

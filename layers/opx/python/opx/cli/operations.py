@@ -98,6 +98,29 @@ def request_command(
     return make
 
 
+class OperationGroup(click.Group):
+    """A group whose commands are made from operations."""
+
+    def operation(
+        self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
+    ) -> Callable[[Present], click.Command]:
+        """As `operation_command`."""
+        return self._adding(operation_command(name, run, shape, json=json))
+
+    def request(
+        self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
+    ) -> Callable[[Act], click.Command]:
+        """As `request_command`."""
+        return self._adding(request_command(name, run, shape, json=json))
+
+    def _adding(self, make: Callable[[Callable[..., None]], click.Command]) -> Callable[..., click.Command]:
+        def made(function: Callable[..., None]) -> click.Command:
+            self.add_command(command := make(function))
+            return command
+
+        return made
+
+
 def _command(
     name: str,
     run: Run[Any, Any],

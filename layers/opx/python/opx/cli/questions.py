@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape, operation_command
 from opx.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -64,7 +64,7 @@ def _record_row(record: AuditRecord) -> tuple[str, ...]:
 # -- gaps
 
 
-@click.group("gaps", invoke_without_command=True)
+@click.group("gaps", invoke_without_command=True, cls=OperationGroup)
 @click.option("--service", default="", metavar="NAME", help="Questions about this service.")
 @click.option("--owner", default="", metavar="NAME", help=f"What this owner is to see to, or `{NOBODY}`.")
 @click.option("--all", "settled", is_flag=True, help="Also those that are closed or ignored.")
@@ -114,8 +114,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
     )
 
 
-@gaps_command.add_command
-@operation_command("check", questions.check_gaps, Shape(without=("every_scope",)), json="")
+@gaps_command.operation("check", questions.check_gaps, Shape(without=("every_scope",)), json="")
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_ASKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from opx.cli.operations import Shape, operation_command, request_command
+from opx.cli.operations import OperationGroup, Shape, operation_command, request_command
 from opx.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.cli.session import Session
 from opx.lifecycle.holds import Hold
@@ -16,7 +16,7 @@ from opx.operations import lifecycle
 # -- legal holds
 
 
-@click.group("hold")
+@click.group("hold", cls=OperationGroup)
 def hold_command() -> None:
     """Keep something from being removed, whatever its retention is: by pruning, by hand, or with its client.
 
@@ -30,8 +30,7 @@ def hold_command() -> None:
     """
 
 
-@hold_command.add_command
-@request_command(
+@hold_command.request(
     "add",
     lifecycle.add_hold,
     Shape(
@@ -61,8 +60,7 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
         click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
-@hold_command.add_command
-@operation_command("list", lifecycle.list_holds, Shape(items="holds"))
+@hold_command.operation("list", lifecycle.list_holds, Shape(items="holds"))
 def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
@@ -74,8 +72,7 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
     return hold.id, hold.what, hold.since, hold.by, *ended, hold.reason
 
 
-@hold_command.add_command
-@operation_command("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), fields={"hold_id": "ID"}), json="")
+@hold_command.operation("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), fields={"hold_id": "ID"}), json="")
 def remove_command(hold: Hold) -> None:
     """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")

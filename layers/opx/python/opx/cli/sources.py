@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opx.sources.states import PullReport, SourceView
 
 
-@click.group("source", no_args_is_help=True)
+@click.group("source", no_args_is_help=True, cls=OperationGroup)
 def source_command() -> None:
     """Where documents are pulled from. Sources are declared in knowledge.yaml, or added here.
 
@@ -86,8 +86,9 @@ def add_source(
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
 
 
-@source_command.add_command
-@operation_command("list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON.")
+@source_command.operation(
+    "list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON."
+)
 def list_added(found: sources.Sources) -> None:
     """List sources and how their last pulls went."""
     rows = [
@@ -157,8 +158,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
     return failed
 
 
-@source_command.add_command
-@operation_command(
+@source_command.operation(
     "remove", sources.remove_source, Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True), json=""
 )
 def remove_added(found: sources.RemovedSource) -> None:
@@ -230,7 +230,7 @@ def _print_view(view: SourceView) -> None:
 # -- streams
 
 
-@click.group("stream", no_args_is_help=True)
+@click.group("stream", no_args_is_help=True, cls=OperationGroup)
 def stream_command() -> None:
     """Streams whose records become documents: Redis streams here, read by `opx run`; Kinesis, SQS and Kafka are declared
     in knowledge.yaml and read by a function of the deployed system (`docs/deploy.md`).
@@ -242,8 +242,7 @@ def stream_command() -> None:
     """
 
 
-@stream_command.add_command
-@operation_command(
+@stream_command.operation(
     "add",
     sources.subscribe_stream,
     Shape(
@@ -274,8 +273,9 @@ def add_stream(found: sources.Subscribed) -> None:
     click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
 
 
-@stream_command.add_command
-@operation_command("list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON.")
+@stream_command.operation(
+    "list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON."
+)
 def list_subscribed(found: sources.Streams) -> None:
     """List streams."""
     rows = [(s.name, s.kind.value, s.topic or "-", s.category, json.dumps(dict(s.pattern))) for s in found.streams]
@@ -283,8 +283,7 @@ def list_subscribed(found: sources.Streams) -> None:
     print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER"), rows, empty)
 
 
-@stream_command.add_command
-@operation_command("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
+@stream_command.operation("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
 def remove_stream(found: sources.EndedStream) -> None:
     """End a subscription; its documents stay."""
     click.echo(f"removed {found.removed}; its documents stay")

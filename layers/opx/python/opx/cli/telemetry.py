@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import exit_unless, plural, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
@@ -29,7 +29,7 @@ SHOWN = tuple(show.value for show in LogShow)
 _ANSWER = "Print the answer as JSON."
 
 
-@click.group("ops", no_args_is_help=True)
+@click.group("ops", no_args_is_help=True, cls=OperationGroup)
 def ops_command() -> None:
     """Logs, metrics and traces of running systems, as agents get them: within the section `telemetry` of knowledge.yaml.
 
@@ -42,8 +42,7 @@ def ops_command() -> None:
     """
 
 
-@ops_command.add_command
-@operation_command("logs", query_logs, Shape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
+@ops_command.operation("logs", query_logs, Shape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
 @click.argument("query", default="*")
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
@@ -53,8 +52,7 @@ def ask_logs(reply: LogsAnswer) -> None:
     click.echo(text_of(reply))
 
 
-@ops_command.add_command
-@operation_command("metrics", correlate_metrics, Shape(arguments=("metric", "node"), anywhere=True), json=_ANSWER)
+@ops_command.operation("metrics", correlate_metrics, Shape(arguments=("metric", "node"), anywhere=True), json=_ANSWER)
 @click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
 @click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
 @click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
@@ -63,8 +61,7 @@ def ask_metrics(reply: MetricsAnswer) -> None:
     click.echo(text_of(reply))
 
 
-@ops_command.add_command
-@operation_command("traces", analyze_traces, Shape(arguments=("service",), anywhere=True), json=_ANSWER)
+@ops_command.operation("traces", analyze_traces, Shape(arguments=("service",), anywhere=True), json=_ANSWER)
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
 def ask_traces(reply: TracesAnswer) -> None:
@@ -80,7 +77,7 @@ MOST_NAMED = 20
 Row = tuple[int, Mapping[str, Any] | InvalidInputError]
 
 
-@click.group("baseline", no_args_is_help=True)
+@click.group("baseline", no_args_is_help=True, cls=OperationGroup)
 def baseline_command() -> None:
     """What is normal for a metric of a node: what was pushed here, came in a stream, or was rolled up from CloudWatch.
 
@@ -92,8 +89,7 @@ def baseline_command() -> None:
     """
 
 
-@baseline_command.add_command
-@operation_command(
+@baseline_command.operation(
     "show",
     baselines.get_baseline_stats,
     Shape(arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}),
@@ -127,8 +123,7 @@ def _cells(values: Distribution) -> list[str]:
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
-@baseline_command.add_command
-@operation_command("list", baselines.list_baseline_series, Shape(without=("after",), items="series"))
+@baseline_command.operation("list", baselines.list_baseline_series, Shape(without=("after",), items="series"))
 def list_series(reply: baselines.SeriesPage) -> None:
     """List which metrics of which nodes have values."""
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]

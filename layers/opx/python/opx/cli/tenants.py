@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.operations import Shape, operation_command, request_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import exit_unless, print_json, print_lines, print_table, warn
 from opx.cli.session import Session
 from opx.errors import InvalidInputError
@@ -35,7 +35,7 @@ _ALL = Shape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
 _ONE = Shape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
 
 
-@click.group("client")
+@click.group("client", cls=OperationGroup)
 def client_command() -> None:
     """The clients: what there is of each, and removing one with all of it.
 
@@ -51,33 +51,27 @@ def client_command() -> None:
     """
 
 
-@client_command.add_command
-@operation_command("list", administration.list_clients, _ALL, json="Print them as JSON.")
+@client_command.operation("list", administration.list_clients, _ALL, json="Print them as JSON.")
 def list_all(found: administration.ClientList) -> None:
     """List the clients, those that were removed included."""
     rows = [(c.client_id, c.state.value, c.since or "-", str(c.documents), str(c.projects)) for c in found.clients]
     print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows, "no clients")
 
 
-@operation_command("show", administration.get_client, _ONE)
+@client_command.operation("show", administration.get_client, _ONE)
 def show_client(found: administration.ClientInventory) -> None:
     """Show how much there is of CLIENT in each store."""
     click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
     print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
 
 
-client_command.add_command(show_client)
-
-
-@client_command.add_command
-@operation_command("add", administration.add_client, _ONE, json="")
+@client_command.operation("add", administration.add_client, _ONE, json="")
 def add_one(added: Client) -> None:
     """Serve CLIENT, also after it was removed: it begins with nothing. A client that was never removed needs no adding."""
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
-@client_command.add_command
-@request_command("remove", administration.remove_client, _ONE, json="Print the report as JSON.")
+@client_command.request("remove", administration.remove_client, _ONE, json="Print the report as JSON.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -121,7 +115,7 @@ def _confirm(client: str) -> None:
 _OF_CLIENT = {"client_id": "CLIENT", "project_id": "PROJECT", "group_id": "GROUP"}
 
 
-@click.group("project")
+@click.group("project", cls=OperationGroup)
 def project_command() -> None:
     """Put a client's projects into groups: those of one group see each other's documents.
 
@@ -132,8 +126,7 @@ def project_command() -> None:
     """
 
 
-@project_command.add_command
-@request_command(
+@project_command.request(
     "assign",
     projects.assign_project,
     Shape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
@@ -152,8 +145,7 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
     _describe(changes)
 
 
-@project_command.add_command
-@operation_command(
+@project_command.operation(
     "show", projects.get_project, Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
 )
 def show_project(found: projects.Project) -> None:
@@ -162,8 +154,7 @@ def show_project(found: projects.Project) -> None:
     print_lines(f"sees   {scope}" for scope in found.visible)
 
 
-@project_command.add_command
-@operation_command(
+@project_command.operation(
     "list",
     projects.list_projects,
     Shape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
@@ -175,8 +166,7 @@ def list_of_client(found: projects.ProjectList) -> None:
     print_table(("PROJECT", "GROUP"), rows, "no projects")
 
 
-@project_command.add_command
-@operation_command(
+@project_command.operation(
     "remove",
     projects.remove_project,
     Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import click
 
-from opx.cli.operations import Shape, operation_command
+from opx.cli.operations import OperationGroup, Shape
 from opx.cli.output import exit_unless, print_lines, print_table, read_bytes
 from opx.cli.session import Session, pass_session
 from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
@@ -110,7 +110,7 @@ def _secret_states(view: WebhookView) -> str:
 # -- secrets
 
 
-@click.group("secret", no_args_is_help=True)
+@click.group("secret", no_args_is_help=True, cls=OperationGroup)
 def secret_command() -> None:
     """Keep credentials of sources in a file that you alone can read. On AWS they are in Secrets Manager.
 
@@ -132,15 +132,13 @@ def set_one(session: Session, name: str) -> None:
     click.echo(f"set {name}")
 
 
-@secret_command.add_command
-@operation_command("list", list_secrets, Shape(elsewhere=_ELSEWHERE, anywhere=True), json="")
+@secret_command.operation("list", list_secrets, Shape(elsewhere=_ELSEWHERE, anywhere=True), json="")
 def list_names(found: SecretNames) -> None:
     """List the names of the secrets."""
     print_lines(found.names)
 
 
-@secret_command.add_command
-@operation_command("remove", remove_secret, _NAMED, json="")
+@secret_command.operation("remove", remove_secret, _NAMED, json="")
 def remove_one(removed: SecretChanged) -> None:
     """Remove a secret."""
     click.echo(f"removed {removed.name}")
