@@ -62,8 +62,7 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
     """
     with Phases() as phases:
         report = session.watched_client(phases.progress).call(administration.export_archive, request)
-    for note in report.notes:
-        warn(note)
+    warn(*report.notes)
     if as_json:
         print_json(report.to_json())
         return
@@ -106,8 +105,7 @@ def import_command(session: Session, request: administration.ImportArchive, *, a
             report = session.watched_client(phases.progress).call(administration.import_archive, request)
     except ArchiveError as exc:  # may quote an archive that somebody made to harm
         raise CommandFailed(printable(str(exc))) from exc
-    for note in report.notes:
-        warn(printable(note))
+    warn(*(printable(note) for note in report.notes))
     if as_json:
         print_json(report.to_json())
     else:

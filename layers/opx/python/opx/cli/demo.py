@@ -115,5 +115,4 @@ def _ask(client: Client, number: int, question: DemoQuestion) -> None:
     print_lines(answer_lines(answer.results, question.text))
     if not answer.results:
         print_lines(no_answer_lines(answer, question.min_confidence))
-    for note in answer.notes:
-        warn(note)
+    warn(*answer.notes)

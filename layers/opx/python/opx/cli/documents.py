@@ -81,17 +81,18 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
     if as_json:
         print_json([document.to_json() for document in found])
         return
+    shown = None if request.all_versions else SHORT_ID
     rows = [
         (
-            one.document_id if request.all_versions else one.document_id[:SHORT_ID],
-            one.category,
-            str(one.version),
-            one.state.value,
-            str(one.chunk_count),
-            one.last_updated[:10],
-            one.title,
+            d.document_id[:shown],
+            d.category,
+            str(d.version),
+            d.state.value,
+            str(d.chunk_count),
+            d.last_updated[:10],
+            d.title,
         )
-        for one in found
+        for d in found
     ]
     print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)
 
@@ -243,8 +244,7 @@ def restore_command(session: Session, request: RestoreDocument) -> None:
     version = restored.restored.version
     what = "as the file was" if restored.original else "as the text that was read of it"
     click.echo(f"version {version} of {restored.object_key} is put back, {what}")
-    for note in restored.notes:
-        warn(note)
+    warn(*restored.notes)
     tally = settled(session.loader, [restored.object_key])
     warn_of(tally.failures, tally.left_to_others)
     outcome = tally.outcomes.get(restored.object_key)

@@ -61,8 +61,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     rows = neighbour_rows(found)
     if rows and not as_json:
         print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
-        for line in contradiction_lines(found):
-            warn(line)
+        warn(*contradiction_lines(found))
         if found.cut:
             warn(f"not all relations were followed, the newest were, of: {', '.join(found.cut)}")
     elif not as_json:
@@ -136,8 +135,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     print_lines(coverage_lines(found))
-    for kind in found.cut:
-        warn(f"there are more of type {kind} than {request.limit}: give --limit")
+    warn(*(f"there are more of type {kind} than {request.limit}: give --limit" for kind in found.cut))
 
 
 @graph_command.command("relink")
@@ -150,8 +148,7 @@ def relink(session: Session) -> None:
     click.echo(f"{plural(done.names, 'name')}, {mentions}")
     if done.busy:
         warn(f"{plural(done.busy, 'document')} being taken in just now: run it again")
-    for left in done.left_out:
-        warn(f"left out: {left}")
+    warn(*(f"left out: {left}" for left in done.left_out))
 
 
 # -- names

@@ -156,8 +156,7 @@ def settled(loader: Loader, keys: Collection[str]) -> Tally:
 
 def warn_of(failures: Iterable[Outcome], left: int = 0) -> None:
     """Say what failed, and how many documents were waited for in vain."""
-    for outcome in failures:
-        warn(f"failed: {outcome.reason}")
+    warn(*(f"failed: {outcome.reason}" for outcome in failures))
     if left:
         warn(still_under_way(left))
 

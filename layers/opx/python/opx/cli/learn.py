@@ -127,8 +127,7 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
             click.echo("asked for: it begins in a few minutes, after what is still on its way")
         return
     print_lines(() if as_json else _report_lines(report))
-    for one in report.refused:
-        warn(f"{one.entry_id}: {one.reason}")
+    warn(*(f"{one.entry_id}: {one.reason}" for one in report.refused))
     exit_unless(not report.refused)
 
 

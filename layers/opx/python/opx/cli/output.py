@@ -29,9 +29,10 @@ def some_fields(record: Record, names: Sequence[str]) -> Json:
     return {name: found[name] for name in names}
 
 
-def warn(message: str) -> None:
-    """A line on stderr."""
-    click.echo(f"opx: {message}", err=True)
+def warn(*messages: str) -> None:
+    """A line on stderr each."""
+    for message in messages:
+        click.echo(f"opx: {message}", err=True)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

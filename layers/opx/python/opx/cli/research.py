@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -39,7 +40,7 @@ _STOPPED = {
     help="Rounds of up to four searches each, at most.",
 )
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
-@click.option("--limit", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
+@click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
 @click.option(
     "--min-confidence",
     type=click.FloatRange(0, 1),
@@ -51,21 +52,13 @@ _STOPPED = {
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, the trace included.")
 @pass_session
 def research_command(
-    session: Session,
-    topic: str,
-    *,
-    iterations: int,
-    categories: Sequence[str],
-    limit: int,
-    min_confidence: float,
-    with_trace: bool,
-    as_json: bool,
+    session: Session, /, topic: str, *, iterations: int, with_trace: bool, as_json: bool, **bounds: Any
 ) -> None:
     """Search for TOPIC and for each part of it, and again in other words for what was not found.
 
     Exit codes: 0 there are findings, 1 there are none, 2 wrong usage, or nothing could be searched.
     """
-    config = QueryConfig(categories=tuple(categories) or None, max_results=limit, min_confidence=min_confidence)
+    config = QueryConfig(**{**bounds, "categories": bounds["categories"] or None})
     report = session.call(research, Research(topic=topic[:MAX_QUESTION], max_iterations=iterations, config=config))
     if report.stopped_because is Stopped.UNAVAILABLE and not report.findings:
         raise CommandFailed("; ".join(report.notes))
@@ -87,8 +80,7 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
     click.echo(f"{_searches(report.searches_performed)} by {report.planner}; {_STOPPED[report.stopped_because]}")
     if with_trace:
         print_lines(trace_lines(report.trace))
-    for note in report.notes:
-        warn(note)
+    warn(*report.notes)
 
 
 def _finding_lines(rank: int, finding: Finding, topic: str) -> Iterator[str]:
@@ -161,5 +153,4 @@ def _print_pages(answer: Answer) -> None:
         click.echo("   " + click.style(hit.source, dim=True))
     if not answer.results:
         click.echo("Nothing was found.")
-    for note in answer.notes:
-        warn(note)
+    warn(*answer.notes)

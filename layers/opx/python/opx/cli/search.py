@@ -135,8 +135,7 @@ def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) ->
         print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))
     if answer.evidence:
         print_lines(related_lines(answer.evidence))
-    for note in answer.notes:
-        warn(note)
+    warn(*answer.notes)
     if limit > MAX_RESULTS:
         warn(f"at most {MAX_RESULTS} results are given")
 

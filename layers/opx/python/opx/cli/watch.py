@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.intake import Intake, Place, Tally, canonical, find_category, still_under_way, summary, tell_closed_gaps
+from opx.cli.intake import (
+    Intake,
+    Place,
+    Tally,
+    canonical,
+    find_category,
+    still_under_way,
+    summary,
+    tell_closed_gaps,
+    warn_of,
+)
 from opx.cli.output import warn
 from opx.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
@@ -100,8 +110,7 @@ class Follower:
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
             intake.work(tally)
-        for outcome in tally.failures:
-            warn(f"failed: {outcome.reason}")
+        warn_of(tally.failures)
         _print_open(tally)
         tell_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
