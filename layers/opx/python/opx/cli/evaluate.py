@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,18 +49,6 @@ def eval_command() -> None:
     """Measure how well a labelled set of questions is answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be done with a run."""
-
-    as_json: bool
-    floor: float
-    losers: int
-    save: Path | None
-    html: Path | None
-    before: Run | None
-
-
 @eval_command.command("run")
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
@@ -98,7 +85,7 @@ def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...]
     asked = loaded.of_split(split) if split else loaded
     before = _comparable(wanted.pop("against"), asked)
     run = _asked(evaluation_settings(given, dataset), asked, modes)
-    _show(run, Wanted(**wanted, before=before))
+    _show(run, before, **wanted)
 
 
 def evaluation_settings(settings: Settings, dataset: Path) -> Settings:
@@ -134,25 +121,26 @@ def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
     return replace(run, ingest=ingested.to_json())
 
 
-def _show(run: Run, wanted: Wanted) -> None:
+def _show(
+    run: Run, before: Run | None, *, as_json: bool, floor: float, losers: int, save: Path | None, html: Path | None
+) -> None:
     from opx.evaluation.report import write_report
     from opx.evaluation.runs import save_run
     from opx.evaluation.summary import summary
 
-    before = wanted.before
-    if wanted.save:
-        save_run(run, wanted.save)
-    if wanted.html:
-        write_report(run, wanted.html, wanted.floor, before)
-    if wanted.as_json:
-        compared = {"against": _comparison(before, run, (), wanted.floor)} if before else {}
-        click.echo(json.dumps({**summary(run, wanted.floor), **compared}, indent=2))
+    if save:
+        save_run(run, save)
+    if html:
+        write_report(run, html, floor, before)
+    if as_json:
+        compared = {"against": _comparison(before, run, (), floor)} if before else {}
+        click.echo(json.dumps({**summary(run, floor), **compared}, indent=2))
         return
-    print_lines(_run_lines(run, wanted.floor))
+    print_lines(_run_lines(run, floor))
     if before:
-        _show_comparison(before, run, (), wanted.floor, as_json=False)
-    if wanted.losers:
-        _show_losers(run, wanted.losers, before)
+        _show_comparison(before, run, (), floor, as_json=False)
+    if losers:
+        _show_losers(run, losers, before)
 
 
 def _run_lines(run: Run, floor: float) -> Iterator[str]:

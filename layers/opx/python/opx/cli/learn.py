@@ -10,17 +10,7 @@ import click
 
 from opx.cli.feedback import capture_command
 from opx.cli.operations import OperationGroup, Shape
-from opx.cli.output import (
-    NO_ANSWER,
-    SHORT_ID,
-    exit_unless,
-    plural,
-    print_json,
-    print_lines,
-    printable,
-    table,
-    warn,
-)
+from opx.cli.output import NO_ANSWER, SHORT_ID, exit_unless, plural, print_json, print_lines, printable, table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.learning import (
     DEFAULT_RESULTS,

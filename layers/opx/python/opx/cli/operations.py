@@ -64,11 +64,12 @@ own options."""
 Act = Callable[..., None]
 """Does what a command is for: gets the same by name, but for the reply."""
 
+Maker = Callable[[Callable[..., None]], click.Command]
 
-def operation_command(
-    name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
-) -> Callable[[Present], click.Command]:
-    """Makes a command of the function below, which prints the reply. Its docstring is the help, and `json` that of `--json`
+
+def operation_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    """Makes a command of the function below, which prints the reply; one that takes `as_json` is also called after JSON was
+    printed, to say what isn't JSON and to set the exit code. Its docstring is the help, and `json` that of `--json`
     ("" for none). Options that are its own are added with `click.option` above it, as for any command; one that is named as a
     field replaces that of the field."""
 
@@ -77,9 +78,7 @@ def operation_command(
             reply = _reply(given["session"], run, given["request"], shape)
             if given["as_json"]:
                 print_json(shown_json(reply, shape.items))
-            if not given["as_json"] or "as_json" in _parameters_of(
-                present
-            ):  # to say what isn't JSON, and to set the code
+            if not given["as_json"] or "as_json" in _parameters_of(present):
                 _call_by_name(present, given, reply)
 
         return _command(name, run, shape, present, act, json=json)
@@ -87,9 +86,7 @@ def operation_command(
     return make
 
 
-def request_command(
-    name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
-) -> Callable[[Act], click.Command]:
+def request_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
     """The same of a function that calls operations itself, with a request that was made of the options."""
 
     def make(act: Act) -> click.Command:
@@ -101,19 +98,15 @@ def request_command(
 class OperationGroup(click.Group):
     """A group whose commands are made from operations."""
 
-    def operation(
-        self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
-    ) -> Callable[[Present], click.Command]:
+    def operation(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
         """As `operation_command`."""
         return self._adding(operation_command(name, run, shape, json=json))
 
-    def request(
-        self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON
-    ) -> Callable[[Act], click.Command]:
+    def request(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
         """As `request_command`."""
         return self._adding(request_command(name, run, shape, json=json))
 
-    def _adding(self, make: Callable[[Callable[..., None]], click.Command]) -> Callable[..., click.Command]:
+    def _adding(self, make: Maker) -> Maker:
         def made(function: Callable[..., None]) -> click.Command:
             self.add_command(command := make(function))
             return command
