@@ -66,7 +66,8 @@ def demo_command(session: Session, documents: Path | None) -> None:
     """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
     started = time.perf_counter()
     session.require_local("the demo runs in a folder of this machine: leave --profile and --api out")
-    used = session if _home_was_chosen(session.settings) else session.at_home(repository() / Settings().home)
+    home_was_chosen = session.settings.home != Settings().home
+    used = session if home_was_chosen else session.at_home(repository() / Settings().home)
     folder = documents or example_documents()
     if not folder.is_dir():
         raise InvalidInputError(f"no folder {folder}: give one with --documents")
@@ -85,10 +86,6 @@ def repository() -> Path:
 
 def example_documents() -> Path:
     return repository() / "corpus" / "documents"
-
-
-def _home_was_chosen(settings: Settings) -> bool:
-    return settings.home != Settings().home
 
 
 def _home_option(settings: Settings) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from opx.cli.operations import OperationGroup, Shape
+from opx.cli.operations import OperationGroup, Shape, request_of
 from opx.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.evidence import Evidence
@@ -129,8 +129,9 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
 
 
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
-    fields = {name: _plain(value) for name, value in given.items() if value not in ("", (), False)}
-    entry_id = _captured(session, {"entry_type": entry_type.value, **fields})
+    fields = {name: value for name, value in given.items() if value not in ("", False)}
+    request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
+    entry_id = session.client.call(capture_entry, request).id
     if as_json:
         print_json({"id": entry_id})
     else:
@@ -141,10 +142,6 @@ def _captured(session: Session, given: object) -> str:
     if not isinstance(given, Mapping):
         raise InvalidInputError("what is captured must be a JSON object")
     return session.client.call(capture_entry, read_request(CaptureEntry, given)).id
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 def _read_json(file: Path, problem: str) -> Any:

@@ -90,10 +90,8 @@ def show_path(found: Connection, *, as_json: bool) -> None:
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
-    if found.nodes and not as_json:
-        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes))
-    elif not as_json:
-        click.echo("nothing has a name that begins so")
+    if not as_json:
+        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "nothing has a name that begins so")
     exit_unless(found.nodes)
 
 

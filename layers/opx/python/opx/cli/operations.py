@@ -155,12 +155,8 @@ def _call_by_name(function: Callable[..., None], given: Mapping[str, Any], *repl
 
 def shown_json(reply: Any, items: str = "") -> Any:
     """The JSON of a reply, or of the list in it."""
-    found = plain(reply)
-    return found[_json_name(type(reply), items)] if items else found
-
-
-def _json_name(kind: type[Any], name: str) -> str:
-    return next(one.encode_name for one in structs.fields(kind) if one.name == name)
+    names = {one.name: one.encode_name for one in structs.fields(reply)} if items else {}
+    return plain(reply)[names[items]] if items else plain(reply)
 
 
 def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:

@@ -68,19 +68,11 @@ def list_kinds(*, as_json: bool) -> None:
 @click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
 @pass_session
 def add_source(
-    session: Session,
-    /,
-    source_id: str,
-    *,
-    options: Sequence[str],
-    tags: Sequence[str],
-    disabled: bool,
-    **given: str | float | None,
+    session: Session, /, source_id: str, *, options: Sequence[str], tags: Sequence[str], disabled: bool, **given: Any
 ) -> None:
     """Add a source, or replace the one that was added under this id."""
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    fields["options"] = dict(map(_option, options))
-    fields |= {"tags": list(tags), "enabled": not disabled}
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields |= {"options": dict(map(_option, options)), "tags": list(tags), "enabled": not disabled}
     view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
     when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")

@@ -126,7 +126,8 @@ def secret_command() -> None:
 @pass_session
 def set_one(session: Session, name: str) -> None:
     """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
-    value = _asked() if sys.stdin.isatty() else sys.stdin.read()
+    is_asked = sys.stdin.isatty()
+    value = click.prompt("value", hide_input=True, err=True) if is_asked else sys.stdin.read()
     session.require_local(_ELSEWHERE)
     session.client.call(set_secret, SetSecret(name=name, value=value))
     click.echo(f"set {name}")
@@ -142,8 +143,3 @@ def list_names(found: SecretNames) -> None:
 def remove_one(removed: SecretChanged) -> None:
     """Remove a secret."""
     click.echo(f"removed {removed.name}")
-
-
-def _asked() -> str:
-    answer: str = click.prompt("value", hide_input=True, err=True)
-    return answer
