@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opx.cli.eval_command import evaluation_settings
+from opx.cli.evaluate import evaluation_settings
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import ndcg
 from opx.evaluation.runner import Evaluation

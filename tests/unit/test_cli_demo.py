@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opx.cli.demo_command import QUESTIONS, example_documents
+from opx.cli.demo import QUESTIONS, example_documents
 from opx.cli.main import Launch, cli
 from opx.domain.queries import QueryConfig
 from opx.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.cli.intake import Place
-from opx.cli.watch_command import Follower
+from opx.cli.watch import Follower
 from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient

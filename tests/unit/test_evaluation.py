@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import opx.system
-from opx.cli.eval_command import eval_command
+from opx.cli.evaluate import eval_command
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, OpxError

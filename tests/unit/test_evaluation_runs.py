@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opx.cli.eval_output import lapse_lines
+from opx.cli.evaluate import lapse_lines
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.cli.search_command import related_lines
+from opx.cli.search import related_lines
 from opx.domain.documents import DocumentKey
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from opx.cli.hits import hit_lines
-from opx.cli.remarks import remarks_summary
+from opx.cli.reporting import remarks_summary
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
 from opx.hygiene.instructions import FLAG

@@ -1,13 +1,312 @@
-"""Documents as commands name them: by their id, or by the beginning of it."""
+"""`opx categories`, `list`, `show`, `history`, `diff`, `restore` and `delete`: documents and their versions."""
 
 from __future__ import annotations
 
-from opx.cli.operations import whole
-from opx.edges.calling import Client
-from opx.operations.documents import DocumentVersions, GetDocument, get_document
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+import click
+
+from opx.cli.intake import settled, warn_of
+from opx.cli.operations import Shape, operation_command, request_command, whole
+from opx.cli.output import (
+    SHORT_ID,
+    aligned,
+    exit_unless,
+    plural,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+    some_fields,
+    warn,
+)
+from opx.cli.reporting import KINDS, has_remark, remark_line
+from opx.cli.session import Session, pass_session
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.record import Json
+from opx.domain.versions import VersionDiff, VersionName
+from opx.edges.loading import remove_document
+from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
+from opx.ingestion.chunk_files import joined_text
+from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
+from opx.operations.documents import (
+    DocumentVersions,
+    GetDocument,
+    ListCategories,
+    ListDocuments,
+    ReadChunks,
+    diff_document,
+    get_document,
+    list_categories,
+    list_documents,
+    read_chunks,
+)
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_VERSION_JSON = ("documentId", "version", "state", "supersededAt")
+_CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
+_CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
 
 
-def find_versions(client: Client, document_id: str) -> DocumentVersions:
-    """A document with all versions that the caller may see. Raises `DocumentNotFoundError`, and `InvalidInputError` for the
-    beginning of several ids."""
-    return whole(client, get_document, GetDocument(document_id=document_id), "versions")
+@request_command("categories", list_categories, Shape(anywhere=True), json="Print them as JSON.")
+def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
+    """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
+    model = session.client.call(list_categories, request)
+    found = model.categories
+    if as_json:
+        chosen = model.default_category
+        print_json([{**some_fields(one, _CATEGORY_JSON), "default": one.path == chosen} for one in found])
+        return
+    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
+    print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
+    click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")
+
+
+@request_command(
+    "list",
+    list_documents,
+    Shape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
+    json="Print them as JSON, with full ids.",
+)
+@click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
+@click.option("--remarks", type=click.Choice(KINDS), help="Only documents with such remarks.")
+def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
+    """List the documents that you may see, by category."""
+    found = [
+        document
+        for document in whole(session.client, list_documents, request, "documents").documents
+        if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
+    ]
+    if as_json:
+        print_json([document.to_json() for document in found])
+        return
+    shown = None if request.all_versions else SHORT_ID
+    rows = [
+        (
+            d.document_id[:shown],
+            d.category,
+            str(d.version),
+            d.state.value,
+            str(d.chunk_count),
+            d.last_updated[:10],
+            d.title,
+        )
+        for d in found
+    ]
+    print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)
+
+
+# -- one document
+
+
+@request_command(
+    "show", get_document, Shape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
+)
+@click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
+def show_command(session: Session, request: GetDocument, *, with_chunks: bool, as_json: bool) -> None:
+    """Print a document: title, metadata, versions, and its text as it was taken in.
+
+    The beginning of an id is enough for current documents. Old and deleted versions are shown too, by their full id.
+    """
+    found = whole(session.client, get_document, request, "versions")
+    chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
+    if as_json:
+        print_json(_as_json(found, chunks, with_chunks=with_chunks))
+        return
+    print_lines(_head(found.document, found.versions))
+    if with_chunks:
+        for chunk in chunks:
+            click.echo(_chunk_head(chunk))
+            click.echo(chunk.content, nl=not chunk.content.endswith("\n"))
+        return
+    click.echo("".join(joined_text(chunks)), nl=False)
+
+
+def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) -> Iterator[str]:
+    yield click.style(document.title, bold=True)
+    facts = {
+        "document id": document.document_id,
+        "category": f"{document.category} ({document.tier.value}, trust {document.trust:g})",
+        "source": document.source_uri,
+        "owner": document.key.scope.key,
+        "tags": ", ".join(document.tags),
+        "author": document.author,
+        "severity": document.severity,
+        "services": ", ".join(document.services),
+        "language": document.language,
+        "updated": document.last_updated,
+        "state": document.state.value,
+        "size": f"{document.chunk_count} chunks, {document.token_count:,} tokens",
+    }
+    yield from (f"  {line}" for line in aligned([(name, value) for name, value in facts.items() if value]))
+    for version in versions:
+        here = "  <- this one" if version.version == document.version else ""
+        ended = f" {version.superseded_at}" if version.superseded_at else ""
+        short = version.document_id[:SHORT_ID] if here else version.document_id
+        yield f"  version {version.version}  {short}  {version.state.value}{ended}{here}"
+    if document.remarks:
+        yield "  remarks:"
+        yield from (f"    {remark_line(remark)}" for remark in document.remarks)
+    yield ""
+
+
+def _chunk_head(chunk: DocumentChunk) -> str:
+    section = " > ".join(chunk.section)
+    facts = f"chunk {chunk.chunk_index}, characters {chunk.start:,} to {chunk.end:,}, {chunk.token_count} tokens"
+    return click.style(f"--- {facts}" + (f", {section}" if section else ""), bold=True)
+
+
+def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_chunks: bool) -> Json:
+    return {
+        **found.document.to_json(),
+        "scope": found.document.key.scope.key,
+        "versions": [some_fields(version, _VERSION_JSON) for version in found.versions],
+        "text": "".join(joined_text(chunks)),
+        **({"chunks": [some_fields(chunk, _CHUNK_JSON) for chunk in chunks]} if with_chunks else {}),
+    }
+
+
+# -- versions
+
+
+@request_command("history", get_document, Shape(arguments=("document_id",), without=("after",)))
+def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
+    """List the versions of a document, the newest first, and from when to when questions were answered from each.
+
+    The beginning of an id is enough for current documents; of a deleted one, give the full id (`opx list
+    --all-versions` has it). `opx diff` shows what changed, and `opx restore` puts a version back.
+    """
+    found = whole(session.client, get_document, request, "versions")
+    document = found.document
+    if as_json:
+        versions = [version.to_json() for version in found.versions]
+        print_json({"source": document.key.source, "scope": document.key.scope.key, "versions": versions})
+        return
+    click.echo(f"{click.style(printable(document.title), bold=True)}  {document.key.source}")
+    heads = ("version", "document id", "state", "current from", "until", "chunks", "title")
+    print_table(heads, list(map(_version_row, found.versions)))
+
+
+def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
+    """Old versions are found by their full ids alone."""
+    is_current = version.state is DocumentState.CURRENT
+    return (
+        str(version.version),
+        version.document_id[:SHORT_ID] if is_current else version.document_id,
+        version.state.value,
+        version.current_since or "not known",
+        version.superseded_at or "-",
+        str(version.chunk_count),
+        printable(version.title),
+    )
+
+
+@operation_command("diff", diff_document, Shape(arguments=("document_id",)))
+@click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
+@click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
+def diff_command(found: VersionDiff) -> None:
+    """Show how a version of a document differs from the one that it replaced: its metadata, and its text line by line.
+
+    Texts are those that were read of the files, as `opx show` prints them.
+    """
+    click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
+    for change in found.changes:
+        click.echo(f"  {change.field}: {change.before or '(none)'} -> {change.after or '(none)'}")
+    for line in found.diff.splitlines()[2:]:
+        click.echo(click.style(line, fg=_COLOURS.get(line[:1])))
+    if not found.diff:
+        click.echo("  the texts are equal")
+    if found.cut:
+        warn(f"the diff is longer than what is shown: {found.added:,} lines were added, {found.removed:,} removed")
+
+
+def _named(name: VersionName) -> str:
+    return f"version {name.version}" + (f" ({name.since})" if name.since else "")
+
+
+@request_command("restore", restore_document, Shape(arguments=("document_id",)), json="")
+@click.option(
+    "--version", type=click.IntRange(min=1), metavar="N", help="Which version.  [default: the one with this id]"
+)
+def restore_command(session: Session, request: RestoreDocument) -> None:
+    """Put an old version of a document back, also of a deleted one. It becomes a new version: nothing is lost.
+
+    Where the store still has the file of then, the file is restored as it was; else the text that was read of it. Where
+    the document comes from a file or a source of yours, put it right there, too: taking it in again replaces what was
+    restored.
+
+    Exit codes: 0 it is restored, 1 taking it in failed (see `opx failed`) or is still under way after the wait, 2 it is
+    unknown, another's, or current.
+    """
+    session.loader.note_failures()
+    restored = session.call(restore_document, request)
+    version = restored.restored.version
+    what = "as the file was" if restored.original else "as the text that was read of it"
+    click.echo(f"version {version} of {restored.object_key} is put back, {what}")
+    warn(*restored.notes)
+    tally = settled(session.loader, [restored.object_key])
+    warn_of(tally.failures, tally.left_to_others)
+    outcome = tally.outcomes.get(restored.object_key)
+    if outcome and outcome.document_id and not tally.failures:
+        if outcome.document_id == restored.restored.document_id:
+            click.echo(f"document {outcome.document_id} is current again")
+        else:
+            warn(
+                f"the document that is current now, {outcome.document_id}, is not the same as version {version}: "
+                f"see `opx diff {outcome.document_id} --from {version}`"
+            )
+    exit_unless(not (tally.failures or tally.left_to_others))
+
+
+@click.command("delete")
+@click.argument("document_ids", nargs=-1, required=True, metavar="DOCUMENT_ID...")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@pass_session
+def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool) -> None:
+    """Remove documents: they are no longer found. Their versions stay readable with `opx show`.
+
+    The files that they came from are not touched: taking them in again brings the documents back.
+
+    Exit codes: 0 all are gone, 1 a removal failed (see `opx failed`) or is still under way after the wait, 2 a document
+    is unknown or another's: then none is removed.
+    """
+    session.require_knowledge()
+    client, loader = session.client, session.loader
+    wanted = (client.call(get_document, GetDocument(document_id=one)).document for one in document_ids)
+    documents = {document.document_id: document for document in wanted}
+    _check_deletable(documents.values(), client.call(get_status, GetStatus()).scope)
+    if not yes:
+        _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
+    sent: list[str] = []
+    loader.note_failures()
+    for document_id, document in documents.items():
+        deleted = remove_document(client, document_id)
+        sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
+        click.echo(f"deleted {document_id}  {document.title}")
+    tally = settled(loader, sent)
+    warn_of(tally.failures, tally.left_to_others)
+    exit_unless(not (tally.failures or tally.left_to_others))
+
+
+def _check_deletable(documents: Collection[KnowledgeDocument], own: str) -> None:
+    """Before the first is deleted, raises `DocumentNotFoundError` for one that is no longer current, and
+    `AccessDeniedError` that names each that may be seen but belongs to another scope."""
+    for document in documents:
+        if document.state is not DocumentState.CURRENT:
+            raise DocumentNotFoundError(f"document {document.document_id} is {document.state}: nothing is deleted")
+    foreign = [
+        f"{document.document_id} belongs to {document.key.scope.key}"
+        for document in documents
+        if document.key.scope.key != own
+    ]
+    if foreign:
+        raise AccessDeniedError(f"{', '.join(foreign)}, you may delete only {own}: nothing is deleted")
+
+
+def _confirm(lines: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise InvalidInputError("nobody can be asked here: add --yes to delete without a question")
+    for line in lines:
+        click.echo(line, err=True)
+    click.confirm(f"Delete {plural(len(lines), 'document')}?", abort=True, err=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.cli.output import plural
-from opx.cli.remarks import remarks_summary
-from opx.cli.reporting import Reporter
+import click
+
+from opx.cli.output import exit_unless, plural, warn
+from opx.cli.reporting import Reporter, remarks_summary
 from opx.domain.scopes import scope_of_object
 from opx.edges.loading import remove_objects, stored_under
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, plan_files, source_name
 from opx.ingestion.outcomes import Outcome, Result
@@ -143,6 +144,47 @@ class Intake:
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
         return list(stored_under(self._client, source_name(path, self._place.base)))
+
+
+def settled(loader: Loader, keys: Collection[str]) -> Tally:
+    """What came of objects that were put or deleted, once it is known."""
+    tally = Tally(sent=set(keys))
+    for outcome in loader.outcomes(keys):
+        tally.add(outcome)
+    return tally
+
+
+def warn_of(failures: Iterable[Outcome], left: int = 0) -> None:
+    """Say what failed, and how many documents were waited for in vain."""
+    warn(*(f"failed: {outcome.reason}" for outcome in failures))
+    if left:
+        warn(still_under_way(left))
+
+
+def finish(tally: Tally, started: float, *, left: int = 0) -> None:
+    """Print the failures, how many documents were waited for in vain, and the summary; exit with 1 for either."""
+    warn_of(tally.failures, left)
+    if tally.remarks:
+        warn(tally.remarks)
+    click.echo(summary(tally, started))
+    exit_unless(not (tally.failures or left))
+
+
+def tell_closed_gaps(client: Client, tally: Tally) -> None:
+    """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
+    asked is said, and changes nothing of what was done."""
+    from opx.edges.calling import LocalClient
+    from opx.operations.questions import CheckGaps, check_gaps
+
+    if not tally.count(Result.INGESTED) or not isinstance(client, LocalClient):
+        return
+    try:
+        found = client.call(check_gaps, CheckGaps(every_scope=True))
+    except OpxError as exc:
+        warn(f"open gaps were not asked again: {exc}")
+        return
+    for gap in found.closed:
+        click.echo(f"closed gap: {gap.question}  <- {gap.closed_by_title}")
 
 
 def find_category(client: Client, name: str) -> str:

@@ -3,9 +3,11 @@ only thing that a command adds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,89 +21,148 @@ from opx.operations.requests import FieldFacts, Request, fields_of, read_request
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
+    from opx.operations.context import Progress
     from opx.operations.registry import Operation, Run
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 
+_SHOWN = re.compile(r"(?P<names>-\S+)? ?(?P<metavar>[^a-z\s]+(?=  |$))? *(?P<about>.*)")
+AS_JSON = "Print it as JSON."
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a command takes a request. `arguments` are given by place, in this order; `options` have other names than their
-    fields, such as `{"before": "--from"}`, or several (`"-y/--yes"`); `without` are left to their defaults; `defaults` differ
-    from those of other callers. `items` names the list that `--json` prints in place of the whole reply, and that all pages
-    are read of."""
+    """How a command takes a request. `arguments` are given by place, in this order; `without` are left to their defaults;
+    `defaults` differ from those of other callers. `fields` are shown otherwise than they are declared, each as help has it:
+    `"--scope KEY  All of a scope."`, of which each part may be left out; `-y/--yes` and `-t|--tag` are several names.
+    `items` names the list that `--json` prints in place of the whole reply, and that all pages are read of. `anywhere`: also
+    where nothing was ever ingested; `elsewhere`: the error for a deployed system, where the command works on this machine
+    alone; `progress` is shown meanwhile."""
 
     arguments: Sequence[str] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    metavars: Mapping[str, str] = field(default_factory=dict)
     items: str = ""
+    anywhere: bool = False
+    elsewhere: str = ""
+    progress: Progress | None = None
+
+    def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
+        """A field's names as an option ("" for the usual one), its metavar and its help."""
+        found = _SHOWN.fullmatch(self.fields.get(fact.name, ""))
+        assert found
+        return found["names"] or "", found["metavar"], found["about"] or fact.about
 
 
 Present = Callable[..., None]
-"""Prints a reply for a person: gets the session, the reply, and the request and the command's own options by name if it takes
-them (`request`, ...)."""
+"""Prints a reply for a person: gets the reply, and by name what it takes of `session`, `request`, `as_json` and the command's
+own options."""
+
+Act = Callable[..., None]
+"""Does what a command is for: gets the same by name, but for the reply."""
+
+Maker = Callable[[Callable[..., None]], click.Command]
 
 
-def operation_command(
-    name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: bool = True
-) -> Callable[[Present], click.Command]:
-    """Makes a command of the function below, which prints the reply. Its docstring is the help; options that are its own are
-    added with `click.option` above it, as for any command."""
+def operation_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    """Makes a command of the function below, which prints the reply; one that takes `as_json` is also called after JSON was
+    printed, to say what isn't JSON and to set the exit code. Its docstring is the help, and `json` that of `--json`
+    ("" for none). Options that are its own are added with `click.option` above it, as for any command; one that is named as a
+    field replaces that of the field."""
 
     def make(present: Present) -> click.Command:
-        own: list[click.Parameter] = list(reversed(getattr(present, "__click_params__", [])))
-        facts = fields_of(_operation(run).request)
-        params: list[click.Parameter] = [
-            _argument(one, shape) for at in shape.arguments for one in facts if one.name == at
-        ]
-        params += [_option(one, shape) for one in facts if one.name not in (*shape.arguments, *shape.without)]
-        names = {param.name for param in own}
-
-        def callback(**values: Any) -> None:
-            session: Session = click.get_current_context().meta[SESSION]
-            as_json = values.pop("as_json", False)
-            extra = {name: values.pop(name) for name in names if name in values}
-            request = request_of(_operation(run).request, values)
-            reply = _reply(session, run, request, shape)
-            if as_json:
+        def act(given: dict[str, Any]) -> None:
+            reply = _reply(given["session"], run, given["request"], shape)
+            if given["as_json"]:
                 print_json(shown_json(reply, shape.items))
-            _present(present, session, reply, request, extra, as_json=as_json)
+            if not given["as_json"] or "as_json" in _parameters_of(present):
+                _call_by_name(present, given, reply)
 
-        if json:
-            params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print it as JSON."))
-        return click.Command(name, params=[*params, *own], callback=callback, help=present.__doc__)
+        return _command(name, run, shape, present, act, json=json)
 
     return make
 
 
-def _present(
-    present: Present, session: Session, reply: Any, request: Request, extra: dict[str, Any], *, as_json: bool
-) -> None:
-    """A function that takes `as_json` is called in any case, to say what isn't JSON and to set the exit code."""
-    code = present.__code__
-    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    given = {**extra, "request": request, "as_json": as_json}
-    if not as_json or "as_json" in takes:
-        present(session, reply, **{name: value for name, value in given.items() if name in takes})
+def request_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    """The same of a function that calls operations itself, with a request that was made of the options."""
+
+    def make(act: Act) -> click.Command:
+        return _command(name, run, shape, act, lambda given: _call_by_name(act, given), json=json)
+
+    return make
+
+
+class OperationGroup(click.Group):
+    """A group whose commands are made from operations."""
+
+    def operation(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+        """As `operation_command`."""
+        return self._adding(operation_command(name, run, shape, json=json))
+
+    def request(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+        """As `request_command`."""
+        return self._adding(request_command(name, run, shape, json=json))
+
+    def _adding(self, make: Maker) -> Maker:
+        def made(function: Callable[..., None]) -> click.Command:
+            self.add_command(command := make(function))
+            return command
+
+        return made
+
+
+def _command(
+    name: str,
+    run: Run[Any, Any],
+    shape: Shape,
+    function: Callable[..., None],
+    act: Callable[[dict[str, Any]], None],
+    *,
+    json: str,
+) -> click.Command:
+    facts = {one.name: one for one in fields_of(_operation(run).request)}
+    own = {str(one.name): one for one in reversed(getattr(function, "__click_params__", []))}
+    names = [*shape.arguments, *(at for at in facts if at not in (*shape.arguments, *shape.without))]
+    fields = [own.get(at) or (_argument if at in shape.arguments else _option)(facts[at], shape) for at in names]
+    added = [param for at, param in own.items() if at not in names]
+    if json:
+        added.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
+
+    def callback(**values: Any) -> None:
+        session: Session = click.get_current_context().meta[SESSION]
+        given = {"as_json": False, **{str(param.name): values.pop(param.name) for param in added}}
+        request = request_of(_operation(run).request, values)
+        if shape.elsewhere:
+            session.require_local(shape.elsewhere)
+        if not shape.anywhere:
+            session.require_knowledge()
+        act({**given, "session": session, "request": request})
+
+    return click.Command(name, params=[*fields, *added], callback=callback, help=function.__doc__)
+
+
+def _parameters_of(function: Callable[..., None]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _call_by_name(function: Callable[..., None], given: Mapping[str, Any], *reply: Any) -> None:
+    function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
 
 
 def shown_json(reply: Any, items: str = "") -> Any:
     """The JSON of a reply, or of the list in it."""
-    found = plain(reply)
-    return found[_json_name(type(reply), items)] if items else found
-
-
-def _json_name(kind: type[Any], name: str) -> str:
-    return next(one.encode_name for one in structs.fields(kind) if one.name == name)
+    names = {one.name: one.encode_name for one in structs.fields(reply)} if items else {}
+    return plain(reply)[names[items]] if items else plain(reply)
 
 
 def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
     """The request of what was given on the command line; what was not given has its default. Raises `RequestError`."""
     given = {
-        name: list(value) if isinstance(value, tuple) else value
+        name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, PurePath) else value
         for name, value in values.items()
         if value is not None and value != ()
     }
@@ -109,10 +170,10 @@ def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
 
 
 def _reply(session: Session, run: Run[Any, Any], request: Any, shape: Shape) -> Any:
-    session.require_knowledge()
+    client = session.watched_client(shape.progress) if shape.progress else session.client
     if not (shape.items and "after" in shape.without):
-        return session.client.call(run, request)
-    return whole(session.client, run, request, shape.items)
+        return client.call(run, request)
+    return whole(client, run, request, shape.items)
 
 
 def whole(client: Client, run: Run[Q, R], request: Q, items: str) -> R:
@@ -133,7 +194,7 @@ def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
 
 
 def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
-    metavar = shape.metavars.get(fact.name, fact.name.upper())
+    metavar = shape.shown(fact)[1] or fact.name.upper()
     nargs = -1 if fact.is_list else 1
     default = None if fact.required else _default(fact, shape)
     return click.Argument(
@@ -142,12 +203,13 @@ def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
 
 
 def _option(fact: FieldFacts, shape: Shape) -> click.Option:
-    names = shape.options.get(fact.name, "--" + fact.name.replace("_", "-"))
+    names, metavar, about = shape.shown(fact)
+    names = names or "--" + fact.name.replace("_", "-")
     default = _default(fact, shape)
     flags = [*names.split("|"), fact.name]
     if isinstance(fact.kind, inspect.BoolType):
         two = "/" in names
-        return click.Option(flags, is_flag=True, default=default, help=fact.about, show_default=two)
+        return click.Option(flags, is_flag=True, default=default, help=about, show_default=two)
     return click.Option(
         flags,
         type=_type(fact),
@@ -155,8 +217,8 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
         required=fact.required,
         default=None if fact.is_list else default,
         show_default=default not in (None, "") and not fact.is_list,
-        metavar=shape.metavars.get(fact.name),
-        help=fact.about,
+        metavar=metavar,
+        help=about,
     )
 
 
@@ -226,3 +288,28 @@ def plain_command(operation: Operation[Any, Any]) -> click.Command:
 
     params: list[click.Parameter] = [_option(one, Shape()) for one in fields_of(operation.request)]
     return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)
+
+
+class _Operations(click.Group):
+    """A command an operation."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        from opx.operations import load
+
+        return sorted(one.name for one in load())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        from opx.operations import load
+
+        found = load().get(cmd_name.replace("-", "_"))
+        return plain_command(found) if found else None
+
+
+@click.group("call", cls=_Operations)
+def call_command() -> None:
+    """Call an operation by its name, with its fields as options, and print its reply as JSON.
+
+    \b
+    opx call list_documents --category runbooks
+    opx call --help                    all operations
+    """

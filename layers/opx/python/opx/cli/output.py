@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import click
+
+from opx.domain.record import Json, Record
+from opx.errors import OpxError
 
 SHORT_ID = 12
 """Digits of an id that tables show: enough to be unique among 10^6 documents, and accepted wherever an id is."""
@@ -19,9 +23,16 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, ensure_ascii=encoding != "utf8", indent=2))
 
 
-def warn(message: str) -> None:
-    """A line on stderr."""
-    click.echo(f"opx: {message}", err=True)
+def some_fields(record: Record, names: Sequence[str]) -> Json:
+    """Some fields of a record's JSON, in this order."""
+    found = record.to_json()
+    return {name: found[name] for name in names}
+
+
+def warn(*messages: str) -> None:
+    """A line on stderr each."""
+    for message in messages:
+        click.echo(f"opx: {message}", err=True)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -32,10 +43,21 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout, its head in bold on a terminal."""
-    lines = aligned([heads, *rows])
-    click.echo(click.style(next(lines), bold=True))
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> Iterator[str]:
+    """The lines of a table, its head in bold on a terminal. Without rows, `empty` if it is given."""
+    if empty and not rows:
+        yield empty
+        return
+    head, *lines = aligned([heads, *rows])
+    yield click.style(head, bold=True)
+    yield from lines
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
+    print_lines(table(heads, rows, empty))
+
+
+def print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
 
@@ -88,3 +110,28 @@ class CommandFailed(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"opx: {self.message}", file=file, err=True)
+
+
+def exit_unless(found: object) -> None:
+    """End with `NO_ANSWER` for an answer that has nothing in it, or a work that failed."""
+    if not found:
+        click.get_current_context().exit(NO_ANSWER)
+
+
+# -- files that a person names
+
+
+def read_bytes(file: Path) -> bytes:
+    """What a file holds, or what comes through a pipe (`-`). Raises `OpxError`."""
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as exc:
+        raise OpxError(f"can't read {file}: {exc.strerror}") from exc
+
+
+def write_text(text: str, path: Path, what: str) -> None:
+    """Raises `OpxError`, which says what could not be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise OpxError(f"can't write the {what} to {path}: {exc.strerror or exc}") from exc

@@ -1,13 +1,16 @@
-"""What a person sees while documents are taken in: a bar on a terminal, a line a document in a log or pipe."""
+"""What a person sees while documents are taken in: a bar on a terminal, a line a document in a log or pipe; and remarks."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
 import click
 
+from opx.cli.output import plural
+from opx.domain.remarks import Remark, RemarkKind
 from opx.ingestion.outcomes import Outcome, Result
 
 if TYPE_CHECKING:
@@ -19,30 +22,30 @@ _LONG = 512
 """Chunks after which a document gets a line before it is done."""
 
 
-class Reporter(Protocol):
-    """Told about the work as it goes on. Writes to stderr; failures are left to the summary."""
+class Reporter:
+    """Told about the work as it goes on. Writes to stderr; failures are left to the summary. This one is silent, for single
+    changes, whose lines are printed when they are done."""
 
-    def stored(self, done: int, files: int, /) -> None:
+    def stored(self, done: int, files: int) -> None:
         """So many of the files are stored, or needn't be."""
 
-    def expect(self, documents: int, /) -> None:
+    def expect(self, documents: int) -> None:
         """So many documents are new or changed."""
 
-    def embedding(self, object_key: str, chunks: int, /) -> None:
+    def embedding(self, object_key: str, chunks: int) -> None:
         """A document has come so far."""
 
-    def settled(self, outcome: Outcome, /) -> None:
+    def settled(self, outcome: Outcome) -> None:
         """A document is done, one way or the other."""
 
-    def __enter__(self) -> Reporter: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the screen as it was."""
 
 
-class LineReporter:
+class LineReporter(Reporter):
     """One line a document; with `uploads` also one for every hundred files that are stored."""
 
     def __init__(self, *, uploads: bool = False) -> None:
@@ -65,14 +68,8 @@ class LineReporter:
         if line:
             click.echo(line, err=True)
 
-    def __enter__(self) -> LineReporter:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        return
-
-
-class BarReporter:
+class BarReporter(Reporter):
     """A bar over documents that moves on as each is read and embedded; with `uploads` one over files before."""
 
     def __init__(self, *, uploads: bool = False) -> None:
@@ -109,34 +106,12 @@ class BarReporter:
         if self._task is not None:
             self._progress.update(self._task, completed=len(self._seen), description=description)
 
-    def __enter__(self) -> BarReporter:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-
-class SilentReporter:
-    """For single changes, whose lines are printed when they are done."""
-
-    def stored(self, _done: int, _files: int) -> None:
-        return
-
-    def expect(self, _documents: int) -> None:
-        return
-
-    def embedding(self, _object_key: str, _chunks: int) -> None:
-        return
-
-    def settled(self, _outcome: Outcome) -> None:
-        return
-
-    def __enter__(self) -> SilentReporter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
@@ -156,3 +131,37 @@ def outcome_line(outcome: Outcome) -> str:
 
 def _name(object_key: str) -> str:
     return object_key.rsplit("/", 1)[-1]
+
+
+# -- remarks: how documents were read
+
+ANY = "any"
+KINDS = (ANY, *(kind.value for kind in RemarkKind))
+
+
+def kind_name(kind: RemarkKind) -> str:
+    """`masked_secret` as `masked secret`."""
+    return kind.value.replace("_", " ")
+
+
+def remark_line(remark: Remark) -> str:
+    """`masked secret: line 12: AWS access key id (fingerprint 3f9a)`."""
+    style = "red" if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION else "yellow"
+    return f"{click.style(kind_name(remark.kind), fg=style)}: {remark.text}"
+
+
+def has_remark(remarks: Iterable[Remark], kind: str | None) -> bool:
+    """Whether there is one of this kind; `any` is every kind, and None asks for nothing."""
+    return not kind or any(kind in (ANY, remark.kind.value) for remark in remarks)
+
+
+def remarks_summary(documents: Iterable[Iterable[Remark]]) -> str:
+    """`2 documents have remarks: 2 with masked secret, 1 with unread part`; "" if none has any."""
+    kinds = [{remark.kind for remark in remarks} for remarks in documents]
+    counts = Counter(kind for found in kinds for kind in found)
+    if not counts:
+        return ""
+    documents_with = sum(bool(found) for found in kinds)
+    verb = "has" if documents_with == 1 else "have"
+    parts = ", ".join(f"{count:,} with {kind_name(kind)}" for kind, count in sorted(counts.items()))
+    return f"{plural(documents_with, 'document')} {verb} remarks: {parts}; see them with `opx list --remarks any`"

@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 # -- the target: a folder of this machine, or a deployed system
 
 _REMOTE = ("api_url", "aws_profile", "environment")
-_OPTIONS = {
+OPTIONS = {
     "api_url": "--api",
     "aws_profile": "--profile",
     "environment": "--environment",
     "home": "--home",
+    "aws_region": "--region",
     "client_id": "--client",
     "project_id": "--project",
 }
+"""Options of all commands that are settings."""
 
 
 def is_remote(settings: Settings) -> bool:
@@ -54,7 +56,7 @@ def local_if_home_is_given(given: dict[str, str]) -> dict[str, str]:
     if "home" not in given:
         return given
     if remote:
-        option = _OPTIONS[remote[0]]
+        option = OPTIONS[remote[0]]
         raise InvalidInputError(f"--home is a folder of this machine and {option} a deployed system: give one of them")
     return {**given, **dict.fromkeys(_REMOTE, "")}
 
@@ -65,7 +67,7 @@ def check(settings: Settings, given: Collection[str]) -> None:
         return
     for name in ("client_id", "project_id"):
         if getattr(settings, name):
-            source = _OPTIONS[name] if name in given else f"OPX_{name.upper()}"
+            source = OPTIONS[name] if name in given else f"OPX_{name.upper()}"
             raise InvalidInputError(
                 f"{source} is for a folder of this machine: a deployed system knows who you are from your credentials"
             )
@@ -136,6 +138,11 @@ class Session:
         self.require_knowledge()
         return self.client.call(run, request)
 
+    def require_local(self, problem: str) -> None:
+        """Raise `InvalidInputError` for a deployed system."""
+        if self.is_remote:
+            raise InvalidInputError(problem)
+
     def require_knowledge(self) -> None:
         """Raise `OpxError` where nothing was ever ingested."""
         if not self.has_knowledge:
@@ -151,8 +158,11 @@ class Session:
 
     @property
     def user(self) -> str:
-        """Who works on this machine; "" where it doesn't say."""
-        return _user()
+        """Who works on this machine, for the audit log; "" where it doesn't say."""
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a container without a user of this number
+            return ""
 
     @property
     def location(self) -> str:
@@ -172,8 +182,7 @@ class Session:
     @cached_property
     def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
-        if self.is_remote:
-            raise InvalidInputError("this command works on a folder of this machine: leave --profile and --api out")
+        self.require_local("this command works on a folder of this machine: leave --profile and --api out")
         if self._factory is None:
             from opx.system import bootstrap as factory
         else:
@@ -190,14 +199,6 @@ class Session:
     def has_knowledge(self) -> bool:
         """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
         return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
-
-
-def _user() -> str:
-    """Who works on this machine, for the audit log; "" where it doesn't say."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container without a user of this number
-        return ""
 
 
 pass_session = pass_meta_key(SESSION)

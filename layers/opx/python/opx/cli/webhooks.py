@@ -1,4 +1,4 @@
-"""`opx webhook`: which services may deliver, with which secrets, and whether a delivery arrives."""
+"""`opx webhook`, `opx secret`: services that deliver by themselves, and credentials that are kept on this machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from urllib.parse import urlencode
 
 import click
 
-from opx.cli.output import NO_ANSWER, print_table
+from opx.cli.operations import OperationGroup, Shape
+from opx.cli.output import exit_unless, print_lines, print_table, read_bytes
 from opx.cli.session import Session, pass_session
+from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
 
 if TYPE_CHECKING:
     from opx.domain.webhooks import WebhookView
     from opx.webhooks.setup import WebhookSetup
+
+_ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
+_NAMED = Shape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
 
 
 @click.group("webhook", no_args_is_help=True)
@@ -70,26 +75,21 @@ def make_secret(session: Session, name: str, wanted: str | None, *, replace: boo
 @pass_session
 def sign(session: Session, name: str, file: Path) -> None:
     """Print the headers with which FILE (- for a pipe) is a genuine delivery to the webhook NAME, one a line."""
-    body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    proof = _setup(session).signed(name, body, time.time())
-    for header, value in proof.headers.items():
-        click.echo(f"{header}: {value}")
-    for parameter, value in proof.query.items():
-        click.echo(f"?{urlencode({parameter: value})}")
+    proof = _setup(session).signed(name, read_bytes(file), time.time())
+    print_lines(f"{header}: {value}" for header, value in proof.headers.items())
+    print_lines(f"?{urlencode({parameter: value})}" for parameter, value in proof.query.items())
 
 
 @webhook_command.command("test")
 @click.argument("name")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this, not a sample.")
 @pass_session
-@click.pass_context
-def test(context: click.Context, session: Session, name: str, file: Path | None) -> None:
+def test(session: Session, name: str, file: Path | None) -> None:
     """Send a signed delivery to the webhook NAME, and print the answer. A sample becomes a document called "Test
     delivery"."""
     found = _setup(session).send(name, file.read_bytes() if file else None, time.time())
     click.echo(f"{found.address}: {found.status} {found.answer}")
-    if found.status >= 400:
-        context.exit(NO_ANSWER)
+    exit_unless(found.status < 400)
 
 
 def _setup(session: Session) -> WebhookSetup:
@@ -105,3 +105,41 @@ def _secret_states(view: WebhookView) -> str:
         return "signed by AWS"
     states = {True: " (set)", False: " (not set)", None: ""}
     return ", ".join(f"{secret.name}{states[secret.is_set]}" for secret in view.secrets)
+
+
+# -- secrets
+
+
+@click.group("secret", no_args_is_help=True, cls=OperationGroup)
+def secret_command() -> None:
+    """Keep credentials of sources in a file that you alone can read. On AWS they are in Secrets Manager.
+
+    \b
+    opx secret set github-token      asks for the value, or reads it from a pipe
+    opx secret list                  names, never values
+    opx secret remove github-token
+    """
+
+
+@secret_command.command("set")
+@click.argument("name")
+@pass_session
+def set_one(session: Session, name: str) -> None:
+    """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
+    is_asked = sys.stdin.isatty()
+    value = click.prompt("value", hide_input=True, err=True) if is_asked else sys.stdin.read()
+    session.require_local(_ELSEWHERE)
+    session.client.call(set_secret, SetSecret(name=name, value=value))
+    click.echo(f"set {name}")
+
+
+@secret_command.operation("list", list_secrets, Shape(elsewhere=_ELSEWHERE, anywhere=True), json="")
+def list_names(found: SecretNames) -> None:
+    """List the names of the secrets."""
+    print_lines(found.names)
+
+
+@secret_command.operation("remove", remove_secret, _NAMED, json="")
+def remove_one(removed: SecretChanged) -> None:
+    """Remove a secret."""
+    click.echo(f"removed {removed.name}")

@@ -1,18 +1,23 @@
-"""`opx research`: several searches for one topic."""
+"""`opx research`, `opx web`: several searches for one topic, and a question to the web."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
 from opx.cli.hits import heading, hit_lines
-from opx.cli.output import NO_ANSWER, CommandFailed, aligned, print_json, warn
+from opx.cli.output import CommandFailed, aligned, exit_unless, print_json, print_lines, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
+from opx.domain.results import Answer
+from opx.errors import InvalidInputError
 from opx.operations.research import Research, research
 from opx.operations.search import MAX_QUESTION
+from opx.retrieval.query import NOT_CONFIGURED
+from opx.websearch.providers import MAX_RESULTS
 
 _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70
@@ -35,7 +40,7 @@ _STOPPED = {
     help="Rounds of up to four searches each, at most.",
 )
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
-@click.option("--limit", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
+@click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
 @click.option(
     "--min-confidence",
     type=click.FloatRange(0, 1),
@@ -47,21 +52,13 @@ _STOPPED = {
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, the trace included.")
 @pass_session
 def research_command(
-    session: Session,
-    topic: str,
-    *,
-    iterations: int,
-    categories: Sequence[str],
-    limit: int,
-    min_confidence: float,
-    with_trace: bool,
-    as_json: bool,
+    session: Session, /, topic: str, *, iterations: int, with_trace: bool, as_json: bool, **bounds: Any
 ) -> None:
     """Search for TOPIC and for each part of it, and again in other words for what was not found.
 
     Exit codes: 0 there are findings, 1 there are none, 2 wrong usage, or nothing could be searched.
     """
-    config = QueryConfig(categories=tuple(categories) or None, max_results=limit, min_confidence=min_confidence)
+    config = QueryConfig(**{**bounds, "categories": bounds["categories"] or None})
     report = session.call(research, Research(topic=topic[:MAX_QUESTION], max_iterations=iterations, config=config))
     if report.stopped_because is Stopped.UNAVAILABLE and not report.findings:
         raise CommandFailed("; ".join(report.notes))
@@ -69,27 +66,21 @@ def research_command(
         print_json(report.to_json())
     else:
         _print(report, with_trace=with_trace)
-    if not report.findings:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(report.findings)
 
 
 def _print(report: ResearchReport, *, with_trace: bool) -> None:
     for rank, finding in enumerate(report.findings, start=1):
-        for line in _finding_lines(rank, finding, report.topic):
-            click.echo(line)
+        print_lines(_finding_lines(rank, finding, report.topic))
         click.echo("")
     if not report.findings:
         click.echo("Nothing good enough was found.")
-    for gap in report.gaps:
-        click.echo(f"Nothing good enough for: {gap}")
-    for near in report.nearest:
-        click.echo(f"Closest: {heading(near)} ({near.confidence:.2f})  {near.source}")
+    print_lines(f"Nothing good enough for: {gap}" for gap in report.gaps)
+    print_lines(f"Closest: {heading(near)} ({near.confidence:.2f})  {near.source}" for near in report.nearest)
     click.echo(f"{_searches(report.searches_performed)} by {report.planner}; {_STOPPED[report.stopped_because]}")
     if with_trace:
-        for line in trace_lines(report.trace):
-            click.echo(line)
-    for note in report.notes:
-        warn(note)
+        print_lines(trace_lines(report.trace))
+    warn(*report.notes)
 
 
 def _finding_lines(rank: int, finding: Finding, topic: str) -> Iterator[str]:
@@ -120,3 +111,46 @@ def _short(text: str) -> str:
 
 def _searches(count: int) -> str:
     return f"{count} search" if count == 1 else f"{count} searches"
+
+
+# -- the web
+
+
+@click.command("web")
+@click.argument("query")
+@click.option("--limit", "max_results", type=click.IntRange(1, MAX_RESULTS), default=5, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@pass_session
+def web_command(session: Session, query: str, *, max_results: int, as_json: bool) -> None:
+    """Ask QUERY of a search engine on the web, now; nothing is taken in.
+
+    Needs the section `internet` of knowledge.yaml. The question's words leave this machine, without what looks like a
+    secret. Answers are kept for an hour.
+
+    Exit codes: 0 there are results, 1 none, 2 no engine is configured or it doesn't answer.
+    """
+    if not query.strip():
+        raise InvalidInputError('the question is empty: opx web "what is it"')
+    search = session.services.questions.internet
+    if search is None:
+        raise CommandFailed(NOT_CONFIGURED)
+    answer = search.answer(query, max_results)
+    if answer.partial:
+        raise CommandFailed("; ".join(answer.notes))
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        _print_pages(answer)
+    exit_unless(answer.results)
+
+
+def _print_pages(answer: Answer) -> None:
+    for rank, hit in enumerate(answer.results, start=1):
+        site, trust = hit.metadata["site"], hit.trust_score
+        click.echo(click.style(f"{rank}. {heading(hit)}", bold=True))
+        click.echo(f"   {site}, trust {trust:.2f}, score {hit.score:.2f}")
+        click.echo(f"   | {hit.content}")
+        click.echo("   " + click.style(hit.source, dim=True))
+    if not answer.results:
+        click.echo("Nothing was found.")
+    warn(*answer.notes)

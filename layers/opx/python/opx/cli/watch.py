@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.closed_gaps import tell_closed_gaps
-from opx.cli.intake import Intake, Place, Tally, canonical, find_category, still_under_way, summary
+from opx.cli.intake import (
+    Intake,
+    Place,
+    Tally,
+    canonical,
+    find_category,
+    still_under_way,
+    summary,
+    tell_closed_gaps,
+    warn_of,
+)
 from opx.cli.output import warn
-from opx.cli.reporting import SilentReporter, outcome_line, reporter_for_stderr
+from opx.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -101,8 +110,7 @@ class Follower:
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
             intake.work(tally)
-        for outcome in tally.failures:
-            warn(f"failed: {outcome.reason}")
+        warn_of(tally.failures)
         _print_open(tally)
         tell_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
@@ -134,7 +142,7 @@ class Follower:
 
     def _apply(self, paths: set[Path]) -> Tally:
         tally = Tally()
-        intake = Intake(self._client, self._loader, self._place, SilentReporter())
+        intake = Intake(self._client, self._loader, self._place, Reporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)

@@ -1,4 +1,4 @@
-"""`opx baseline`: what is normal for a metric of a node."""
+"""`opx ops`, `opx baseline`: logs, metrics and traces of running systems, and what is normal for a metric of a node."""
 
 from __future__ import annotations
 
@@ -11,23 +11,65 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opx.cli.operations import Shape, operation_command
-from opx.cli.output import NO_ANSWER, plural, print_table, warn
+from opx.cli.operations import OperationGroup, Shape
+from opx.cli.output import exit_unless, plural, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
+from opx.edges.calling import text_of
 from opx.errors import InvalidInputError
-from opx.operations.baselines import (
-    MAX_VALUES,
-    AddValues,
-    BaselineFound,
-    SeriesPage,
-    add_values,
-    get_baseline_stats,
-    list_baseline_series,
-)
+from opx.operations import baselines
+from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
+from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
+from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
+
+SHOWN = tuple(show.value for show in LogShow)
+_ANSWER = "Print the answer as JSON."
+
+
+@click.group("ops", no_args_is_help=True, cls=OperationGroup)
+def ops_command() -> None:
+    """Logs, metrics and traces of running systems, as agents get them: within the section `telemetry` of knowledge.yaml.
+
+    Works with OPX_BACKEND=aws and the credentials that the AWS command line would use.
+
+    \b
+    opx ops logs /ecs/shop 'timeout "connection reset" -healthcheck'
+    opx ops metrics CPUUtilization i-0abc --minutes 180
+    opx ops traces shop
+    """
+
+
+@ops_command.operation("logs", query_logs, Shape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
+@click.argument("query", default="*")
+@click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
+@click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
+@click.option("--show", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
+def ask_logs(reply: LogsAnswer) -> None:
+    """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, but without its -words; * is every line."""
+    click.echo(text_of(reply))
+
+
+@ops_command.operation("metrics", correlate_metrics, Shape(arguments=("metric", "node"), anywhere=True), json=_ANSWER)
+@click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
+@click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
+@click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
+def ask_metrics(reply: MetricsAnswer) -> None:
+    """Find which other metrics of NODE moved with METRIC, and which of them moved first."""
+    click.echo(text_of(reply))
+
+
+@ops_command.operation("traces", analyze_traces, Shape(arguments=("service",), anywhere=True), json=_ANSWER)
+@click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
+@click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
+def ask_traces(reply: TracesAnswer) -> None:
+    """Find where requests through SERVICE are slow or fail."""
+    click.echo(text_of(reply))
+
+
+# -- baselines
 
 MOST_NAMED = 20
 """Lines about refused values; the rest is counted."""
@@ -35,7 +77,7 @@ MOST_NAMED = 20
 Row = tuple[int, Mapping[str, Any] | InvalidInputError]
 
 
-@click.group("baseline", no_args_is_help=True)
+@click.group("baseline", no_args_is_help=True, cls=OperationGroup)
 def baseline_command() -> None:
     """What is normal for a metric of a node: what was pushed here, came in a stream, or was rolled up from CloudWatch.
 
@@ -47,27 +89,20 @@ def baseline_command() -> None:
     """
 
 
-@operation_command(
+@baseline_command.operation(
     "show",
-    get_baseline_stats,
-    Shape(
-        arguments=("node", "metric"),
-        options={"time_window": "--window"},
-        metavars={"time_window": "TIME", "value": "NUMBER", "hour": "0-23"},
-    ),
+    baselines.get_baseline_stats,
+    Shape(arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}),
 )
-def show_baseline(_session: Session, reply: BaselineFound, *, as_json: bool) -> None:
+def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
     stats = reply.baseline
     if stats.count and not as_json:
         _print(stats, reply.verdict)
-    if not stats.count:
-        if not as_json:
-            warn(
-                f"no data: {stats.metric} of {stats.node} has no values in the last {stats.time_window}; "
-                "see `opx baseline list`"
-            )
-        click.get_current_context().exit(NO_ANSWER)
+    elif not as_json:
+        empty = f"{stats.metric} of {stats.node} has no values in the last {stats.time_window}"
+        warn(f"no data: {empty}; see `opx baseline list`")
+    exit_unless(stats.count)
 
 
 def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
@@ -75,8 +110,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     days = f" of {plural(stats.days, 'day')}" if stats.days else ""
     click.echo(f"{stats.metric} of {stats.node}{unit}, last {stats.time_window}: {plural(stats.count, 'value')}{days}")
     click.echo(f"last seen {stats.last_seen}")
-    for note in stats.notes:
-        click.echo(f"note: {note}")
+    print_lines(f"note: {note}" for note in stats.notes)
     rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
@@ -89,20 +123,12 @@ def _cells(values: Distribution) -> list[str]:
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
-@operation_command("list", list_baseline_series, Shape(without=("after",), items="series"))
-def list_series(_session: Session, reply: SeriesPage) -> None:
+@baseline_command.operation("list", baselines.list_baseline_series, Shape(without=("after",), items="series"))
+def list_series(reply: baselines.SeriesPage) -> None:
     """List which metrics of which nodes have values."""
-    if not reply.series:
-        click.echo(
-            "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
-        )
-        return
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
-    print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows)
-
-
-baseline_command.add_command(show_baseline)
-baseline_command.add_command(list_series)
+    empty = "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
+    print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows, empty)
 
 
 @baseline_command.command("push", context_settings={"ignore_unknown_options": True})
@@ -123,15 +149,14 @@ def push_values(
     *,
     file: str | None,
     kind: str | None,
-    at: str | None,
-    unit: str | None,
+    **given: str | None,
 ) -> None:
     """Add values: of one metric (NODE METRIC VALUE...), or from a file with the columns or fields node, metric, value,
     and at and unit if wanted. A file whose values have times may be pushed again: it is counted once.
 
     Exit codes: 0 all were added, 1 some were refused, 2 wrong usage.
     """
-    common = {name: value for name, value in (("at", at), ("unit", unit)) if value}
+    common = {name: value for name, value in given.items() if value}
     if file is None:
         if not (node and metric and values):
             raise InvalidInputError("give NODE METRIC VALUE..., or --file PATH")
@@ -173,7 +198,7 @@ def _push(client: Client, rows: Iterable[Row], called: str) -> None:
     added = repeated = 0
     refused: list[tuple[int, str]] = []
     rows = iter(rows)
-    while portion := list(islice(rows, MAX_VALUES)):
+    while portion := list(islice(rows, baselines.MAX_VALUES)):
         refused += [(line, str(row)) for line, row in portion if isinstance(row, InvalidInputError)]
         good = [(line, row) for line, row in portion if not isinstance(row, InvalidInputError)]
         for done, lines in _sent(client, good):
@@ -185,8 +210,7 @@ def _push(client: Client, rows: Iterable[Row], called: str) -> None:
         warn(f"and {plural(len(refused) - MOST_NAMED, 'refused value')} more")
     again = f", {repeated:,} had been counted before" if repeated else ""
     click.echo(f"{plural(added, 'value')} added{again}" + (f", {len(refused):,} refused" if refused else ""))
-    if refused:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not refused)
 
 
 def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[AddedValues, list[int]]]:
@@ -200,5 +224,5 @@ def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iter
     for some in (timed, untimed):
         if some:
             values = tuple(dict(row) for _, row in some)
-            request = AddValues(values=values, batch_id=stable_hash("push", *values))
-            yield client.call(add_values, request), [line for line, _ in some]
+            request = baselines.AddValues(values=values, batch_id=stable_hash("push", *values))
+            yield client.call(baselines.add_values, request), [line for line, _ in some]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.output import NO_ANSWER, CommandFailed, print_json, printable, warn
+from opx.cli.output import CommandFailed, exit_unless, print_json, print_lines, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
@@ -85,15 +85,14 @@ def search_command(
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
-        from opx.cli.receipts import write_receipt
+        from opx.cli.questions import write_receipt
 
         write_receipt(answer, receipt)
     if as_json:
         print_json(answer.to_json())
     else:
         _print(answer, config, limit=options["max_results"], explain=explain)
-    if not answer.results and not (answer.evidence and relations(answer.evidence)):
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(answer.results or (answer.evidence and relations(answer.evidence)))
 
 
 def _question(query: str) -> str:
@@ -131,16 +130,12 @@ def _words(answer: Answer) -> str:
 
 
 def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
-    for line in answer_lines(answer.results, _words(answer), explain=explain):
-        click.echo(line)
+    print_lines(answer_lines(answer.results, _words(answer), explain=explain))
     if not answer.results:
-        for line in no_answer_lines(answer, config.min_confidence, "--min-confidence"):
-            click.echo(line)
+        print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))
     if answer.evidence:
-        for line in related_lines(answer.evidence):
-            click.echo(line)
-    for note in answer.notes:
-        warn(note)
+        print_lines(related_lines(answer.evidence))
+    warn(*answer.notes)
     if limit > MAX_RESULTS:
         warn(f"at most {MAX_RESULTS} results are given")
 

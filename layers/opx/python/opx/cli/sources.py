@@ -1,22 +1,25 @@
-"""`opx source`: where documents are pulled from."""
+"""`opx source`, `opx stream`: what documents are pulled from, and streams whose records become documents."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
 
-from opx.cli.output import NO_ANSWER, aligned, print_json, print_table, warn
+from opx.cli.operations import OperationGroup, Shape
+from opx.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
 from opx.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
+from opx.operations import sources
 
 if TYPE_CHECKING:
     from opx.sources.states import PullReport, SourceView
 
 
-@click.group("source", no_args_is_help=True)
+@click.group("source", no_args_is_help=True, cls=OperationGroup)
 def source_command() -> None:
     """Where documents are pulled from. Sources are declared in knowledge.yaml, or added here.
 
@@ -65,41 +68,27 @@ def list_kinds(*, as_json: bool) -> None:
 @click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
 @pass_session
 def add_source(
-    session: Session,
-    /,
-    source_id: str,
-    *,
-    options: Sequence[str],
-    tags: Sequence[str],
-    disabled: bool,
-    **given: str | float | None,
+    session: Session, /, source_id: str, *, options: Sequence[str], tags: Sequence[str], disabled: bool, **given: Any
 ) -> None:
     """Add a source, or replace the one that was added under this id."""
-    from opx.operations.sources import RegisterSource, register_source
-
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    fields["options"] = dict(map(_option, options))
-    fields |= {"tags": list(tags), "enabled": not disabled}
-    view = session.client.call(register_source, RegisterSource(source_id=source_id, definition=fields))
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields |= {"options": dict(map(_option, options)), "tags": list(tags), "enabled": not disabled}
+    view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
     when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
 
 
-@source_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-@pass_session
-def list_sources(session: Session, *, as_json: bool) -> None:
+@source_command.operation(
+    "list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON."
+)
+def list_added(found: sources.Sources) -> None:
     """List sources and how their last pulls went."""
-    views = _views(session)
-    if as_json:
-        print_json([view.to_json() for view in views])
-    elif not views:
-        click.echo("no sources yet: `opx source add`, or `sources:` in knowledge.yaml")
-    else:
-        rows = [
-            (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v)) for v in views
-        ]
-        print_table(("ID", "KIND", "CATEGORY", "SCHEDULE", "LAST SUCCESS", "STATE"), rows)
+    rows = [
+        (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v))
+        for v in found.sources
+    ]
+    heads = ("ID", "KIND", "CATEGORY", "SCHEDULE", "LAST SUCCESS", "STATE")
+    print_table(heads, rows, "no sources yet: `opx source add`, or `sources:` in knowledge.yaml")
 
 
 @source_command.command("show")
@@ -115,17 +104,14 @@ def show_source(session: Session, source_id: str) -> None:
 @pass_session
 def check_sources(session: Session, source_ids: Sequence[str]) -> None:
     """Ask sources (all that are enabled, if none is named) whether they can be pulled."""
-    from opx.operations.sources import CheckSource, check_source
-
     wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
     failed = False
     for source_id in wanted:
-        health = session.client.call(check_source, CheckSource(source_id=source_id)).health
+        health = session.client.call(sources.check_source, sources.CheckSource(source_id=source_id)).health
         assert health
         click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
         failed |= not health.ok
-    if failed:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not failed)
 
 
 @source_command.command("pull")
@@ -135,13 +121,11 @@ def check_sources(session: Session, source_ids: Sequence[str]) -> None:
 @pass_session
 def pull_sources(session: Session, source_ids: Sequence[str], *, everything: bool, accept_missing: bool) -> None:
     """Pull sources now, and take in what they bring."""
-    from opx.operations.sources import PullSource, pull_source
-
     failed = False
     for source_id in source_ids:
-        request = PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
+        request = sources.PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
         try:
-            report = session.client.call(pull_source, request).report
+            report = session.client.call(sources.pull_source, request).report
         except SourceBusyError as exc:
             warn(str(exc))
             failed = True
@@ -150,8 +134,7 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
             click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
         else:
             failed |= _ingest_pulled(session, report)
-    if failed:
-        click.get_current_context().exit(NO_ANSWER)
+    exit_unless(not failed)
 
 
 def _ingest_pulled(session: Session, report: PullReport) -> bool:
@@ -167,21 +150,16 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
     return failed
 
 
-@source_command.command("remove")
-@click.argument("source_id", metavar="ID")
-@pass_session
-def remove_source(session: Session, source_id: str) -> None:
+@source_command.operation(
+    "remove", sources.remove_source, Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True), json=""
+)
+def remove_added(found: sources.RemovedSource) -> None:
     """Forget a source that was added. Its documents stay; `opx delete` removes those."""
-    from opx.operations.sources import RemoveSource, remove_source
-
-    session.client.call(remove_source, RemoveSource(source_id=source_id))
-    click.echo(f"removed {source_id}; its documents stay")
+    click.echo(f"removed {found.removed}; its documents stay")
 
 
 def _views(session: Session) -> Sequence[SourceView]:
-    from opx.operations.sources import ListSources, list_sources
-
-    return session.client.call(list_sources, ListSources()).sources
+    return session.client.call(sources.list_sources, sources.ListSources()).sources
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -237,7 +215,74 @@ def _print_view(view: SourceView) -> None:
         ("next asks since", state.since or "the beginning"),
         ("state", _standing(view)),
     ]
-    for line in aligned(rows):
-        click.echo(line)
-    for one in state.refusals:
-        click.echo(f"can't be read: {one.key}: {one.reason}")
+    print_lines(aligned(rows))
+    print_lines(f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
+
+
+# -- streams
+
+
+@click.group("stream", no_args_is_help=True, cls=OperationGroup)
+def stream_command() -> None:
+    """Streams whose records become documents: Redis streams here, read by `opx run`; Kinesis, SQS and Kafka are declared
+    in knowledge.yaml and read by a function of the deployed system (`docs/deploy.md`).
+
+    \b
+    opx stream add redis://127.0.0.1:6379/0 --topic incidents --category incidents --filter '{"severity": ["critical"]}'
+    opx stream list
+    opx stream remove NAME
+    """
+
+
+@stream_command.operation(
+    "add",
+    sources.subscribe_stream,
+    Shape(
+        arguments=("source",),
+        fields={
+            "pattern": "--filter",
+            "tags": "--tag TAG",
+            "source": "ADDRESS",
+            "category": "NAME",
+            "topic": "KEY",
+            "name": "NAME  What to call it.  [default: a hash of its address]",
+            "identity": "JSONPATH  What names a document, so that records are its versions.",
+            "password_secret": "NAME  The secret with the password (`opx secret set`).",
+        },
+        anywhere=True,
+    ),
+    json="",
+)
+@click.option(
+    "--filter",
+    "pattern",
+    metavar="JSON",
+    callback=lambda _context, _param, text: _pattern(text),
+    help="Which records are wanted, as Lambda's event filters say it.",
+)
+def add_stream(found: sources.Subscribed) -> None:
+    """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
+    click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
+
+
+@stream_command.operation(
+    "list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON."
+)
+def list_subscribed(found: sources.Streams) -> None:
+    """List streams."""
+    rows = [(s.name, s.kind.value, s.topic or "-", s.category, json.dumps(dict(s.pattern))) for s in found.streams]
+    empty = "no streams yet: `opx stream add`, or `streams:` in knowledge.yaml"
+    print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER"), rows, empty)
+
+
+@stream_command.operation("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
+def remove_stream(found: sources.EndedStream) -> None:
+    """End a subscription; its documents stay."""
+    click.echo(f"removed {found.removed}; its documents stay")
+
+
+def _pattern(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError as exc:
+        raise InvalidInputError(f"--filter is not JSON: {exc}") from exc

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
-from opx.cli.output import aligned, print_json, readable_size
+from opx.cli.output import aligned, print_json, print_lines, readable_size, some_fields
 from opx.cli.session import Session, pass_session
+from opx.domain.record import Json
 from opx.operations.corpus import GetStatus, Status, get_status
 
 
@@ -26,16 +26,15 @@ def status_command(session: Session, *, as_json: bool) -> None:
     if not session.has_knowledge:
         click.echo(f"no knowledge in {facts['home']}: run `opx ingest PATH...`")
         return
-    for line in _lines(facts):
-        click.echo(line)
+    print_lines(_lines(facts))
 
 
-def _remote_facts(session: Session) -> dict[str, Any]:
+def _remote_facts(session: Session) -> Json:
     status = session.client.call(get_status, GetStatus())
     return {"backend": "api", "api": session.location, "scope": status.scope, **_facts(status)}
 
 
-def _local_facts(session: Session) -> dict[str, Any]:
+def _local_facts(session: Session) -> Json:
     settings = session.settings
     facts = {"backend": settings.backend, "home": session.location, "exists": session.has_knowledge}
     if not session.has_knowledge:
@@ -44,19 +43,12 @@ def _local_facts(session: Session) -> dict[str, Any]:
     return {**facts, "bytes": size, **_facts(session.client.call(get_status, GetStatus()))}
 
 
-def _facts(status: Status) -> dict[str, Any]:
-    return {
-        "documents": status.documents,
-        "categories": dict(status.categories),
-        "waiting": status.waiting,
-        "failed": status.failed,
-        "chunks": status.chunks,
-        "embeddingModel": status.embedding_model,
-        "index": status.index,
-    }
+def _facts(status: Status) -> Json:
+    names = ("documents", "categories", "waiting", "failed", "chunks", "embeddingModel", "index")
+    return some_fields(status, names)
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
+def _lines(facts: Json) -> Iterator[str]:
     chunks = "unknown" if facts["chunks"] is None else f"{facts['chunks']:,}"
     rows = [
         *_place_rows(facts),
@@ -68,10 +60,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         *_waiting_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
     ]
-    return list(aligned(rows))
+    return aligned(rows)
 
 
-def _place_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _place_rows(facts: Json) -> Iterator[tuple[str, str]]:
     if "api" in facts:
         yield "api", facts["api"]
         yield "your documents", facts["scope"]
@@ -81,13 +73,13 @@ def _place_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "backend", facts["backend"]
 
 
-def _waiting_row(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _waiting_row(facts: Json) -> Iterator[tuple[str, str]]:
     """What waits is that of all clients: those of one aren't told."""
     if facts["waiting"] is not None:
         yield "waiting", f"{facts['waiting']:,}" + (f" ({_who_goes_on(facts)})" if facts["waiting"] else "")
 
 
-def _who_goes_on(facts: dict[str, Any]) -> str:
+def _who_goes_on(facts: Json) -> str:
     return "in the whole system; its workers are on them" if "api" in facts else "any `opx ingest` goes on with them"
 
 

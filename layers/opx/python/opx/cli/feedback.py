@@ -1,21 +1,26 @@
-"""`opx learn capture`: keep what work taught until a checkpoint takes it in."""
+"""`opx learn capture`, `opx evidence`, `opx outcome`: what work taught and agents found out, and what helped."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from opx.cli.output import print_json
+from opx.cli.operations import OperationGroup, Shape, request_of
+from opx.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.cli.session import Session, pass_session
+from opx.domain.evidence import Evidence
 from opx.domain.learning import Effect, EntryType
-from opx.errors import InvalidInputError, OpxError
+from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
+from opx.errors import InvalidInputError
+from opx.ingestion.outcomes import Result
+from opx.operations.evidence import PutEvidence, put_evidence
 from opx.operations.learning import CaptureEntry, capture_entry
-from opx.operations.requests import read_request
+from opx.operations.outcomes import get_document_outcomes, record_outcome
+from opx.operations.requests import read_record, read_request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,7 +112,7 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
     \b
     {"entry_type": "failure_solution", "failure_description": "...", "solution_steps": ["..."]}
     """
-    found = _read(file)
+    found = _read_json(file, f"{file} is not JSON")
     entries = found if isinstance(found, list) else [found]
     ids: list[str] = []
     try:
@@ -119,13 +124,14 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
     finally:
         if as_json:
             print_json(ids)
-        for entry_id in () if as_json else ids:
-            click.echo(entry_id)
+        else:
+            print_lines(ids)
 
 
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
-    fields = {name: _plain(value) for name, value in given.items() if value not in ("", (), False)}
-    entry_id = _captured(session, {"entry_type": entry_type.value, **fields})
+    fields = {name: value for name, value in given.items() if value not in ("", False)}
+    request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
+    entry_id = session.client.call(capture_entry, request).id
     if as_json:
         print_json({"id": entry_id})
     else:
@@ -138,14 +144,92 @@ def _captured(session: Session, given: object) -> str:
     return session.client.call(capture_entry, read_request(CaptureEntry, given)).id
 
 
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def _read(file: Path) -> Any:
+def _read_json(file: Path, problem: str) -> Any:
+    """Raises `OpxError` for a file that can't be read, and `InvalidInputError` that begins with the problem."""
     try:
-        return json.loads(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
-    except OSError as exc:
-        raise OpxError(f"can't read {file}: {exc.strerror}") from exc
+        return json.loads(read_bytes(file))
     except (ValueError, RecursionError) as exc:
-        raise InvalidInputError(f"{file} is not JSON: {exc}") from exc
+        raise InvalidInputError(f"{problem}: {exc}") from exc
+
+
+# -- evidence
+
+
+@click.command("evidence")
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True, dir_okay=False, path_type=Path))
+@pass_session
+def evidence_command(session: Session, files: tuple[Path, ...]) -> None:
+    """Take in what an agent found out: JSON objects in FILES (- for a pipe). Rules of knowledge.yaml say as what.
+
+    \b
+    {"agent_type": "investigator", "outcome": "resolved", "verified": true,
+     "problem": "The disk was full.", "solution": "Rotate the logs.", "incident": "INC-7"}
+    """
+    put: dict[str, Path] = {}
+    session.loader.note_failures()
+    failed = False
+    for file in files:
+        try:
+            put[session.client.call(put_evidence, _read_evidence(file)).object_key] = file
+        except InvalidInputError as exc:
+            warn(f"{file}: {exc}")
+            failed = True
+    for outcome in session.loader.outcomes(tuple(put)):
+        if outcome.object_key not in put:
+            continue
+        if outcome.result is Result.FAILED:
+            warn(f"{put[outcome.object_key]}: {outcome.reason}")
+            failed = True
+        else:
+            click.echo(f"{outcome.document_id}  {outcome.object_key}")
+    exit_unless(not failed)
+
+
+def _read_evidence(file: Path) -> PutEvidence:
+    given = _read_json(file, "not JSON")
+    if not isinstance(given, dict):
+        raise InvalidInputError("not a JSON object")
+    return PutEvidence.of(read_record(Evidence, given))
+
+
+# -- outcomes
+
+
+@click.group("outcome", no_args_is_help=True, cls=OperationGroup)
+def outcome_command() -> None:
+    """Whether documents that were found helped. What helps is found more easily, once enough is known.
+
+    \b
+    opx outcome record RECEIPT_ID DOCUMENT_ID resolved --incident INC-7
+    opx outcome record RECEIPT_ID DOCUMENT_ID made_worse --step "restart the broker"
+    opx outcome show DOCUMENT_ID
+    """
+
+
+@outcome_command.operation(
+    "record",
+    record_outcome,
+    Shape(
+        arguments=("receipt_id", "document_id", "result"),
+        fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
+    ),
+)
+def show_report(report: OutcomeReport) -> None:
+    """Tell what came of acting upon a document of an answer. The answer's receipt id is in `opx search --json`, and in
+    `opx audit`. Told again it counts once; told otherwise, it is corrected."""
+    click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
+    click.echo(f"known of it: {report.standing.explanation}")
+    if report.warning_id:
+        warn(f"the next checkpoint makes a warning of it (entry {report.warning_id})")
+
+
+@outcome_command.operation("show", get_document_outcomes, Shape(arguments=("document_id",)))
+def show_outcomes(found: DocumentOutcomes) -> None:
+    """Show what is known of a document, and what that does to its score."""
+    click.echo(found.explanation)
+    for section, tally in sorted(found.sections.items()):
+        click.echo(f"  {printable(section)}: {tally.explained()}")
+    for one in found.latest:
+        where = f"  {one.incident}" if one.incident else ""
+        note = f"  {one.note}" if one.note else ""
+        click.echo(printable(f"{one.at[:16]}  {one.result.value}{where}{note}"))

@@ -11,10 +11,10 @@ import click
 
 import opx
 from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.intake import Intake, Tally, summary
-from opx.cli.output import warn
+from opx.cli.intake import Intake, Tally, summary, warn_of
+from opx.cli.output import print_lines, warn
 from opx.cli.reporting import reporter_for_stderr
-from opx.cli.search_command import MIN_CONFIDENCE
+from opx.cli.search import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
@@ -65,9 +65,9 @@ QUESTIONS = (
 def demo_command(session: Session, documents: Path | None) -> None:
     """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
     started = time.perf_counter()
-    if session.is_remote:
-        raise InvalidInputError("the demo runs in a folder of this machine: leave --profile and --api out")
-    used = session if _home_was_chosen(session.settings) else session.at_home(repository() / Settings().home)
+    session.require_local("the demo runs in a folder of this machine: leave --profile and --api out")
+    home_was_chosen = session.settings.home != Settings().home
+    used = session if home_was_chosen else session.at_home(repository() / Settings().home)
     folder = documents or example_documents()
     if not folder.is_dir():
         raise InvalidInputError(f"no folder {folder}: give one with --documents")
@@ -88,10 +88,6 @@ def example_documents() -> Path:
     return repository() / "corpus" / "documents"
 
 
-def _home_was_chosen(settings: Settings) -> bool:
-    return settings.home != Settings().home
-
-
 def _home_option(settings: Settings) -> str:
     """What makes `opx` find this home from the current folder; nothing if it does anyway."""
     return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
@@ -104,8 +100,7 @@ def _take_in(session: Session, folder: Path) -> None:
         intake = Intake(session.client, session.loader, session.place, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
-    for outcome in tally.failures:
-        warn(f"failed: {outcome.reason}")
+    warn_of(tally.failures)
     click.echo(summary(tally, started))
 
 
@@ -114,10 +109,7 @@ def _ask(client: Client, number: int, question: DemoQuestion) -> None:
     answer = client.call(query, Query(query=question.text, config=config))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
-    for line in answer_lines(answer.results, question.text):
-        click.echo(line)
+    print_lines(answer_lines(answer.results, question.text))
     if not answer.results:
-        for line in no_answer_lines(answer, question.min_confidence):
-            click.echo(line)
-    for note in answer.notes:
-        warn(note)
+        print_lines(no_answer_lines(answer, question.min_confidence))
+    warn(*answer.notes)
