@@ -65,6 +65,8 @@ def refreshed(client: OpenSearch, opx: Commands) -> None:
 
 def test_documents_are_ingested_found_changed_and_deleted(opx: Commands, client: OpenSearch) -> None:
     assert "2 ingested" in opx("ingest", "docs")
+    assert json.loads(opx("status", "--json"))["addresses"] == {"index": opx.index}
+    assert opx.index in opx("status")
     refreshed(client, opx)
     assert opx.titles("the volume is full")[0] == "Disk full"
     assert not (opx.folder / "home" / "index").exists()

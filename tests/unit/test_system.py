@@ -117,7 +117,10 @@ def test_functions_cannot_work_on_files_of_this_machine(port: str) -> None:
 
 
 def test_the_password_of_a_node_is_not_shown() -> None:
-    assert "hunter2" not in repr(Settings(index="opensearch+https://opx:hunter2@search.example/team"))
+    settings = Settings(index="opensearch+https://opx:hunter2@search.example/team", secrets="folder")
+    assert "hunter2" not in repr(settings)
+    assert settings.own_addresses == {"index": "opensearch+https://search.example/team", "secrets": "folder"}
+    assert Settings().own_addresses == {}
 
 
 def test_what_is_given_replaces_the_port_of_the_settings(tmp_path: Path) -> None:

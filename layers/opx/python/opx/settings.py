@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -205,6 +206,12 @@ class Settings:
         - secrets: `folder`, or `secretsmanager`
         """
         return getattr(self, port) or self._backend_addresses()[port]
+
+    @property
+    def own_addresses(self) -> dict[str, str]:
+        """The addresses that differ from the backend's, by port, without users and passwords."""
+        given = {port: getattr(self, port) for port in PORT_SCHEMES}
+        return {port: re.sub("//[^/]*@", "//", address) for port, address in given.items() if address}
 
     def _backend_addresses(self) -> Mapping[str, str]:
         if self.backend == "embedded":

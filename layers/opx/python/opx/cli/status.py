@@ -39,6 +39,8 @@ def _local_facts(session: Session) -> Json:
     facts = {"backend": settings.backend, "home": session.location, "exists": session.has_knowledge}
     if not session.has_knowledge:
         return facts
+    if settings.own_addresses:
+        facts["addresses"] = settings.own_addresses
     size = _size(settings.home_path) if settings.backend == "embedded" else None
     return {**facts, "bytes": size, **_facts(session.client.call(get_status, GetStatus()))}
 
@@ -71,6 +73,7 @@ def _place_rows(facts: Json) -> Iterator[tuple[str, str]]:
     size = f" ({readable_size(facts['bytes'])})" if facts["bytes"] is not None else ""
     yield "home", facts["home"] + size
     yield "backend", facts["backend"]
+    yield from ((f"  {port}", address) for port, address in facts.get("addresses", {}).items())
 
 
 def _waiting_row(facts: Json) -> Iterator[tuple[str, str]]:
