@@ -31,12 +31,12 @@ class Installation:
 
     @property
     def knowledge_path(self) -> Path | None:
-        """Where knowledge.yaml is; None for the one of the library."""
+        """The path of knowledge.yaml; None for the one of the library."""
         path = self.settings.knowledge_file
         return Path(path) if path else None
 
     def declared(self, read: Callable[[Path | None], T]) -> T:
-        """What `read` makes of a section of knowledge.yaml, which it is given the path of once. Raises what it raises."""
+        """Reads a section of knowledge.yaml once, by a function of the file's path. Raises what that raises."""
         if read not in self._declared:
             self._declared[read] = read(self.knowledge_path)
         found: T = self._declared[read]

@@ -136,7 +136,7 @@ class System:
 
     @property
     def index(self) -> SearchIndex:
-        """What is searched and written to."""
+        """The index that answers, for readers and writers."""
         return self.indexing.index
 
     @property

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Learning:
-    """What work taught, of all scopes; a service of one identity is that of the installation's own without one.
+    """Captures, patterns and outcomes of all scopes; without an identity a service is that of the installation's own.
     `manager_of` gives the manager that puts patterns of a scope into the corpus."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Learning:
 
     @property
     def rules(self) -> LearningRules:
-        """Who shares what was learned, and who may query it. Raises `KnowledgeConfigError`."""
+        """The rules of sharing and querying patterns. Raises `KnowledgeConfigError`."""
         from opx.learning.rules import read_learning_rules
 
         return self._installation.declared(read_learning_rules)

@@ -17,8 +17,7 @@ from opx.runtime.metrics import unreported
 
 
 class PatternQueries:
-    """What earlier work taught, for an identity that is an orchestrator's; or for the operator of the system, who gives no
-    identity, or says so."""
+    """Queries patterns for an orchestrator's identity; or for the operator of the system, who gives no identity, or says so."""
 
     def __init__(
         self,

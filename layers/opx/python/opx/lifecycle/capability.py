@@ -48,7 +48,7 @@ ASSIGNED = (
 
 
 class Lifecycle:
-    """What is kept, reviewed, archived, repaired and removed, of all scopes. `schedule` has registered sources and streams
+    """Keeps, reviews, archives, repairs and removes documents of all scopes. `schedule` has registered sources and streams
     read at their times."""
 
     def __init__(

@@ -112,7 +112,7 @@ class Questions:
 
     @cached_property
     def search_rules(self) -> SearchRules:
-        """How this installation searches where a question doesn't say it."""
+        """The legs, fusion and reranking of questions that don't name them."""
         settings = self._installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
         return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")

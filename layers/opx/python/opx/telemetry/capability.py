@@ -46,7 +46,7 @@ class Telemetry:
 
     @property
     def rules(self) -> TelemetryRules:
-        """What may be queried. Raises `KnowledgeConfigError`."""
+        """The log groups, metrics and traces that may be queried. Raises `KnowledgeConfigError`."""
         from opx.telemetry.rules import read_telemetry
 
         return self._installation.declared(read_telemetry)

@@ -26,7 +26,7 @@ NODE_SETTLING_SECONDS = 1.0
 """A node of OpenSearch shows writes after its next refresh, which comes every second."""
 
 EDITION_CACHE_SECONDS = 10.0
-"""How long a function that is warm goes on asking an index that another one replaced."""
+"""A warm function searches a replaced index no longer than this."""
 
 NewClient = Callable[..., Any]
 """Makes a client of a service, with the options of `opx.adapters.aws.clients.client`."""

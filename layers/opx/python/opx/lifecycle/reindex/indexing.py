@@ -57,7 +57,7 @@ class Indexing:
 
     @cached_property
     def index(self) -> SearchIndex:
-        """What is searched and written to."""
+        """The index that answers, for readers and writers."""
         return EditionedIndex(self.editions)
 
     @cached_property
@@ -106,7 +106,7 @@ class Indexing:
 
     @property
     def search_engine(self) -> SearchEngine:
-        """What answers questions."""
+        """Answers questions: the index, or the managed service in its place."""
         return self._managed_engine if self._is_managed else self.index
 
     @cached_property
