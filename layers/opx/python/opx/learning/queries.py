@@ -17,7 +17,7 @@ from opx.runtime.metrics import unreported
 
 
 class PatternQueries:
-    """Queries patterns for an orchestrator's identity; or for the operator of the system, who gives no identity, or says so."""
+    """Queries patterns for an orchestrator's identity, or for the operator of the system, who gives none or says so."""
 
     def __init__(
         self,
