@@ -248,6 +248,33 @@ def _imported(module: str) -> set[str]:
     return {found.target for found in modules()[module].imports if found.target in FILES} - {module}
 
 
+REVIEWED_BY = {"review_by", "reviewBy"}
+USES_REVIEWS = ("opx.ingestion.calendar", "opx.lifecycle.reviews", "opx.cli")
+"""What the field is for: a new field has users of its own, or none."""
+
+MOST_MODULES_OF_A_FIELD = 6
+
+
+def test_a_documents_field_is_named_in_few_modules() -> None:
+    """Declared, read of what authors give, kept in the index and shown in answers; the rest follows from these."""
+
+    def named(node: ast.AST) -> object:
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        if isinstance(node, ast.keyword):
+            return node.arg
+        return node.value if isinstance(node, ast.Constant) else getattr(node, "id", None)
+
+    found = {
+        module
+        for module, file in FILES.items()
+        if not _within(module, *USES_REVIEWS)
+        if any(isinstance(name := named(node), str) and name in REVIEWED_BY for node in ast.walk(_tree(file)))
+    }
+    assert "opx.domain.documents" in found
+    assert len(found) <= MOST_MODULES_OF_A_FIELD, found
+
+
 MOST_ANCESTORS = 3
 MOST_OVERRIDES = 3
 
