@@ -14,6 +14,7 @@ from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIn
 from opx.adapters.aws.secrets import ManagedSecrets
 from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, HomeWorkQueue
 from opx.adapters.embedded.secrets import FileSecrets
+from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 from opx.system import System, bootstrap
@@ -141,6 +142,14 @@ def test_a_mistyped_port_does_not_type_check(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--follow-imports", "silent"]
     found = subprocess.run([*command, str(program)], capture_output=True, text=True, check=False)
     assert 'Unexpected keyword argument "embeder"' in found.stdout
+
+
+def test_earlier_programs_find_what_they_import_and_call(tmp_path: Path) -> None:
+    from opx.bootstrap import bootstrap as earlier
+
+    with earlier(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as system:
+        system.manager.ingest_document("internal", "runbooks/procedures", "# Disk full\n\nUse du.\n")
+        assert system.query_service().query("disk full", QueryConfig(min_confidence=0))[0].title == "Disk full"
 
 
 def test_bootstrapping_opens_nothing(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from opx.settings import MANAGED_ENGINE, Settings
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from opx.domain.scopes import Scope
+    from opx.domain.scopes import Identity, Scope
     from opx.graph.capability import Graph
     from opx.ingestion.capability import Ingestion
     from opx.ingestion.manager import IngestionManager
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from opx.ports.functions import Functions
     from opx.ports.sources import Secrets
+    from opx.retrieval.query import KnowledgeQuery
     from opx.retrieval.query_language import Asked
     from opx.running import Feed, Runner
     from opx.sources.capability import Connectors
@@ -261,6 +262,10 @@ class System:
             past=self._past,
             internet=self._internet,
         )
+
+    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery:
+        """The earlier name of `questions.search`."""
+        return self.questions.search(identity)
 
     def _internet(self) -> InternetSearch | None:
         from opx.websearch.making import internet_search
