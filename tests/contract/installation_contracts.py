@@ -91,6 +91,7 @@ class WorkQueueContract:
         for _ in range(2):
             with work.exclusive(), work.exclusive_pull("source"), work.exclusive_reindex():
                 work.queue.send("a")
+        assert work.queue.waiting() == 2
 
     def test_messages_are_discarded_where_they_can_be_looked_at(self, work: WorkQueue) -> None:
         for body in ("a", "b", "a"):

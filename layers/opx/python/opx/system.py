@@ -245,8 +245,11 @@ class System:
             graph=self.graph,
             ingestion=self.ingestion,
             learning=self.learning,
-            schedule=lambda: self.connectors.schedule(),  # noqa: PLW0108 - opened when it is first used
+            schedule=self._schedule,
         )
+
+    def _schedule(self) -> None:
+        self.connectors.schedule()
 
     @cached_property
     def questions(self) -> Questions:

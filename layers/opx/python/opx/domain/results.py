@@ -146,6 +146,12 @@ LATER_FACTS = IndexedChunk.__struct_fields__[-len(IndexedChunk.__struct_defaults
 """The fields that entries of before they were kept don't have."""
 
 
+def later_facts(kept: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Those of `LATER_FACTS` that were stored as JSON, under the name that `names` has for each; a list was a tuple."""
+    found = {fact: kept[name] for fact, name in names.items() if name in kept}
+    return {fact: tuple(value) if isinstance(value, list) else value for fact, value in found.items()}
+
+
 class RetrievalResult(Record, frozen=True):
     """One answer. `score` is relevance x trust, to six digits, and gives the order; `metadata` holds everything needed to
     cite it.

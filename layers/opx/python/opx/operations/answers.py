@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Self
 
@@ -10,7 +11,7 @@ from msgspec import Meta
 Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")]
 
 
-class Paragraphs:
+class Paragraphs(ABC):
     """The text and the size of an `AgentReply`: paragraphs, all of which are always shown unless it can be shortened."""
 
     __slots__ = ()
@@ -18,8 +19,8 @@ class Paragraphs:
     def text(self) -> str:
         return "\n\n".join(self._paragraphs())
 
-    def _paragraphs(self) -> Iterator[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def _paragraphs(self) -> Iterator[str]: ...
 
     def shortened(self) -> Self | None:
         return None

@@ -6,6 +6,7 @@ passages of such documents are in a frame, as everywhere.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -109,8 +110,8 @@ class _ProvedAnswer(Paragraphs, Generic[F]):
     most_passages: int = MOST_PASSAGES
     left_out: int = 0
 
-    def _edges(self) -> Iterable[Edge]:
-        raise NotImplementedError
+    @abstractmethod
+    def _edges(self) -> Iterable[Edge]: ...
 
     def _proved(self) -> Iterable[Edge]:
         """The edges whose passages are shown."""

@@ -8,7 +8,7 @@ from typing import Any
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
-from opx.domain.results import LATER_FACTS, IndexedChunk
+from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.domain.times import day_number
 from opx.ports import IndexEntry
 from opx.text.analyzer import ANALYZER_VERSION
@@ -49,6 +49,7 @@ _STORED_TEXTS = (
     "last_updated",
     *(name for name in LATER_FACTS if name not in _KEYWORDS),
 )
+_LATER_NAMES = {name: name for name in LATER_FACTS}
 _STORED_NUMBERS = {
     "chunk_index": "integer",
     "token_count": "integer",
@@ -149,10 +150,5 @@ def from_source(source: Mapping[str, Any]) -> IndexedChunk:
         source_uri=source["source_uri"],
         last_updated=source["last_updated"],
         language=source["language"],
-        **{name: _as_kept(source[name]) for name in LATER_FACTS if name in source},
+        **later_facts(source, _LATER_NAMES),
     )
-
-
-def _as_kept(value: Any) -> Any:
-    """A list comes back as the tuple that it was."""
-    return tuple(value) if isinstance(value, list) else value

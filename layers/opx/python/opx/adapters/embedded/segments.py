@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from opx.adapters.embedded.database import open_database
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
-from opx.domain.results import LATER_FACTS, IndexedChunk
+from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.errors import IndexUnavailableError, StoreUnavailableError
 from opx.ports import SearchFilter
 
@@ -234,13 +233,8 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         last_updated=facts.last_updated,
         language=row.language,
         services=tuple(row.services.split("\n")) if row.services else (),
-        **{name: _as_kept(line[encoded]) for name, encoded in _OWN.items() if encoded in line},
+        **later_facts(line, _OWN),
     )
-
-
-def _as_kept(value: Any) -> Any:
-    """A list comes back as the tuple that it was."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 # -- the tables: which entries are live, what they say, and what a crash may have left behind
