@@ -1,0 +1,1 @@
+"""Procedures: outlines of documents, their steps, and what their commands do."""
