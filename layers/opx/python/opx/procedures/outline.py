@@ -16,6 +16,7 @@ from opx.domain.procedures import Command, Outline, Section, SectionKind, Step
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.procedures.commands import command, commands_of, is_command_span, language_of, spans_of
+from opx.procedures.units import units_of
 
 MAX_CHARACTERS = 1_000_000
 """Of a text in which steps are looked for."""
@@ -37,12 +38,15 @@ def outline_of(document_id: str, title: str, text: str) -> Outline:
     if len(text) > MAX_CHARACTERS:
         whole = Section((), 0, SectionKind.OTHER, 0, len(text))
         return Outline(document_id, title, text, (whole,), whole=False)
-    parts = _parts(parse_blocks(text), title, len(text))
+    blocks = parse_blocks(text)
+    parts = _parts(blocks, title, len(text))
     drafts = list(_Drafting(parts).drafts())
     steps = _steps(drafts[:MAX_STEPS], parts, text)
     alerts = tuple(dict.fromkeys(_ALERT.findall(title)))
     sections = tuple(part.section for part in parts)
-    return Outline(document_id, title, text, sections, steps, alerts, whole=len(drafts) <= MAX_STEPS)
+    units = units_of(blocks, sections, steps, text)
+    whole = len(drafts) <= MAX_STEPS
+    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units)
 
 
 # -- sections
