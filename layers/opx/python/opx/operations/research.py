@@ -366,6 +366,7 @@ def _found(
         categories=(category,) if category else None,
         min_confidence=AGENT_CONFIDENCE,
         max_results=documents * PASSAGES_PER_DOCUMENT,
+        max_chunks_per_document=PASSAGES_PER_DOCUMENT,
         mode=mode,
     )
     answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET))

@@ -34,7 +34,8 @@ from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
-PASSAGES_PER_DOCUMENT = 2
+PASSAGES_PER_DOCUMENT = 4
+"""Passages of each document that tell which of its blocks help."""
 MAX_QUESTION = 100_000
 CUT = f"of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
 Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]

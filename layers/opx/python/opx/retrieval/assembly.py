@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,16 +60,16 @@ class Features(NamedTuple):
 
 
 COEFFICIENTS = Features(
-    terms=13.75,
-    terms_squared=-8.06,
-    before=1.05,
-    passage=0.45,
-    tells=-0.85,
-    links=-3.02,
-    in_step=0.69,
-    warns=0.52,
-    place=2.81,
-    confidence=0.94,
+    terms=13.44,
+    terms_squared=-7.81,
+    before=1.02,
+    passage=0.52,
+    tells=-0.86,
+    links=-2.93,
+    in_step=0.70,
+    warns=0.54,
+    place=2.75,
+    confidence=0.97,
     rank=-0.18,
     units=-0.39,
 )
@@ -96,10 +96,16 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
     return list(groups.values())
 
 
-def choose(question: str, documents: Sequence[Found], overheads: Sequence[int], budget: int) -> None:
-    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any."""
+def choose(
+    question: str, documents: Sequence[Found], overheads: Sequence[int], budget: int, measure: Callable[[Found], int]
+) -> None:
+    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any; `measure`
+    gives those of a document's blocks as they are shown, which may be less than those of each alone."""
     parts = zip(documents, overheads, features_of(question, documents), strict=True)
-    _Filling([_Document(*part) for part in parts], budget).fill()
+    filling = _Filling([_Document(*part) for part in parts])
+    filling.fill(budget)
+    shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
+    filling.fill(budget - sum(overhead + measure(one) for one, overhead in shown))
 
 
 class _Document:
@@ -138,26 +144,26 @@ class _Document:
 class _Filling:
     """Takes the unit of the highest value that fits, again and again."""
 
-    def __init__(self, documents: Sequence[_Document], budget: int) -> None:
+    def __init__(self, documents: Sequence[_Document]) -> None:
         self._documents = documents
-        self._left = budget
-        self._heap = [self._entry(number, at) for number, one in enumerate(documents) for at in one.units()]
-        heapq.heapify(self._heap)
 
-    def fill(self) -> None:
-        while self._heap:
-            _, number, at = heapq.heappop(self._heap)
+    def fill(self, room: int) -> None:
+        """Take units of at most so many tokens in all."""
+        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units()]
+        heapq.heapify(heap)
+        while heap:
+            _, number, at = heapq.heappop(heap)
             document = self._documents[number]
             units = [one for one in _with_heads(document.found.outline.units, at) if one not in document.found.chosen]
             cost = document.cost(units)
-            if not units or cost > self._left:
+            if not units or cost > room:
                 continue
             opens = not document.found.chosen
             document.choose(units)
-            self._left -= cost
+            room -= cost
             if opens:  # its other units need no head of the document any more
-                self._heap = [self._entry(*entry[1:]) if entry[1] == number else entry for entry in self._heap]
-                heapq.heapify(self._heap)
+                heap = [self._entry(*entry[1:]) if entry[1] == number else entry for entry in heap]
+                heapq.heapify(heap)
 
     def _entry(self, number: int, at: int) -> tuple[float, int, int]:
         return -self._documents[number].value(at), number, at

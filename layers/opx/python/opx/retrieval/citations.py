@@ -78,8 +78,9 @@ def citations(results: Sequence[RetrievalResult]) -> str:
 # -- documents
 
 _MENTIONED = 3
+_WORTH_A_LINE = 0.05
 _STEPS_NAMED = 6
-_STEP_WORDS = 36
+_STEP_WORDS = 32
 _NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
 """Effects that a list of steps names."""
 
@@ -88,7 +89,8 @@ def handed_over(documents: Sequence[DocumentAnswer]) -> str:
     """Documents with the blocks that help; those without any in a line each, at the end."""
     mark = boundary(one.content for one in documents if one.untrusted)
     shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
-    others = mentions([one for one in documents if not one.content])
+    rest = [one for one in documents if not one.content]
+    others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
     if others:
         shown.append("\n".join(("Also found:" if shown else "Found, and larger than the budget:", *others)))
     return "\n\n---\n\n".join(shown)
@@ -149,6 +151,6 @@ def next_line(following: NextCall) -> str:
 
 
 def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
-    """A line for each of the first few documents."""
-    lines = [f"- {one_line(one.title)} ({one.confidence:.2f}) [{one.document_id[:SHORT_ID]}]" for one in documents]
-    return [*lines[:_MENTIONED], *([f"- and {len(lines) - _MENTIONED} more"] if len(lines) > _MENTIONED else [])]
+    """A line for each of the first few documents that may well be meant."""
+    likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
+    return [f"- {one_line(one.title)} ({one.confidence:.2f}) [{one.document_id[:SHORT_ID]}]" for one in likely[:_MENTIONED]]

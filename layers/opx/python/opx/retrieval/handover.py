@@ -33,7 +33,8 @@ LEFT_OUT = "[…]"
 MAX_STEPS = 40
 """Steps of a document that an answer lists."""
 MAX_WORDS = 4
-_TRIES = 2
+_CAUTION = 1.02
+"""Factor of estimates of whole texts, of which one in twenty is larger."""
 _READ = 600
 """Characters of a question whose words are named."""
 _FOOT, _STEPS = 30, 50
@@ -73,22 +74,9 @@ class Handover:
         return tuple(self._filled(*part) for part in parts)
 
     def _choose(self, question: str, found: Sequence[Found], frames: Sequence[DocumentAnswer], budget: int) -> None:
-        """Choose what to show. Where it comes out larger than was estimated, again with less room."""
-        overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames]
-        room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[3:])))
-        for _ in range(_TRIES):
-            choose(question, found, overheads[: len(found)], room)
-            used = sum(
-                overhead + round(1.05 * estimated_tokens(_Content(one).text))
-                for one, overhead in zip(found, overheads, strict=False)
-                if one.chosen
-            )
-            if used <= room:
-                return
-            room -= used - room
-            for one in found:
-                one.chosen.clear()
-        choose(question, found, overheads[: len(found)], room)
+        overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
+        room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
+        choose(question, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
 
     def _readable(self, document_id: str) -> Readable | None:
         try:
