@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from opx.domain.knowledge import Tier
-from opx.domain.procedures import Blast, Effect
+from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.record import Json, Record, always, derive
 
 
@@ -89,8 +89,13 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
         derive(self, untrusted=self.tier != Tier.INTERNAL)
 
 
-SHORT_ID = 12
-"""Digits of a document id that calls name: enough to be the only one."""
+class SectionView(Record, frozen=True, omit_defaults=True):
+    """A section of a document's outline. `tokens` is an estimate."""
+
+    heading: str
+    level: int
+    kind: SectionKind
+    tokens: int = 0
 
 
 def call(tool: str, why: str, **arguments: Any) -> NextCall:
@@ -98,4 +103,4 @@ def call(tool: str, why: str, **arguments: Any) -> NextCall:
 
 
 def read_call(document_id: str, why: str = "to see whether it fits") -> NextCall:
-    return call("read_document", why, document=document_id[:SHORT_ID])
+    return call("read_document", why, document=document_id)
