@@ -1,0 +1,135 @@
+"""Outlines of documents: typed sections and the steps of procedures, with their commands and effects."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record, always
+
+
+class SectionKind(StrEnum):
+    """The role of a section in a runbook. REFERENCES: links to other pages. OTHER: no known role."""
+
+    SYMPTOMS = "symptoms"
+    IMPACT = "impact"
+    PRECONDITIONS = "preconditions"
+    DIAGNOSIS = "diagnosis"
+    STEPS = "steps"
+    VERIFICATION = "verification"
+    ROLLBACK = "rollback"
+    ESCALATION = "escalation"
+    BACKGROUND = "background"
+    REFERENCES = "references"
+    OTHER = "other"
+
+
+class Effect(StrEnum):
+    """The worst consequence of a command. READ changes nothing; REVERSIBLE can be put back by another command; PAGES notifies
+    people; COSTS starts or enlarges something that is billed; DESTRUCTIVE loses data, state, history or work in flight.
+    UNKNOWN: no rule knows the command, which is to be treated as one that changes something."""
+
+    READ = "read"
+    UNKNOWN = "unknown"
+    REVERSIBLE = "reversible"
+    PAGES = "pages"
+    COSTS = "costs"
+    DESTRUCTIVE = "destructive"
+
+    @property
+    def severity(self) -> int:
+        """Rank from harmless to worst."""
+        return _SEVERITY[self]
+
+
+_SEVERITY = {effect: rank for rank, effect in enumerate(Effect)}
+
+
+class Blast(StrEnum):
+    """How far an effect reaches (blast radius)."""
+
+    HOST = "host"
+    SERVICE = "service"
+    REGION = "region"
+    CUSTOMERS = "customers"
+
+
+class Classified(Record, frozen=True, omit_defaults=True):
+    """A command's effect. `undo` is the command that puts a reversible one back, as far as a rule knows one; `rule` names
+    the rule that decided, such as `kubectl delete`."""
+
+    effect: Effect = always(Effect.UNKNOWN)
+    blast: Blast | None = None
+    undo: str = ""
+    rule: str = ""
+
+
+class Command(Record, frozen=True, omit_defaults=True):
+    """A command of a step. `text` is as the document has it, without a prompt; `language` is that of its code block, or the
+    one that was recognised; `placeholders` are what a person has to fill in, as written (`<pod>`, `${NS}`)."""
+
+    text: str
+    language: str = ""
+    placeholders: tuple[str, ...] = ()
+
+
+class Section(Record, frozen=True, omit_defaults=True):
+    """A heading with the text below it, up to the next heading. `path` are the headings above and its own. `start` and
+    `end` are character offsets in the document's text; before the first heading, `level` is 0 and `path` empty."""
+
+    path: tuple[str, ...]
+    level: int
+    kind: SectionKind
+    start: int
+    end: int
+
+    @property
+    def heading(self) -> str:
+        return self.path[-1] if self.path else ""
+
+
+class Step(Record, frozen=True, omit_defaults=True):
+    """One thing to do, with everything that the document says below it.
+
+    `step_id` stays the same in later versions as long as the section's path and the step's first line do. `number` counts
+    from 1 within the document; `label` is the author's own number. `title` is its first line without marks. `section` is
+    the index of its section. `expect`, `check` and `if_fails` are sentences of its text; `goes_to` names the step (as a
+    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words.
+    """
+
+    step_id: str
+    number: int
+    title: str
+    section: int
+    start: int
+    end: int
+    label: str = ""
+    commands: tuple[Command, ...] = ()
+    expect: str = ""
+    check: str = ""
+    if_fails: str = ""
+    goes_to: str = ""
+    approval: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Outline(Record, frozen=True, omit_defaults=True):
+    """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
+
+    `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
+    `whole` is false where it was too long to find steps in.
+    """
+
+    document_id: str
+    title: str
+    text: str
+    sections: tuple[Section, ...]
+    steps: tuple[Step, ...] = ()
+    alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
+    whole: bool = always(True)
+
+    def slice(self, part: Section | Step) -> str:
+        """The text of a section or a step, exactly as the document has it."""
+        return self.text[part.start : part.end]

@@ -1,0 +1,1 @@
+"""Procedures of runbooks: their steps, and the effects of their commands."""
