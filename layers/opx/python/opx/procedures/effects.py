@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import yaml
 
@@ -30,8 +30,30 @@ _READ = Classified(effect=Effect.READ)
 _UNKNOWN = Classified()
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=|\$\w+=\Z")
 _CMDLET = re.compile(r"([A-Za-z]+)-([A-Za-z]\w*)\Z")
-_KEYWORDS = frozenset("then do else elif if while until ! time { } fi done esac $ = & ; coproc".split())
-_HEADERS = frozenset("for case select function foreach".split())
+_KEYWORDS = frozenset(
+    {
+        "then",
+        "do",
+        "else",
+        "elif",
+        "if",
+        "while",
+        "until",
+        "!",
+        "time",
+        "{",
+        "}",
+        "fi",
+        "done",
+        "esac",
+        "$",
+        "=",
+        "&",
+        ";",
+        "coproc",
+    }
+)
+_HEADERS = frozenset({"for", "case", "select", "function", "foreach"})
 _REQUEST = re.compile(r"^(GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]+([/_]\S*|https?:\S+)", re.MULTILINE)
 _MONGO = re.compile(r"(?:db|rs|sh)\.\w")
 _MONGO_CALL = re.compile(r"(\w+)\s*\(\s*(?:\{\s*[\"']?(\w+))?")
@@ -41,7 +63,22 @@ _SQL_META = re.compile(r"^[ \t]*\\([a-zA-Z!?+]+)(?![gG]\b)([^\n]*)", re.MULTILIN
 _SQL_END = re.compile(r";|\\[gGx]\w*|^[ \t]*GO[ \t]*$", re.MULTILINE)
 _SQL_WORD = re.compile(r"[\w.$@#]+")
 _SQL_CALL = re.compile(r"([\w.]+)\s*\(")
-_SQL_LOWER = frozenset("select insert update delete alter truncate create explain with drop vacuum reindex".split())
+_SQL_LOWER = frozenset(
+    {
+        "select",
+        "insert",
+        "update",
+        "delete",
+        "alter",
+        "truncate",
+        "create",
+        "explain",
+        "with",
+        "drop",
+        "vacuum",
+        "reindex",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +131,30 @@ class EffectTable:
         return Classified(effect=Effect.DESTRUCTIVE, rule="scan") if alarming([text], self.scanned) else _UNKNOWN
 
     def _code(self, text: str, language: str, stdin: _Input, depth: int) -> Classified:
-        if language == "shell":
-            language = self._sniffed(text)
-        match language:
+        match self._sniffed(text) if language == "shell" else language:
             case "shell":
-                return self._shell(text, stdin, depth)
+                found = self._shell(text, stdin, depth)
             case "powershell":
-                return self._shell(_as_shell(text), stdin, depth)
+                found = self._shell(_as_shell(text), stdin, depth)
             case "sql":
-                return self._sql(text, depth)
+                found = self._sql(text, depth)
             case "redis":
-                return self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth)
+                found = self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth)
             case "mongo":
-                return self._mongo(text)
+                found = self._mongo(text)
             case "http":
-                return self._requests(text)
+                found = self._requests(text)
             case "promql":
-                return Classified(effect=Effect.READ, rule="query")
-            case "query":
-                scanned = self._scan(text)
-                return Classified(effect=Effect.READ, rule="query") if scanned is _UNKNOWN else scanned
-        return self._scan(text)
+                found = Classified(effect=Effect.READ, rule="query")
+            case other:
+                found = self._scan(text)
+                if other == "query" and found is _UNKNOWN:
+                    found = Classified(effect=Effect.READ, rule="query")
+        return found
+
+    def _inner(self, text: str, language: str, depth: int, stdin: _Input = _Input()) -> Classified:
+        """The effect of code within a command. It runs somewhere else, so that its inverse alone undoes nothing."""
+        return _without_undo(self._code(text, language, stdin, depth + 1))
 
     def _sniffed(self, text: str) -> str:
         """The language of text that is called shell, or nothing at all."""
@@ -129,6 +169,9 @@ class EffectTable:
             return "mongo"
         if re.match(r"\\[a-z!?]", line):
             return "sql"
+        cmdlet = _CMDLET.match(first)
+        if (cmdlet and cmdlet[1].lower() in self.programs["cmdlet"].by_word) or re.match(r"\$\w+\s*=", line):
+            return "powershell"
         for language, name in (("sql", "sql"), ("redis", "redis-cli")):
             known = first.lower() in self.programs[name].by_word and first not in self.programs
             if is_statement and known and (first.isupper() or first in _SQL_LOWER):
@@ -146,8 +189,8 @@ class EffectTable:
             previous = simple
         if not found and not script.substitutions:
             return _UNKNOWN
-        found += [self._code(inner, "shell", _Input(), depth + 1) for inner in script.substitutions]
-        return _worst(found)
+        found += [self._inner(inner, "shell", depth) for inner in script.substitutions]
+        return _worst(found) if len(script.commands) == 1 else _without_undo(_worst(found))
 
     def _simple(self, simple: Simple, stdin: _Input, depth: int) -> Iterator[Classified]:
         call = _Call(tuple(simple.words), tuple(simple.raw), stdin=stdin, depth=depth)
@@ -177,7 +220,9 @@ class EffectTable:
         given = self.own[name].rule(self.own[name].arguments(call.argv[1:]))
         if given is None or (given.effect is Effect.READ and packaged.effect is Effect.DESTRUCTIVE):
             return packaged
-        return Classified(effect=given.effect, blast=given.blast, undo=" ".join(given.inverse), rule=f"{name} {given.name}".strip())
+        return Classified(
+            effect=given.effect, blast=given.blast, undo=" ".join(given.inverse), rule=f"{name} {given.name}".strip()
+        )
 
     def _packaged(self, call: _Call) -> Classified:
         name = call.argv[0]
@@ -219,10 +264,10 @@ class EffectTable:
             return None
         start = found.at[count] + 1
         if program.joins:
-            return self._code(" ".join(call.argv[start:]), program.joins, call.stdin, call.depth + 1)
+            return self._inner(" ".join(call.argv[start:]), program.joins, call.depth, call.stdin)
         replaced = program.name != "xargs" or found.values(("-I", "-i", "--replace"))
         parts = _parts(call.after(start) if replaced else call.after(start, "<arguments>"))
-        ran = [self._call(part) for part in parts] or [_READ]
+        ran = [self._call(part if replaced else replace(part, raw=())) for part in parts] or [_READ]
         rule = program.rule(found)
         return _worst([*ran, *([self._guarded(program, rule, found)] if rule and rule.words else [])])
 
@@ -230,7 +275,7 @@ class EffectTable:
         """The effect by the program's own rules, its code and standard input, and the files that it writes."""
         rule = program.rule(found)
         codes = [(value, language) for name, language in program.code.items() for value in found.values((name,))]
-        parts = [self._code(value, language, _Input(), call.depth + 1) for value, language in codes]
+        parts = [self._inner(value, language, call.depth) for value, language in codes]
         if program.stdin and not parts and not (rule and rule.words):
             parts += self._from_stdin(program.stdin, call)
         if program.http:
@@ -245,7 +290,7 @@ class EffectTable:
 
     def _from_stdin(self, language: str, call: _Call) -> list[Classified]:
         if call.stdin.text is not None:
-            return [self._code(call.stdin.text, language, _Input(), call.depth + 1)]
+            return [self._inner(call.stdin.text, language, call.depth)]
         return [_UNKNOWN] if call.stdin.is_hidden else []
 
     def _guarded(
@@ -255,9 +300,9 @@ class EffectTable:
         named = {name for names, _ in rule.options for name in names} if rule else set()
         options = {name for name, _ in found.options if not name.startswith("--no-")} - named - program.flags
         words = options if rule else [*options, *found.words]
-        if not program.is_data and (not rule or rule.effect.severity <= Effect.REVERSIBLE.severity):
-            if alarming(words, self.alarms):
-                return Classified(effect=Effect.DESTRUCTIVE, rule=f"{called or program.name} *")
+        is_mild = not rule or rule.effect.severity <= Effect.REVERSIBLE.severity
+        if is_mild and not program.is_data and alarming(words, self.alarms):
+            return Classified(effect=Effect.DESTRUCTIVE, rule=f"{called or program.name} *")
         if rule is None or (rule.effect is Effect.READ and rule.words and not found.is_sure):
             return _UNKNOWN
         name = f"{called or program.name} {rule.name}".strip()
@@ -284,9 +329,9 @@ class EffectTable:
     def _request(self, method: str, url: str, body: Sequence[str]) -> Classified:
         found = self._by_rules("http", [method, url])
         segments = set(re.split(r"[/?&=:]", url.lower().partition("://")[2] or url.lower())[1:])
-        if found.effect in (Effect.READ, Effect.REVERSIBLE) and "_search" not in url:
-            if not self.alarms.isdisjoint(segments) or (method != "get" and alarming(body, self.alarms)):
-                return Classified(effect=Effect.DESTRUCTIVE, rule="http *")
+        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "_search" not in url
+        if is_mild and (not self.alarms.isdisjoint(segments) or (method != "get" and alarming(body, self.alarms))):
+            return Classified(effect=Effect.DESTRUCTIVE, rule="http *")
         return found
 
     def _sql(self, text: str, depth: int) -> Classified:
@@ -294,7 +339,7 @@ class EffectTable:
             raise ShellError("a quote or comment that dialects read differently")
         found = []
         for name, rest in _SQL_META.findall(text):
-            found.append(self._code(rest, "shell", _Input(), depth + 1) if name == "!" else self._meta(name, rest))
+            found.append(self._inner(rest, "shell", depth) if name == "!" else self._meta(name, rest))
         bare = _SQL_DATA.sub(" '' ", _SQL_META.sub(";", text))
         if "'" in bare.replace("''", "") or '"' in bare or "`" in bare:
             raise ShellError("a quote is not closed")
@@ -325,9 +370,11 @@ def _worst(found: Sequence[Classified]) -> Classified:
     if worst.effect is Effect.READ:
         return next((one for one in found if one.rule), worst)
     changes = sum(one.effect is not Effect.READ for one in found)
-    if worst.undo and (changes > 1 or worst.effect is not Effect.REVERSIBLE):
-        return Classified(effect=worst.effect, blast=worst.blast, rule=worst.rule)
-    return worst
+    return worst if changes == 1 and worst.effect is Effect.REVERSIBLE else _without_undo(worst)
+
+
+def _without_undo(found: Classified) -> Classified:
+    return Classified(effect=found.effect, blast=found.blast, rule=found.rule) if found.undo else found
 
 
 def _input_of(simple: Simple, previous: Simple | None, outer: _Input) -> _Input:
@@ -400,6 +447,9 @@ def _undo(call: _Call, found: Arguments, rule: Rule | None) -> str:
     if rule is None or not rule.inverse or not call.raw:
         return ""
     words = list(call.raw[1:])
+    if not rule.keeps_options:
+        last = found.at[len(rule.words) - 1]
+        words = [word for at, word in enumerate(words) if at <= last or at in found.at]
     plain = [word for word in rule.inverse if not word.startswith("-")]
     options = [word for word in rule.inverse if word.startswith("-")]
     if (len(plain), len(options)) == (len(rule.words), len(rule.options)):
@@ -438,45 +488,11 @@ def _packaged() -> EffectTable:
     flags = frozenset(data["flags"].split())
     programs: dict[str, Program] = {}
     for names, given in data["programs"].items():
-        program = _program(names.split()[0], given, flags)
+        program = Program.of(names.split()[0], given, flags)
         programs |= dict.fromkeys([*names.split(), *given.get("also", "").split()], program)
     alarms = frozenset(data["alarms"].split())
     languages = {name: kind for kind, names in data["languages"].items() for name in names.split()}
     return EffectTable(programs, alarms, alarms | frozenset(data["scanned"].split()), {"": "shell", **languages})
-
-
-def _program(name: str, given: Mapping[str, Any], flags: frozenset[str]) -> Program:
-    sets = {key: frozenset(given.get(key, "").split()) for key in ("values", "flags", "harmless", "writes")}
-    folds = bool(given.get("folds"))
-    blast = Blast(given["blast"]) if "blast" in given else None
-    rules = [
-        Rule.parse(line, effect, blast, folds=folds)
-        for effect in Effect
-        for line in _lines(given.get(effect.value))
-    ]
-    http = {method: frozenset(options.split()) for method, options in given.get("http", {}).items()}
-    code = given.get("code", {})
-    return Program(
-        name=name,
-        values=sets["values"] | frozenset(code) | sets["writes"] | http.get("method", frozenset()),
-        flags=sets["flags"] | flags,
-        harmless=sets["harmless"],
-        code=code,
-        stdin=given.get("stdin", ""),
-        runs=tuple(Rule.parse(line, Effect.UNKNOWN) for line in _lines(given.get("runs"))),
-        writes=sets["writes"],
-        http=http,
-        joins=given.get("joins", ""),
-        is_long=bool(given.get("long")),
-        is_data=bool(given.get("data")),
-        folds=folds,
-        by_word=by_word(rules),
-    )
-
-
-def _lines(text: str | None) -> list[str]:
-    """Rules are separated by commas; an empty one is the program without a subcommand."""
-    return [] if text is None else [line.strip() for line in text.split(",")]
 
 
 # -- the section of knowledge.yaml
@@ -499,3 +515,15 @@ def _effect_of(entry: Marked) -> Classified:
         blast=_one_of(Blast, fields["blast"]) if "blast" in fields else None,
         undo=fields["undo"].text() if "undo" in fields else "",
     )
+
+
+E = TypeVar("E", Effect, Blast)
+
+
+def _one_of(kind: type[E], entry: Marked) -> E:
+    name = entry.text()
+    try:
+        return kind(name)
+    except ValueError as exc:
+        allowed = ", ".join(one.value for one in kind)
+        raise entry.error(f"unknown {kind.__name__.lower()} {name!r}; allowed: {allowed}") from exc

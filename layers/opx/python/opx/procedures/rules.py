@@ -6,12 +6,13 @@ A rule is the beginning of a command's words with conditions: `drain --force|--d
     --force, -X=DELETE an option that must be there, with a value
     ..*DROP*           a word that must follow somewhere
     => uncordon        the inverse: its words replace those of the rule one for one (`*` keeps one), or else all words
+    -> uncordon        the same, without the options that follow the rule's words
     @service           the blast radius
 
 A pattern has `␣` for a space and `¦` for a pipe.
 
-The rule with the most words wins, then the one with the most letters; among these, conditions win over none, and the
-worst effect over others.
+The rule with the most words wins, conditions counting as one, then the one with the most letters in its words; among
+these, conditions win over none, and the worst effect over others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from opx.domain.procedures import Blast, Effect
 
@@ -83,7 +85,8 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its rank."""
+    """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its
+    rank."""
 
     effect: Effect
     name: str
@@ -91,12 +94,13 @@ class Rule:
     options: tuple[tuple[frozenset[str], Glob | None], ...] = ()
     anywhere: tuple[Glob, ...] = ()
     inverse: tuple[str, ...] = ()
+    keeps_options: bool = True
     blast: Blast | None = None
     weight: tuple[int, int, bool, int] = (0, 0, False, 0)
 
     @classmethod
     def parse(cls, text: str, effect: Effect, blast: Blast | None = None, *, folds: bool = False) -> Rule:
-        rule, _, inverse = text.partition("=>")
+        rule, arrow, inverse = re.split(r"([=-]>)", f"{text}=>")[:3]
         marks = [word for word in text.split() if word.startswith("@")]
         named = [word for word in rule.split() if not word.startswith("@")]
         words = [word.lower() for word in named] if folds else named
@@ -110,8 +114,9 @@ class Rule:
             tuple(_option(word) for word in words if word.startswith("-")),
             tuple(Glob.of(word[2:]) for word in words if word.startswith("..")),
             tuple(word for word in inverse.split() if not word.startswith("@")),
+            arrow == "=>",
             blast if effect is not Effect.READ else None,
-            (len(plain), sum(Glob.of(word).letters for word in plain), len(plain) < len(words), effect.severity),
+            _weight(plain, has_condition=len(plain) < len(words), effect=effect),
         )
 
     def fits(self, found: Arguments) -> bool:
@@ -124,6 +129,12 @@ class Rule:
         return all(any(_has(option, *given) for given in found.options) for option in self.options) and all(
             any(map(pattern.fits, rest)) for pattern in self.anywhere
         )
+
+
+def _weight(words: Sequence[str], *, has_condition: bool, effect: Effect) -> tuple[int, int, bool, int]:
+    """Conditions count as one word, however many there are: which of them holds says nothing about the others."""
+    letters = sum(Glob.of(word).letters for word in words)
+    return len(words) + has_condition, letters, has_condition, effect.severity
 
 
 def _option(text: str) -> tuple[frozenset[str], Glob | None]:
@@ -140,8 +151,9 @@ class Program:
     """How a program's arguments are read, and its rules by their first word (see `by_word`).
 
     `values` are options that have a value, `code` those whose value is code of a language, `stdin` the language of its
-    standard input; `http` are options by the method that they imply. `runs` are rules up to where a command begins that it runs; `joins` if as shell text. `is_long`: options
-    with one dash have long names. `is_data`: its arguments are data. `folds`: letters may be of either case.
+    standard input; `http` are options by the method that they imply. `runs` are rules up to where a command begins that it
+    runs; `joins` its language if its words are joined. `is_long`: options with one dash have long names. `is_data`: its
+    arguments are data. `folds`: letters may be of either case.
     """
 
     name: str
@@ -153,11 +165,40 @@ class Program:
     http: Mapping[str, frozenset[str]] = field(default_factory=dict)
     runs: tuple[Rule, ...] = ()
     writes: frozenset[str] = frozenset()
-    joins: bool = False
+    joins: str = ""
     is_long: bool = False
     is_data: bool = False
     folds: bool = False
     by_word: Mapping[str, Sequence[Rule]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, given: Mapping[str, Any], flags: frozenset[str]) -> Program:
+        """A program of the table; `flags` are those of all programs."""
+        sets = {key: frozenset(given.get(key, "").split()) for key in ("values", "flags", "harmless", "writes")}
+        http = {method: frozenset(options.split()) for method, options in given.get("http", {}).items()}
+        code, folds = given.get("code", {}), bool(given.get("folds"))
+        blast = Blast(given["blast"]) if "blast" in given else None
+        rules = [
+            Rule.parse(line, effect, blast, folds=folds)
+            for effect in Effect
+            for line in _lines(given.get(effect.value))
+        ]
+        return cls(
+            name=name,
+            values=sets["values"] | frozenset(code) | sets["writes"] | http.get("method", frozenset()),
+            flags=sets["flags"] | flags,
+            harmless=sets["harmless"],
+            code=code,
+            stdin=given.get("stdin", ""),
+            http=http,
+            runs=tuple(Rule.parse(line, Effect.UNKNOWN) for line in _lines(given.get("runs"))),
+            writes=sets["writes"],
+            joins=given.get("joins", ""),
+            is_long=bool(given.get("long")),
+            is_data=bool(given.get("data")),
+            folds=folds,
+            by_word=by_word(rules),
+        )
 
     def arguments(self, argv: Sequence[str]) -> Arguments:
         """Takes words after the program's name apart."""
@@ -199,18 +240,26 @@ class Program:
 
     def rule(self, found: Arguments) -> Rule | None:
         """The rule that decides, None if none fits."""
-        keys = {found.words[0], ""} if found.words else ("",)
+        keys = {"", *found.words[:1], *(f"* {word.partition('-')[0]}" for word in found.words[1:2])}
         fitting = (next((rule for rule in self.by_word.get(key, ()) if rule.fits(found)), None) for key in keys)
         return max((rule for rule in fitting if rule), key=lambda rule: rule.weight, default=None)
 
 
 def by_word(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
-    """The heaviest first, by the first word, or by "" where that is no single word."""
+    """The heaviest first, by the first word, by the beginning of the second (`* describe`), or by ""."""
     found: dict[str, list[Rule]] = {}
     for rule in sorted(rules, key=lambda rule: rule.weight, reverse=True):
-        first = rule.words[0].text if rule.words and rule.words[0].is_literal else ""
-        found.setdefault(first, []).append(rule)
+        first, second = ([word.text for word in rule.words] + ["", ""])[:2]
+        key = first if rule.words and rule.words[0].is_literal else ""
+        if first == "*" and "|" not in second and "*" not in (beginning := second.partition("-")[0]) and beginning:
+            key = f"* {beginning}"
+        found.setdefault(key, []).append(rule)
     return found
+
+
+def _lines(text: str | None) -> list[str]:
+    """Rules are separated by commas; an empty one is the program without a subcommand."""
+    return [] if text is None else [line.strip() for line in text.split(",")]
 
 
 def alarming(words: Iterable[str], alarms: frozenset[str]) -> bool:

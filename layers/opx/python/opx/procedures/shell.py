@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 MAX_DEPTH = 12
 """Substitutions within substitutions."""
 
-SUBSTITUTED = "$(...)"
+SUBSTITUTED = "$()"
 """Stands in a word for the output of a command."""
 
 
@@ -50,7 +50,8 @@ _TOKEN = re.compile(
     | (?P<newline> \n )
     | (?P<comment> \#[^\n]* )
     | (?P<document> <<-?(?!<)[ \t]*(?:'[^'\n]+'|"[^"\n]+"|\\?[\w.-]+) )
-    | (?P<placeholder> (?!<[^<>\s]*\.[^<>\s]*>[\w./])<[A-Za-z](?:[^<>|&;()$`"'\n\\]{{0,60}}[\w\])?*.…])?>(?![>&]|/(?:{_SYSTEM})\b) | \{{\{{[^{{}}\n]*\}}\}} )
+    | (?P<placeholder> (?!<[^<>\s]*\.[^<>\s]*>[\w./])
+        <[A-Za-z](?:[^<>|&;()$`"'\n\\]{{0,60}}[\w\])?*.…])?>(?![>&]|/(?:{_SYSTEM})\b) | \{{\{{[^{{}}\n]*\}}\}} )
     | (?P<open> \$\( | [<>]\( | ` )
     | (?P<redirect> (?:\d{{1,3}}|&)?(?:>>|>\||>&|>|<<<|<>|<&|<) )
     | (?P<separator> &&|\|\||;;&?|;&|\|&|[;|&()] )
@@ -91,20 +92,20 @@ class _Splitter:
             "separator": self._separator,
             "single": self._quoted,
             "double": lambda _: self._double(),
-            "escape": lambda token: self._add(token[1:]),
+            "escape": lambda piece: self._add(piece[1:]),
             "braces": lambda _: self._braces(),
             "plain": self._add,
         }
 
     def script(self) -> Script:
         while self._at < len(self._text):
-            token = _TOKEN.match(self._text, self._at)
-            if token is None or token.lastgroup is None:
+            piece = _TOKEN.match(self._text, self._at)
+            if piece is None or piece.lastgroup is None:
                 raise ShellError("a quote is not closed")
-            start, self._at = self._at, token.end()
+            start, self._at = self._at, piece.end()
             if self._word is None:
                 self._word_start = start
-            self._readers[token.lastgroup](token.group())
+            self._readers[piece.lastgroup](piece.group())
         return self._found
 
     def _add(self, text: str) -> None:
@@ -127,27 +128,27 @@ class _Splitter:
             self._simple.reads_file = self._simple.reads_file or text != "/dev/null"
         self._redirect = ""
 
-    def _back_to(self, token: str) -> None:
-        """Ends the word before the token, whose text it doesn't have."""
-        self._at -= len(token)
+    def _back_to(self, piece: str) -> None:
+        """Ends the word before the piece, whose text it doesn't have."""
+        self._at -= len(piece)
         self._end_word()
-        self._at += len(token)
+        self._at += len(piece)
 
-    def _separator(self, token: str) -> None:
-        if token == "(" and self._word and self._word[-1].endswith("="):  # an array
+    def _separator(self, piece: str) -> None:
+        if piece == "(" and self._word and self._word[-1].endswith("="):  # an array
             return self._add(self._parenthesised())
-        self._back_to(token)
+        self._back_to(piece)
         if self._redirect:
             raise ShellError("a redirection without a file")
         was_piped = self._simple.piped
         if self._simple.words or self._simple.writes:
             self._found.commands.append(self._simple)
-            self._simple, was_piped = Simple(), was_piped and token != "\n"
-        self._simple.piped = was_piped or token in ("|", "|&")
+            self._simple, was_piped = Simple(), was_piped and piece != "\n"
+        self._simple.piped = was_piped or piece in ("|", "|&")
         return None
 
-    def _newline(self, token: str) -> None:
-        self._separator(token)
+    def _newline(self, piece: str) -> None:
+        self._separator(piece)
         for simple, mark, is_indented, is_literal in self._documents:
             body = self._lines_before(mark, is_indented)
             simple.stdin = body
@@ -166,24 +167,24 @@ class _Splitter:
             lines.append(line)
         return "\n".join(lines)
 
-    def _comment(self, token: str) -> None:
+    def _comment(self, piece: str) -> None:
         if self._word is not None:  # a # within a word is a character
-            self._at -= len(token) - 1
+            self._at -= len(piece) - 1
             self._add("#")
 
-    def _document(self, token: str) -> None:
-        self._back_to(token)
-        if match := _DOCUMENT.match(token):
+    def _document(self, piece: str) -> None:
+        self._back_to(piece)
+        if match := _DOCUMENT.match(piece):
             self._documents.append((self._simple, match[3].strip(), bool(match[1]), bool(match[2])))
 
-    def _redirection(self, token: str) -> None:
-        self._back_to(token)
-        self._redirect = token.lstrip("0123456789&")
+    def _redirection(self, piece: str) -> None:
+        self._back_to(piece)
+        self._redirect = piece.lstrip("0123456789&")
 
-    def _quoted(self, token: str) -> None:
-        if token.startswith("$") and "\\" in token:
+    def _quoted(self, piece: str) -> None:
+        if piece.startswith("$") and "\\" in piece:
             raise ShellError("escapes of $'...' can hide what a word is")
-        self._add(token[token.index("'") + 1 : -1])
+        self._add(piece[piece.index("'") + 1 : -1])
 
     def _double(self) -> None:
         self._add("")
@@ -209,12 +210,12 @@ class _Splitter:
         self._at = end + 1
         self._add(f"${{{inside}}}")
 
-    def _substitution(self, token: str) -> None:
+    def _substitution(self, piece: str) -> None:
         if self._depth >= MAX_DEPTH:
             raise ShellError("nested too deep")
-        if token != "`":
+        if piece != "`":
             inside = self._parenthesised()
-            if inside.startswith("(") and token == "$(" and "$(" not in inside and "`" not in inside:
+            if inside.startswith("(") and piece == "$(" and "$(" not in inside and "`" not in inside:
                 return self._add("0")  # arithmetic
         else:
             end = self._text.find("`", self._at)
