@@ -25,6 +25,11 @@ READING = [
     "sudo journalctl -u kubelet --since '1 hour ago' | tail -20",
     "terraform plan -out=tf.plan",
     "export KUBECONFIG=~/.kube/config",
+    "SELECT * FROM orders",
+    "db.orders.find({})",
+    "GET /_cat/indices",
+    "Get-Service web",
+    "INFO memory",
 ]
 
 
@@ -91,7 +96,7 @@ class TestPrograms:
         assert effect("helm upgrade web ./chart --force") is DESTRUCTIVE
 
     def test_unknown_option_before_the_subcommand_makes_it_unsure(self) -> None:
-        assert effect("kubectl --frob get delete pod") is UNKNOWN
+        assert effect("kubectl --frob get scale pod") is UNKNOWN
 
     def test_script_in_a_folder_is_not_the_program_of_its_name(self) -> None:
         assert effect("./test") is UNKNOWN

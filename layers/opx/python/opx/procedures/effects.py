@@ -30,8 +30,10 @@ _READ = Classified(effect=Effect.READ)
 _UNKNOWN = Classified()
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=|\$\w+=\Z")
 _CMDLET = re.compile(r"([A-Za-z]+)-([A-Za-z]\w*)\Z")
+_BLOCK = re.compile(r"\|\s*(?:%|\?|foreach(?:-object)?|where(?:-object)?)\s*\{", re.IGNORECASE)
 _KEYWORDS = frozenset(
     {
+        "-p",
         "then",
         "do",
         "else",
@@ -55,8 +57,10 @@ _KEYWORDS = frozenset(
 )
 _HEADERS = frozenset({"for", "case", "select", "function", "foreach"})
 _REQUEST = re.compile(r"^(GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]+([/_]\S*|https?:\S+)", re.MULTILINE)
-_MONGO = re.compile(r"(?:db|rs|sh)\.\w")
+_BEGINNINGS = {"http": _REQUEST, "mongo": re.compile(r"(?:db|rs|sh)\.\w"), "sql": re.compile(r"\\[a-z!?]")}
+_BODY = re.compile(r"\s*(?:[\[{}\]\"]|[\w-]+:|#|HTTP/|\Z)")
 _MONGO_CALL = re.compile(r"(\w+)\s*\(\s*(?:\{\s*[\"']?(\w+))?")
+_BEGINNING = re.compile(r"(?:^|[&|\n])\s*(?:sudo\s+)?([a-z]+)(?=\s)")
 _HIDDEN_IN_SQL = re.compile(r"\\['\"]|/\*!|/\*\+")
 _SQL_DATA = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
 _SQL_META = re.compile(r"^[ \t]*\\([a-zA-Z!?+]+)(?![gG]\b)([^\n]*)", re.MULTILINE)
@@ -109,11 +113,12 @@ class _Call:
 
 @dataclass(frozen=True)
 class EffectTable:
-    """Immutable. `alarms` are words of destructive options and subcommands, `scanned` those of text that can't be split,
-    `languages` the kind of code in a code block's language, `own` the rules of the installation by program."""
+    """Immutable. `alarms` are words of destructive options and subcommands, `verbs` of changing ones, `scanned` of text that
+    can't be split; `languages` are kinds of code by the language of a code block, `own` the installation's programs."""
 
     programs: Mapping[str, Program]
     alarms: frozenset[str]
+    verbs: frozenset[str]
     scanned: frozenset[str]
     languages: Mapping[str, str]
     own: Mapping[str, Program] = field(default_factory=dict)
@@ -145,7 +150,7 @@ class EffectTable:
             case "http":
                 found = self._requests(text)
             case "promql":
-                found = Classified(effect=Effect.READ, rule="query")
+                found = self._scan(text) if ";" in text else Classified(effect=Effect.READ, rule="query")
             case other:
                 found = self._scan(text)
                 if other == "query" and found is _UNKNOWN:
@@ -163,15 +168,12 @@ class EffectTable:
         first, _, rest = line.partition(" ")
         first = first.strip("(;")
         is_statement = not rest.lstrip().startswith(("-", "=", "/"))
-        if _REQUEST.match(line):
-            return "http"
-        if _MONGO.match(line):
-            return "mongo"
-        if re.match(r"\\[a-z!?]", line):
-            return "sql"
         cmdlet = _CMDLET.match(first)
-        if (cmdlet and cmdlet[1].lower() in self.programs["cmdlet"].by_word) or re.match(r"\$\w+\s*=", line):
+        is_cmdlet = cmdlet and cmdlet[1].lower() in self.programs["cmdlet"].by_word
+        if is_cmdlet or _BLOCK.search(text) or re.match(r"\$\w+\s*=", line):
             return "powershell"
+        if found := next((language for language, pattern in _BEGINNINGS.items() if pattern.match(line)), ""):
+            return found
         for language, name in (("sql", "sql"), ("redis", "redis-cli")):
             known = first.lower() in self.programs[name].by_word and first not in self.programs
             if is_statement and known and (first.isupper() or first in _SQL_LOWER):
@@ -299,11 +301,13 @@ class EffectTable:
         """The rule's effect, unless options that it doesn't name sound worse."""
         named = {name for names, _ in rule.options for name in names} if rule else set()
         options = {name for name, _ in found.options if not name.startswith("--no-")} - named - program.flags
-        words = options if rule else [*options, *found.words]
+        words = [*options, *(rule.unnamed(found) if rule else found.words)]
+        following = set(found.words[len(rule.words) :][:1]) if rule and called and rule.effect is Effect.READ else set()
         is_mild = not rule or rule.effect.severity <= Effect.REVERSIBLE.severity
-        if is_mild and not program.is_data and alarming(words, self.alarms):
+        if is_mild and not program.is_data and (alarming(words, self.alarms) or following & self.alarms):
             return Classified(effect=Effect.DESTRUCTIVE, rule=f"{called or program.name} *")
-        if rule is None or (rule.effect is Effect.READ and rule.words and not found.is_sure):
+        is_unsure = rule and rule.words and (not found.is_sure or following & self.verbs)
+        if rule is None or (rule.effect is Effect.READ and is_unsure):
             return _UNKNOWN
         name = f"{called or program.name} {rule.name}".strip()
         return Classified(effect=rule.effect, blast=rule.blast, undo=undo, rule=name)
@@ -324,7 +328,12 @@ class EffectTable:
 
     def _requests(self, text: str) -> Classified:
         """Requests as a console or a `.http` file has them, each with the body below it."""
-        return _worst([self._request(match[1], match[2], ()) for match in _REQUEST.finditer(text)] or [_UNKNOWN])
+        requests = [self._request(match[1], match[2], ()) for match in _REQUEST.finditer(text)]
+        rest = _REQUEST.sub("", text)
+        others = [
+            self._scan(line) for line in rest.splitlines() if not _BODY.match(line) or alarming([line], self.alarms)
+        ]
+        return _worst([*requests, *others] or [_UNKNOWN])
 
     def _request(self, method: str, url: str, body: Sequence[str]) -> Classified:
         found = self._by_rules("http", [method, url])
@@ -335,8 +344,9 @@ class EffectTable:
         return found
 
     def _sql(self, text: str, depth: int) -> Classified:
-        if _HIDDEN_IN_SQL.search(text):
-            raise ShellError("a quote or comment that dialects read differently")
+        beginnings = self.scanned.intersection(_BEGINNING.findall(text))
+        if _HIDDEN_IN_SQL.search(text) or any(word in self.programs for word in beginnings):
+            raise ShellError("a quote or comment that dialects read differently, or commands of the shell")
         found = []
         for name, rest in _SQL_META.findall(text):
             found.append(self._inner(rest, "shell", depth) if name == "!" else self._meta(name, rest))
@@ -361,7 +371,10 @@ class EffectTable:
             calls.append(["$out", ""])
         if not calls:
             return _READ if re.match(r"\s*(?:show|use|db\b|exit|quit)", text) else self._scan(text)
-        return _worst([self._by_rules("mongo-method", call) for call in calls])
+        found = _worst([self._by_rules("mongo-method", call) for call in calls])
+        return (
+            self._scan(text) if found.effect is Effect.READ and ";" in text and alarming([text], self.alarms) else found
+        )
 
 
 def _worst(found: Sequence[Classified]) -> Classified:
@@ -492,7 +505,8 @@ def _packaged() -> EffectTable:
         programs |= dict.fromkeys([*names.split(), *given.get("also", "").split()], program)
     alarms = frozenset(data["alarms"].split())
     languages = {name: kind for kind, names in data["languages"].items() for name in names.split()}
-    return EffectTable(programs, alarms, alarms | frozenset(data["scanned"].split()), {"": "shell", **languages})
+    verbs = frozenset(data["verbs"].split())
+    return EffectTable(programs, alarms, verbs, alarms | frozenset(data["scanned"].split()), {"": "shell", **languages})
 
 
 # -- the section of knowledge.yaml

@@ -2,7 +2,7 @@
 
 A rule is the beginning of a command's words with conditions: `drain --force|--delete-emptydir-data => uncordon @service`.
 
-    get                a word; `*` stands for any characters, `|` separates alternatives
+    get                a word; `*` stands for any characters, `|` separates alternatives; `**` is a word that is data
     --force, -X=DELETE an option that must be there, with a value
     ..*DROP*           a word that must follow somewhere
     => uncordon        the inverse: its words replace those of the rule one for one (`*` keeps one), or else all words
@@ -11,8 +11,8 @@ A rule is the beginning of a command's words with conditions: `drain --force|--d
 
 A pattern has `␣` for a space and `¦` for a pipe.
 
-The rule with the most words wins, conditions counting as one, then the one with the most letters in its words; among
-these, conditions win over none, and the worst effect over others.
+The rule with the most words wins, conditions counting as one; then one with conditions, the one with the most letters in
+its words, and the worst effect.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Rule:
     inverse: tuple[str, ...] = ()
     keeps_options: bool = True
     blast: Blast | None = None
-    weight: tuple[int, int, bool, int] = (0, 0, False, 0)
+    weight: tuple[int, bool, int, int] = (0, False, 0, 0)
 
     @classmethod
     def parse(cls, text: str, effect: Effect, blast: Blast | None = None, *, folds: bool = False) -> Rule:
@@ -119,6 +119,12 @@ class Rule:
             _weight(plain, has_condition=len(plain) < len(words), effect=effect),
         )
 
+    def unnamed(self, found: Arguments) -> list[str]:
+        """The words that the rule doesn't name, although they may be subcommands: those that a lone `*` stands for."""
+        if not self.words and self.anywhere:
+            return found.words
+        return [word for pattern, word in zip(self.words, found.words, strict=False) if pattern.text == "*"]
+
     def fits(self, found: Arguments) -> bool:
         if len(self.words) > len(found.words):
             return False
@@ -131,10 +137,10 @@ class Rule:
         )
 
 
-def _weight(words: Sequence[str], *, has_condition: bool, effect: Effect) -> tuple[int, int, bool, int]:
+def _weight(words: Sequence[str], *, has_condition: bool, effect: Effect) -> tuple[int, bool, int, int]:
     """Conditions count as one word, however many there are: which of them holds says nothing about the others."""
     letters = sum(Glob.of(word).letters for word in words)
-    return len(words) + has_condition, letters, has_condition, effect.severity
+    return len(words) + has_condition, has_condition, letters, effect.severity
 
 
 def _option(text: str) -> tuple[frozenset[str], Glob | None]:

@@ -136,7 +136,9 @@ class _Splitter:
 
     def _separator(self, piece: str) -> None:
         if piece == "(" and self._word and self._word[-1].endswith("="):  # an array
-            return self._add(self._parenthesised())
+            array = self._parenthesised()
+            self._found.substitutions += substitutions_in(array, self._depth)
+            return self._add(array)
         self._back_to(piece)
         if self._redirect:
             raise ShellError("a redirection without a file")
