@@ -15,6 +15,7 @@ from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
+from opx.domain.scopes import scope_of_key
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
@@ -277,7 +278,7 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     catalog = context.system.corpus.catalog
     path = text.partition("://")[2].partition("/")[2] if "://" in text else text
     names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
-    keys = [DocumentKey(scope, source) for scope in context.reader.scopes for source in names if source]
+    keys = [DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source]
     found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
     visible = [one for one in found if context.reader.may_see(one.scope)]
     return context.system.questions.documents.find(context.reader, visible[0].document_id) if visible else None
