@@ -115,7 +115,6 @@ class Step(Record, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
-<<<<<<< HEAD
 class Unit(Record, frozen=True, array_like=True):
     """A block of text that is shown whole or not at all: a paragraph with the code below it, a list item, a table's row.
     `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit that
@@ -133,12 +132,6 @@ class Outline(Record, frozen=True, omit_defaults=True):
     """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
 
     `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
-=======
-class Outline(Record, frozen=True, omit_defaults=True):
-    """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
-
-    `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
->>>>>>> effects
     `whole` is false where it was too long to find steps in.
     """
 
@@ -149,14 +142,8 @@ class Outline(Record, frozen=True, omit_defaults=True):
     steps: tuple[Step, ...] = ()
     alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
     whole: bool = always(True)
-<<<<<<< HEAD
     units: tuple[Unit, ...] = ()
 
     def slice(self, part: Section | Step | Unit) -> str:
         """The text of a part, exactly as the document has it."""
-=======
-
-    def slice(self, part: Section | Step) -> str:
-        """The text of a section or a step, exactly as the document has it."""
->>>>>>> effects
         return self.text[part.start : part.end]
