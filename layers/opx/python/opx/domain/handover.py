@@ -28,7 +28,8 @@ class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 
     number: Annotated[int, Meta(description="Counts the steps of the document from 1.")]
-    step_id: str
+    name: Annotated[str, Meta(description="What it is called: its author's own number, or `#` and `number`.")]
+    step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
     title: str
     effect: Annotated[Effect, Meta(description="The worst that its commands do.")] = always(Effect.UNKNOWN)
     shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)

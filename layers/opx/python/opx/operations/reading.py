@@ -38,6 +38,8 @@ _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _OTHERS = 4
 """Documents that are named beside the procedure for an alert."""
+_EVIDENCE = 10
+"""Documents that are looked at for one runbook."""
 _OWN_FOLDER = "documents/"
 
 DocumentName = Annotated[
@@ -122,7 +124,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
         while steps and steps[0].section == section.heading:
             step = steps.pop(0)
             effect = f" [{step.effect}]" if step.commands else ""
-            yield f"{indent}  {step.number}. {one_line(step.title)}{effect}"
+            yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
 class ReadDocument(Request, frozen=True):
@@ -232,7 +234,7 @@ def _view(
         part=part.name,
         content=with_warnings(content, [one.to_json() for one in warned]) if trusted else content,
         sections=tuple(_sections(outline)) if is_outline else (),
-        steps=tuple(handover.step(outline, step, shown=step.number in whole) for step in steps),
+        steps=handover.steps(outline, steps, whole),
         step_count=len(outline.steps),
         warnings=tuple(one.text for one in warned),
     )
@@ -321,9 +323,9 @@ class FindProcedure(Request, frozen=True):
 
 
 class FilledCommand(ShownCommand, frozen=True, kw_only=True):
-    """A command with labels filled in. `step` is the number of its step, `placeholders` are those that are left."""
+    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
 
-    step: int
+    step: str
     as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
 
 
@@ -442,10 +444,22 @@ def _handling(context: Context, name: str) -> list[str]:
         around = graph.neighbours(f"alert:{name}", Walk(1, Direction.IN, ("handles",)))
     except (NodeNotFoundError, InvalidReferenceError):
         return []
-    runbooks = [edge.source for edge in sorted(around.edges, key=lambda edge: -edge.confidence)]
-    nodes = {node.key: node for node in graph.nodes(runbooks)}
-    evidence = [one for key in runbooks if key in nodes for one in nodes[key].evidence]
-    return [one for one in dict.fromkeys(each.document_id for each in evidence)]
+    runbooks = dict.fromkeys(edge.source for edge in sorted(around.edges, key=lambda edge: -edge.confidence))
+    nodes = {node.key: node for node in graph.nodes(list(runbooks)[:_OTHERS])}
+    evidence = [(key, one.document_id) for key in runbooks if key in nodes for one in nodes[key].evidence[:_EVIDENCE]]
+    return list(dict.fromkeys(document_id for key, document_id in evidence if _is_about(context, document_id, key)))
+
+
+def _is_about(context: Context, document_id: str, reference: str) -> bool:
+    """Whether a document is itself what a reference names, and doesn't only link to it."""
+    from opx.graph.extraction.own_node import reference_of_source
+
+    try:
+        document = context.system.questions.documents.find(context.reader, document_id)
+    except DocumentNotFoundError:
+        return False
+    is_current = document.state is DocumentState.CURRENT
+    return is_current and reference_of_source(document.key.source, document.category) == reference
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:
@@ -489,6 +503,6 @@ def _commands(context: Context, outline: Outline, view: DocumentPart, alert: Ale
                 blast=effect.blast,
                 undo=effect.undo,
                 placeholders=left,
-                step=step.number,
+                step=step.name,
                 as_written=command.text if text != command.text else "",
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 from opx.domain.procedures import Outline, SectionKind, Unit
@@ -82,8 +81,6 @@ def whole_steps(outline: Outline, chosen: Collection[int]) -> Iterator[int]:
 # -- parts of a document, by name
 
 OUTLINE, STEPS, ALL = "outline", "steps", "all"
-_STEP = re.compile(r"(?:step\s*)?#?(\d{1,5})\Z", re.IGNORECASE)
-_STEP_ID = re.compile(r"(?:step\s*)?([0-9a-f]{10}(?:-\d+)?)\Z")
 _NAMED = 40
 
 
@@ -106,7 +103,7 @@ def part_named(outline: Outline, name: str) -> Part:
         return Part(STEPS, _procedure(outline))
     number = step_number(outline, wanted)
     if number:
-        return Part(f"step {number}", _of_steps(outline, {number}))
+        return Part(f"step {outline.step_names()[number]}", _of_steps(outline, {number}))
     sections = _sections(outline, wanted)
     if sections:
         return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
@@ -114,12 +111,18 @@ def part_named(outline: Outline, name: str) -> Part:
 
 
 def step_number(outline: Outline, name: str) -> int:
-    """The number of the step that a name means: a number or a step id; 0 for none."""
-    match = _STEP.match(name)
-    if match:
-        return next((step.number for step in outline.steps if step.number == int(match[1])), 0)
-    match = _STEP_ID.match(name)
-    return next((step.number for step in outline.steps if match and step.step_id == match[1]), 0)
+    """The number of the step that a name means: its author's number, `#` and the number of the step, or a step id; 0 for
+    none."""
+    text = name.casefold().removeprefix("step").strip()
+    names = {given: number for number, given in outline.step_names().items()}
+    ids = {step.step_id: step.number for step in outline.steps}
+    return names.get(text) or names.get(f"#{text}") or ids.get(text) or _numbered(outline, text)
+
+
+def _numbered(outline: Outline, text: str) -> int:
+    digits = text.removeprefix("#")
+    number = int(digits) if digits.isdigit() and len(digits) < 6 else 0
+    return number if 0 < number <= len(outline.steps) else 0
 
 
 def _procedure(outline: Outline) -> tuple[int, ...]:
@@ -159,7 +162,8 @@ def _with_below(outline: Outline, at: int) -> Iterator[int]:
 def _names(outline: Outline) -> Iterator[str]:
     yield from (OUTLINE, ALL)
     if outline.steps:
-        yield f"steps, step 1 to step {len(outline.steps)}"
+        names = outline.step_names()
+        yield f"steps, step {names[1]} to step {names[len(names)]}"
     yield from dict.fromkeys(section.heading for section in outline.sections[:_NAMED] if section.heading)
 
 

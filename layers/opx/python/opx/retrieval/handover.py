@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -171,11 +171,19 @@ class Handover:
         )
 
     def _steps(self, outline: Outline, content: _Content) -> Iterator[StepView]:
+        names = outline.step_names()
         for step in _listed(outline.steps, content):
-            yield self.step(outline, step, shown=step.number in content.steps, within=content.text)
+            yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
 
-    def step(self, outline: Outline, step: Step, *, shown: bool, within: str | None = None) -> StepView:
-        """A step for readers; `within`: only commands that this text has."""
+    def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
+        """Steps for readers; `shown` are the numbers of those whose text they have."""
+        names = outline.step_names()
+        return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
+
+    def _step(
+        self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
+    ) -> StepView:
+        """`within`: only commands that this text has."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
             ShownCommand(
@@ -190,6 +198,7 @@ class Handover:
             details = {name: getattr(step, name) for name in names}
         return StepView(
             number=step.number,
+            name=names[step.number],
             step_id=step.step_id,
             title=step.title,
             shown=shown,
@@ -237,21 +246,22 @@ def _next(document_id: str, outline: Outline, content: _Content) -> Iterator[Nex
         return
     missing = [step.number for step in outline.steps if step.number not in content.steps]
     if missing:
-        reason = f"steps {_numbers(missing)} of {len(outline.steps)}"
+        reason = f"steps {_named(outline, missing)} of {len(outline.steps)}"
         yield call("read_document", reason, document=document_id, part="steps")
     else:
         yield call("read_document", "the rest of its text", document=document_id, part="all")
 
 
-def _numbers(numbers: Sequence[int]) -> str:
-    """`2-4, 7`."""
+def _named(outline: Outline, numbers: Sequence[int]) -> str:
+    """`2-4, 7`, by the names of the steps."""
+    names = outline.step_names()
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
 
 
 # -- what is said of it
