@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 MAX_STEPS = 40
 """Steps of a document that an answer lists."""
 MAX_WORDS = 4
+_DETAILS = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
+"""Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
 _READ = 600
@@ -194,8 +196,7 @@ class Handover:
         ]
         details = {}
         if shown:
-            names = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
-            details = {name: getattr(step, name) for name in names}
+            details = {name: getattr(step, name) for name in _DETAILS}
         return StepView(
             number=step.number,
             name=names[step.number],
