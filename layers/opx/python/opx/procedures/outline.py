@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.procedures import Command, Outline, Section, SectionKind, Step
+from opx.domain.titles import repeats
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.procedures.commands import command, commands_of, is_command_span, language_of, spans_of
@@ -71,8 +72,7 @@ def _parts(blocks: Sequence[Block], title: str, length: int) -> list[_Part]:
         parent = _parent(parts, block.level)
         above = parts[parent] if parent >= 0 else None
         heading = normalise(" ".join(block.text.split())[:MAX_HEADING])
-        repeats_title = above is None and heading.casefold() == title.casefold()
-        path = () if repeats_title else (*(above.section.path if above else ()), heading)
+        path = () if above is None and repeats(heading, title) else (*(above.section.path if above else ()), heading)
         own = phrases.role_of(heading) if path else SectionKind.OTHER
         kind = own if own is not SectionKind.OTHER or above is None else above.section.kind
         parts.append(_Part(Section(path, block.level, kind, block.start, length), parent, own_kind=own))
