@@ -78,6 +78,13 @@ class TestReading:
         assert "  tags: linux -> linux, storage" in lines
         assert lines[-2:] == ["-Rotate the logs.", "+Call the storage team."]
 
+    def test_diff_names_the_steps_that_differ(self, changed: tuple[Opx, str]) -> None:
+        lines = changed[0]("diff", current(changed[0])).stdout.splitlines()
+        assert [line for line in lines if " step " in line] == [
+            "  - step #2 removed: Rotate the logs.",
+            "  + step #2 added: Call the storage team.",
+        ]
+
     def test_diff_goes_the_other_way_too(self, changed: tuple[Opx, str]) -> None:
         found = json.loads(changed[0]("diff", changed[1], "--from", "2", "--to", "1", "--json").stdout)
         assert found["diff"].endswith("-Call the storage team.\n+Rotate the logs.\n")
@@ -112,6 +119,20 @@ class TestReading:
         result = changed[0]("search", "x", "--as-of", "yesterday")
         assert result.exit_code == 2
         assert "must be a time such as 2026-03-31T14:05Z, not 'yesterday'" in result.stderr
+
+
+def test_diff_shows_a_changed_command_before_and_after(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    page = "# Disk full\n\n## Steps\n\n1. Rotate:\n\n   ```sh\n   logrotate {} /etc/logrotate.conf\n   ```\n"
+    for flag in ("--debug", "--force"):
+        opx.write("disk.md", page.format(flag))
+        opx("ingest", opx.folder / "docs")
+    lines = opx("diff", current(opx)).stdout.splitlines()
+    at = lines.index("  ~ step 1 changed: Rotate")
+    assert lines[at + 1 : at + 3] == [
+        "      - logrotate --debug /etc/logrotate.conf",
+        "      + logrotate --force /etc/logrotate.conf",
+    ]
 
 
 class TestRestoring:
