@@ -184,6 +184,18 @@ def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path
     assert f"document {first} is current again" in result.stdout
 
 
+def test_restored_title_is_the_one_that_was_completed(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    for text in ("Rotate the logs.", "Call somebody."):
+        opx.write("kafka/index.html", f"<html><body><h1>Overview</h1><p>{text}</p></body></html>")
+        opx("ingest", opx.folder / "docs")
+    (listed,) = json.loads(opx("list", "--json").stdout)
+    assert listed["title"] == "Overview (kafka)"
+    first = versions(opx, listed["documentId"])[1]["documentId"]
+    assert f"document {first} is current again" in opx("restore", first).stdout
+    assert json.loads(opx("list", "--json").stdout)[0]["title"] == "Overview (kafka)"
+
+
 def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     first = with_two_versions(opx)

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.titles import chosen, completed, is_completed, is_generic, repeats, told_apart
+from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.procedures.outline import outline_of
 
 TITLES = st.text(st.sampled_from("aA1 ()-") | st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     ["README", "Steps to check", "README (cart)", "Architecture", "Quorum (lost)", "etcdMembersDown"]
@@ -90,3 +92,21 @@ def test_documents_of_one_place_keep_their_common_title() -> None:
 @pytest.mark.parametrize("name", ["A" * 79 + "-", "A" + "1" * 78 + "x", "aA" * 39 + "-", "a" * 100_000])
 def test_long_names_take_no_time(name: str) -> None:
     assert completed("Quorum is lost", name) == "Quorum is lost"
+
+
+PAGE = "# Runbook\n\n## Mitigation\n\n1. Stop the writer.\n2. Remove old logs.\n"
+
+
+def test_completed_title_changes_neither_chunk_ids_nor_sections() -> None:
+    chunks = [
+        next(chunk_document(PAGE.splitlines(keepends=True), ChunkOwner("d1", title, "runbooks/procedures")))
+        for title in ("Runbook", "Runbook (kafka consumer)")
+    ]
+    assert chunks[0].chunk_id == chunks[1].chunk_id
+    assert [chunk.section for chunk in chunks] == 2 * [("Mitigation",)]
+
+
+def test_completed_title_changes_no_step_id() -> None:
+    plain, completed_one = (outline_of("d1", title, PAGE) for title in ("Runbook", "Runbook (kafka consumer)"))
+    assert plain.sections == completed_one.sections
+    assert [step.step_id for step in plain.steps] == [step.step_id for step in completed_one.steps]
