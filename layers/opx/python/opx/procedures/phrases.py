@@ -1,61 +1,73 @@
 """Phrases of runbooks: roles of headings, instructions, expectations, conditions and warnings, by English word lists.
 
-Other languages and free style are matched as far as headings and list forms say what is meant; what isn't recognised keeps its
-text and has no type.
+Other languages and free style are matched as far as headings and list forms tell what is meant; text that isn't recognised is
+kept and has no type.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from opx.domain.procedures import SectionKind
+
+# -- roles of headings
 
 _ROLES = (
     (
         SectionKind.PRECONDITIONS,
-        r"pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed|you (?:will )?need",
+        "pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed|you (?:will )?need",
     ),
-    (SectionKind.ROLLBACK, r"roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back"),
+    (SectionKind.ROLLBACK, "roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back"),
     (SectionKind.ESCALATION, r"escalat\w*|contacts?|who to (?:call|ask|page)|on-?call|support|getting help|help"),
     (
         SectionKind.VERIFICATION,
-        r"verif\w*|validat\w*|confirm(?:ation)?|check (?:that )?it (?:worked|works)|after(?:wards)?|post-?checks?|exit criteria|done when",
+        r"verif\w*|validat\w*|confirmation|confirm (?:recovery|the (?:fix|resolution))|check (?:that )?it (?:worked|works)"
+        r"|after(?:wards)?(?=\W*\Z)|post-?checks?|exit criteria|done when",
     ),
     (
         SectionKind.REFERENCES,
-        r"references?|related(?: .*)?|links|see also|(?:further|additional) (?:reading|resources|information)|resources|documentation|other pages|more (?:information|reading)",
+        "references?|related(?: .*)?|links|see also|(?:further|additional|more) (?:reading|resources|information)|resources"
+        "|documentation|other pages",
     ),
     (
         SectionKind.BACKGROUND,
-        r"meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about|summary|abstract|architecture|"
-        r"default definition|history|why|timeline|contributing factors|root causes?|causes?|possible causes?|lessons? learn(?:ed|t)|what went (?:well|wrong)|"
-        r"where we got lucky|attendees|stats|action items|glossary|nomenclature|scope|when it (?:just )?works|limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention|preventing .*|process improvements|technical improvements",
+        "meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about|summary|abstract"
+        "|architecture|default definition|history|why|timeline|contributing factors|(?:root|possible|common|likely) causes?"
+        r"|causes?|lessons?(?: learn(?:ed|t))?|what went (?:well|wrong)|where we got lucky|attendees|stats|action items"
+        r"|glossary|nomenclature|scope|when it (?:just )?works|limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention"
+        "|preventing .*|(?:process|technical) improvements|details(?=\\W*\\Z)",
     ),
     (
         SectionKind.SYMPTOMS,
-        r"symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recognise|recognize|tell).*|what you see|indications?",
+        "symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recogni[sz]e|tell).*|what you see|indications?",
     ),
-    (SectionKind.IMPACT, r"impact|severity|customer impact|user impact|effects?|consequences?|blast radius"),
+    (SectionKind.IMPACT, "impact|severity|(?:customer|user|business) impact|effects?|consequences?|blast radius"),
     (
         SectionKind.DIAGNOSIS,
-        r"diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*|how (?:to|do i) (?:investigate|debug|diagnose).*|finding .*|identify\w*|checks?|(?:cli )?checks|first (?:look|checks|response)",
+        r"diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*|how (?:to|do i) (?:investigate|debug|diagnose).*"
+        r"|finding .*|identify\w*|checks?|cli checks|first (?:look|checks|response)",
     ),
     (
         SectionKind.STEPS,
-        r"mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*|restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|"
-        r"recommended actions?|process|workarounds?|response|short-?term .*|long-?term .*|playbook|runbook|immediate .*",
+        r"mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*|restor\w*|procedures?"
+        "|steps?|actions?|what to do|how to .*|instructions|recommended actions?|process|workarounds?|response"
+        "|(?:short|long)-?term .*|playbook|runbook|immediate .*",
     ),
 )
-_HEADINGS = [(kind, re.compile(rf"(?:{words})\b", re.IGNORECASE)) for kind, words in _ROLES]
+_BEGINS = [(kind, re.compile(rf"(?:{words})\b", re.IGNORECASE)) for kind, words in _ROLES]
 _WHOLE = [(kind, re.compile(rf"(?:{words})\Z", re.IGNORECASE)) for kind, words in _ROLES]
 _NUMBER = re.compile(
-    r"\s*(?:(?:step|phase|part)\s*)?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z])\s*[.):–—-]\s*|\s*(?:step|phase|part)\s+\d{1,3}\s*[.):–—-]?\s*",
+    r"\s*(?:(?:step|phase|part)\s+\d{1,3}\s*[.):–—-]?|(?:step|phase|part)?\s*\d{1,2}(?:\.\d{1,3})+[.)]?(?=\s)"
+    r"|\d{1,2}(?:[.)](?!\d)|\s*:(?=\s)|\s+[–—-](?=\s))|[A-Za-z][.)](?=\s))\s*",
     re.IGNORECASE,
 )
+_STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
 _MARKS = re.compile(
-    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
+    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
+    r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
+_LABEL = re.compile(r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z")
 
 
 def plain(text: str) -> str:
@@ -75,11 +87,16 @@ def is_numbered(heading: str) -> bool:
     return bool(match and re.search(r"\d", match[0]))
 
 
+def is_step_number(heading: str) -> bool:
+    """Whether a heading begins with `Step` and its number."""
+    return bool(_STEP_NUMBER.match(heading))
+
+
 def role_of(heading: str) -> SectionKind:
     """The role that a heading names, OTHER for none. One that is nothing but the name of a role comes before one that begins
     with it."""
     text = unnumbered(plain(heading)).strip(" :?!.")
-    for table in (_WHOLE, _HEADINGS):
+    for table in (_WHOLE, _BEGINS):
         for kind, pattern in table:
             if pattern.match(text):
                 return kind
@@ -96,369 +113,138 @@ def is_role(heading: str) -> bool:
     )
 
 
+def label_of(paragraph: str) -> tuple[SectionKind, str] | None:
+    """The role that a paragraph names instead of a heading, and the text behind its name: `How to **investigate**:` alone on
+    its line, `**Rollback:** scale down again.`"""
+    found = _LABEL.match(paragraph)
+    if not found:
+        return None
+    label = plain(found["bold"] or found["line"] or found["all"]).strip(" :")
+    if len(label.split()) > 5 or not is_role(label):
+        return None
+    return role_of(label), paragraph[found.end() :].strip()
+
+
+# -- instructions
+
 _VERBS = frozenset(
-    [
-        "access",
-        "acknowledge",
-        "activate",
-        "add",
-        "adjust",
-        "advise",
-        "allow",
-        "alter",
-        "analyse",
-        "analyze",
-        "announce",
-        "apply",
-        "ask",
-        "assign",
-        "attach",
-        "back",
-        "backup",
-        "be",
-        "begin",
-        "block",
-        "boot",
-        "bounce",
-        "bring",
-        "build",
-        "calculate",
-        "call",
-        "cancel",
-        "capture",
-        "change",
-        "check",
-        "choose",
-        "clean",
-        "clear",
-        "click",
-        "clone",
-        "close",
-        "collect",
-        "compare",
-        "complete",
-        "configure",
-        "confirm",
-        "connect",
-        "consider",
-        "consult",
-        "contact",
-        "continue",
-        "convert",
-        "copy",
-        "cordon",
-        "create",
-        "cut",
-        "deactivate",
-        "decide",
-        "declare",
-        "decrease",
-        "define",
-        "delete",
-        "deploy",
-        "describe",
-        "destroy",
-        "detach",
-        "determine",
-        "diagnose",
-        "disable",
-        "discard",
-        "disconnect",
-        "do",
-        "document",
-        "double-check",
-        "download",
-        "drain",
-        "drop",
-        "edit",
-        "eject",
-        "eliminate",
-        "enable",
-        "ensure",
-        "enter",
-        "escalate",
-        "establish",
-        "estimate",
-        "evaluate",
-        "evict",
-        "examine",
-        "execute",
-        "exec",
-        "exit",
-        "expand",
-        "export",
-        "extend",
-        "extract",
-        "fail",
-        "fetch",
-        "figure",
-        "file",
-        "fill",
-        "filter",
-        "find",
-        "fix",
-        "flush",
-        "follow",
-        "force",
-        "free",
-        "gather",
-        "generate",
-        "get",
-        "give",
-        "go",
-        "grab",
-        "grant",
-        "grep",
-        "handle",
-        "hover",
-        "identify",
-        "ignore",
-        "immediately",
-        "import",
-        "improve",
-        "include",
-        "increase",
-        "inform",
-        "initiate",
-        "insert",
-        "inspect",
-        "install",
-        "investigate",
-        "invoke",
-        "isolate",
-        "issue",
-        "join",
-        "keep",
-        "kick",
-        "kill",
-        "launch",
-        "leave",
-        "let",
-        "limit",
-        "list",
-        "load",
-        "locate",
-        "lock",
-        "log",
-        "login",
-        "look",
-        "lower",
-        "make",
-        "manually",
-        "mark",
-        "merge",
-        "migrate",
-        "mitigate",
-        "modify",
-        "monitor",
-        "mount",
-        "move",
-        "navigate",
-        "notify",
-        "note",
-        "observe",
-        "open",
-        "operate",
-        "optimise",
-        "optimize",
-        "order",
-        "page",
-        "patch",
-        "pause",
-        "perform",
-        "pick",
-        "ping",
-        "place",
-        "plan",
-        "please",
-        "point",
-        "power",
-        "prepare",
-        "press",
-        "prevent",
-        "print",
-        "promote",
-        "provide",
-        "provision",
-        "prune",
-        "pull",
-        "purge",
-        "push",
-        "put",
-        "query",
-        "raise",
-        "read",
-        "reach",
-        "rebalance",
-        "reboot",
-        "rebuild",
-        "recover",
-        "recreate",
-        "redeploy",
-        "redirect",
-        "redo",
-        "reduce",
-        "refer",
-        "refresh",
-        "regenerate",
-        "register",
-        "reinstall",
-        "reissue",
-        "reload",
-        "remove",
-        "rename",
-        "renew",
-        "reopen",
-        "repair",
-        "repeat",
-        "replace",
-        "replay",
-        "report",
-        "request",
-        "rerun",
-        "re-run",
-        "resend",
-        "reset",
-        "resize",
-        "resolve",
-        "restart",
-        "restore",
-        "resume",
-        "resync",
-        "retry",
-        "return",
-        "revert",
-        "review",
-        "revoke",
-        "roll",
-        "rollback",
-        "rotate",
-        "run",
-        "save",
-        "scale",
-        "scan",
-        "schedule",
-        "search",
-        "see",
-        "select",
-        "send",
-        "set",
-        "setup",
-        "shard",
-        "shrink",
-        "shut",
-        "sign",
-        "silence",
-        "skip",
-        "snapshot",
-        "sort",
-        "spin",
-        "split",
-        "ssh",
-        "stabilise",
-        "stabilize",
-        "start",
-        "stop",
-        "store",
-        "study",
-        "submit",
-        "suspend",
-        "switch",
-        "sync",
-        "take",
-        "tail",
-        "talk",
-        "tell",
-        "terminate",
-        "test",
-        "throttle",
-        "toggle",
-        "trace",
-        "track",
-        "transfer",
-        "trigger",
-        "try",
-        "tune",
-        "turn",
-        "type",
-        "unblock",
-        "uncordon",
-        "undo",
-        "uninstall",
-        "unlock",
-        "unmount",
-        "unseal",
-        "update",
-        "upgrade",
-        "upload",
-        "upscale",
-        "use",
-        "validate",
-        "verify",
-        "view",
-        "visit",
-        "wait",
-        "watch",
-        "wipe",
-        "work",
-        "write",
-        "zoom",
-    ]
+    """
+    access acknowledge activate add address adjust advise allow alter analyse analyze announce apply ask assess assign attach
+    attempt back backup begin block boot bounce bring browse build bypass calculate call cancel capture cd change check choose
+    clean clear click clone close collect communicate compare complete configure confirm connect consider consult contact
+    continue convert coordinate copy cordon correct correlate create cut deactivate debug decide declare decommission decrease
+    define delete demote deploy deprovision describe destroy detach determine diagnose disable discard disconnect dismiss do
+    document double-check downgrade download downscale drain drop dump edit eject eliminate email enable engage enlarge ensure
+    enter escalate establish estimate evaluate evict examine exclude exec execute exit expand explore export extend extract
+    fail failover fallback fetch figure file fill filter find fix flush focus follow force free gather generate get give go grab
+    grant grep halt halve handle hit hold hover identify ignore import improve include increase inform inhibit initiate insert
+    inspect install investigate invoke isolate issue join keep kick kill launch leave let limit link list load locate lock log
+    login look lower make mark measure merge migrate minimise minimize mitigate modify monitor mount move narrow navigate notify
+    observe obtain open operate optimise optimize order page paste patch pause perform pick pin ping place plan point post power
+    prepare preserve press prevent print proceed promote provide provision prune publish pull purge push put quarantine query
+    raise re-add re-apply re-create re-deploy re-enable re-run re-start reach read reapply reassign rebalance reboot rebuild
+    recheck reconfigure reconnect record recover recreate recycle redeploy redirect redo reduce refer refresh regenerate register
+    reinstall reissue release reload relocate remediate remember remove rename renew reopen repair repeat replace replay report
+    repoint request rerun reschedule resend reset resize resolve respond restart restore restrict resubmit resume resync retrieve
+    retry return revert review revoke rewind roll rollback rotate route run save scale scan schedule scp search see select send
+    set setup shard share shed shift show shrink shut shutdown sign silence simulate skip snapshot sort spin split ssh stabilise
+    stabilize start stop store study submit suspend switch sync tag tail taint take talk tell terminate test throttle toggle trace
+    track transfer trigger troubleshoot try tune turn type unblock uncordon understand undo uninstall unlock unmount unpause unseal
+    unset update upgrade upload upscale use validate verify view visit wait warn watch wipe work write zoom
+    """.split()
 )
+_NOUNS = frozenset(
+    """
+    access back block boot build call change contact copy cut document drain drop fail file fix force limit link list load lock
+    log look mark monitor mount move order page patch place plan point post power process query record release report request
+    reset return review route scale scan schedule search set shard share shift show snapshot sort split start stop store switch
+    sync tag test trace track transfer trigger type update upgrade use view watch work write
+    """.split()
+)
+"""Verbs that are nouns, too: `Load is high`, `Review apps allow us to deploy`."""
 _OPENERS = frozenset(
-    [
-        "to",
-        "start",
-        "step",
-        "example",
-        "first",
-        "firstly",
-        "second",
-        "secondly",
-        "then",
-        "next",
-        "finally",
-        "lastly",
-        "afterwards",
-        "also",
-        "now",
-        "otherwise",
-        "once",
-        "optionally",
-        "carefully",
-        "manually",
-        "immediately",
-        "please",
-        "always",
-        "simply",
-        "just",
-        "alternatively",
-        "temporarily",
-    ]
+    """
+    to step first firstly second secondly then next finally lastly afterwards also now otherwise once optionally carefully
+    manually immediately please always simply just alternatively temporarily gracefully again and or
+    """.split()
+)
+_STATEMENT = re.compile(
+    r"\W*[\w-]+(?:\s+(?!(?:the|an?|your|this|these|all|any|each|that|if|whether|for|to|in|on|of|with|from|by|into|at|as|until)\b)"
+    r"[\w-]+){0,3}?\s+(?:is|are|was|were|has|have|will|can|may|might|should|must|allows?|means|shows?|fires?|contains?|does)\b",
+    re.IGNORECASE,
+)
+_NOMINAL = re.compile(
+    r"[\w-]*(?:ion|ing|ment|restart|check|checks|cleanup|update|upgrade|reset|review|failover|switchover|scale-?up|scale-?down)\Z",
+    re.IGNORECASE,
 )
 _MODAL = re.compile(
-    r"\b(?:you (?:can|should|must|may|might|could|need to|will (?:need|have|want) to|have to|want to)|we (?:can|should|need to|must)|(?:users?|admins?|operators?|one) (?:will )?(?:needs?|ha(?:s|ve)|must|should)\b|(?:can|should|must|needs? to|has to|have to) (?:then )?be \w+(?:ed|en|t|n)\b|"
-    r"to (?:\w+ ){1,12}?(?:run|use|execute|do)\b|it(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary)|recommended to|make sure|try (?:to|\w+ing)|worth \w+ing|(?:contact|ask|page|call) (?:the|your)|"
-    r"(?:run|execute|use|running|using|with|by) (?:the )?(?:following|below|this|these)|following (?:command|commands|steps?|query|queries)|follow (?:the|these)|(?:can|could) help)",
+    r"\b(?:you|we|users?|admins?|administrators?|operators?|customers?|one) (?:also |will |then |now |first )?"
+    r"(?:can|should|must|may|might|could|needs? to|ha(?:ve|s) to|(?:need|have|want) to)"
+    r"(?! (?:also |now |then |still |only )?(?:see|find|notice|expect|experience|encounter|receive|be|have)\b)"
+    r"|\b(?:should|must|needs? to|ha(?:s|ve) to) (?:then |first )?be \w+(?:ed|en|t|n)\b"
+    r"|\bcan (?:then |also |now )?be (?!caused|seen|found|observed|expected|reached|triggered|affected|lost|a\b)\w+(?:ed|en|t|n)\b"
+    r"|\bit(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary) to\b|\brecommended to\b|\bmake sure\b"
+    r"|\btry (?:to|\w+ing)\b|\bworth \w+ing\b|\b(?:contact|ask|page|call) (?:the|your)\b"
+    r"|\b(?:run|execute|use|running|using|executing|entering|with) (?:the following|below commands?|this command|these commands)\b"
+    r"|\bfollowing (?:prometheus |promql )?(?:commands?|queries|query)\b|\bby following\b",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(
-    r"(?:if|when|once|in case|should|after|before|for|on|in|from|to|as|while|unless|using|with|via|under|at|depending)\b",
+    r"(?:if|when|once|in|should|after|before|for|on|from|to|as|while|unless|using|with|via|under|at|depending|e\.?g)\b",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(r"[,:;] ?| then | please |(?<=cases) |(?<=case) |(?<=needed) |(?<=necessary) |(?<=possible) |(?<=resort) ")
 _HEADED_CONDITION = re.compile(r"(?:if|when|in case|where)\b|.*(?:→|->|=>)", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z][\w'-]*")
-_OPTIONAL = re.compile(r"^\W*(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*", re.IGNORECASE)
+_FURTHER = re.compile(
+    r"(?:\W*please\b)?\W*(?:see|refer to|read|consult|visit|check(?: out)?)\b.*\bfor (?:more|additional|further|other|details|information)\b"
+    r"|.*\bfor (?:more|additional|further|other) (?:details|information|tips|help|options|context)\b|\W*read more\b"
+    r"|\W*for details\b",
+    re.IGNORECASE,
+)
+_FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
+_ANNOUNCES = re.compile(
+    r"\b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections|options|points)\b"
+    r"|\b(?:steps|actions|instructions) below\b|\bas follows\b|\bhere are\b|\bsteps:\s*\Z",
+    re.IGNORECASE,
+)
+_ANNOUNCES_OUTPUT = re.compile(
+    r"\b(?:(?:sample|example|expected|typical) (?:\w+ )?(?:outputs?|results?|responses?|messages?)"
+    r"|outputs? (?:\w+ ){0,3}(?:look|be|is|like|similar)|outputs?\s*:|(?:looks?|something|similar) (?:like|to)(?: this)?"
+    r"|(?:returns?|prints?|shows?|displays?|outputs)(?: (?:something|this|the following|an? \w+))?)\b\W*\Z|^\W*(?:outputs?|results?)\W*\Z",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(
+    r"^\W*(?:(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*)?(?:step\s+\d+(?:\.\d+)*\W+)?", re.IGNORECASE
+)
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
 
 def is_instruction(text: str) -> bool:
-    """Whether a sentence tells to do something: it begins with an imperative, perhaps after a condition, or says what one can or must do."""
-    words = plain(_OPTIONAL.sub("", text[:600]))
+    """Whether a sentence tells to do something: it begins with an imperative, perhaps after a condition, or says what one can
+    or must do. A pointer to further reading and a prohibition are none."""
+    words = plain(_LEADING.sub("", text[:600]))
+    if _FORBIDS.match(words) or _FURTHER.match(words):
+        return False
     if begins_with_verb(words):
         return True
-    if _CONDITION.match(words) and any(begins_with_verb(part) for part in re.split(r"[,:;] ?", words)[1:6]):
+    if _CONDITION.match(words) and any(begins_with_verb(part) for part in _CLAUSE.split(words)[1:8]):
         return True
     return bool(_MODAL.search(words))
+
+
+def begins_with_verb(text: str) -> bool:
+    """Whether a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
+    for word in _WORD.findall(text[:120])[:3]:
+        verb = word.lower()
+        if verb not in _OPENERS:
+            return verb in _VERBS and not (verb in _NOUNS and _STATEMENT.match(text[text.index(word) :][:200]))
+    return False
+
+
+def names_action(heading: str) -> bool:
+    """Whether a heading names something to do by a noun, such as `Credential update` or `Checking the disk`."""
+    words = _WORD.findall(heading)
+    return bool(words) and (words[0].lower().endswith("ing") or bool(_NOMINAL.match(words[-1])))
 
 
 def is_condition(heading: str) -> bool:
@@ -466,14 +252,58 @@ def is_condition(heading: str) -> bool:
     return bool(_HEADED_CONDITION.match(heading))
 
 
-def begins_with_verb(text: str) -> bool:
-    for word in _WORD.findall(text[:120])[:3]:
-        if word.lower() not in _OPENERS:
-            return word.lower() in _VERBS
-    return False
+def announces_steps(paragraph: str) -> bool:
+    """Whether a paragraph only leads to the steps behind it, such as `The following steps can help:`."""
+    return len(paragraph) < 400 and bool(_ANNOUNCES.search(plain(paragraph)))
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'(*_`\[]*[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n")
+def announces_output(paragraph: str) -> bool:
+    """Whether the code block behind a paragraph is output, such as after `Example output:`."""
+    return bool(_ANNOUNCES_OUTPUT.search(plain(paragraph[-200:])))
+
+
+# -- sentences
+
+_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)(?<!\b[eE]g\.)(?<!\b[iI]e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
+    r"\s+(?=[\"'(*_`\[]{0,4}[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n"
+)
+_EXPECT = re.compile(
+    r"\bexpect(?:ed)? (?:to|that|the|an?|it|output|results?|values?|state|response)\b|\bis expected\b|^\W*expect(?:ed)?\b"
+    r"|\bshould (?:now |then )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|report|look|disappear|become)\b"
+    r"|\byou(?:'ll| will) see\b|\bhealthy (?:is|means|looks)\b",
+    re.IGNORECASE,
+)
+_CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
+_FAILS = re.compile(
+    r"\bif (?:it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either)\b[^.]{0,200}?\b(?:fails?|failed"
+    r"|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot|still|persists?|remains?|keeps?|without|no"
+    r"|never|nothing|continues?)\b|\bif (?:not|that fails|it fails)\b|\botherwise\b|\bin case of (?:failure|an? error)\b",
+    re.IGNORECASE,
+)
+_GOES_TO = re.compile(
+    r"\b(?:go(?:es)? (?:back )?to|see|skip to|continue (?:with|at|in|to)|proceed (?:to|with)|jump to|follow|use|return to|repeat"
+    r"|then|try)\s+[*\[]*(?:step|section)s?\s*\**\s*(\d{1,3}(?:\.\d{1,3})?)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"\[[^\]]{1,200}\]\(([^)\s]+)[^)]{0,200}\)")
+_APPROVAL = re.compile(
+    r"\b(?:approvals?|approved by|(?:must|has to|have to|needs? to|should) approve|sign-?off|permission (?:of|from)"
+    r"|authori[sz]ation (?:of|from)|(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)|ask \w+[^.]{0,60}\bbefore"
+    r"|two-?person|second pair of eyes)\b",
+    re.IGNORECASE,
+)
+_WARNING = re.compile(
+    r"(?:^|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*(?:do not|don'?t|never|avoid)\b|\byou (?:must|should) (?:not|never)\b"
+    r"|\b(?:must|should)(?: not|n't) be\b|^\W*(?:warning|caution|danger|attention)\b|\b(?:warning|caution)\W*:"
+    r"|\b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|data loss|destructive|is disruptive"
+    r"|(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)|lose (?:\w+ ){0,2}(?:data|messages|writes)|last resort"
+    r"|be (?:very )?careful|(?:use|with) (?:extreme )?(?:care|caution)|(?:made|makes?|making) (?:it|things) worse|risky|unsafe"
+    r"|not safe|at your own risk|risk of (?:\w+ ){0,2}(?:loss|losing|corruption|downtime|outage))\b"
+    r"|\b(?:caus|result|lead|incur)\w* (?:\w+ ){0,4}(?:outage|downtime|interruption|disruption|corruption)\b"
+    r"|^\W*(?:do this )?only (?:if|when|after|as)\b",
+    re.IGNORECASE,
+)
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -483,52 +313,34 @@ def sentences(text: str) -> Iterator[str]:
             yield line
 
 
-_EXPECT = re.compile(
-    r"\b(?:expect(?:ed)?\b|should (?:now )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|start|report|look)|you(?:'ll| will) see|healthy (?:is|means|looks))",
-    re.IGNORECASE,
-)
-_CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
-_FAILS = re.compile(
-    r"\bif (?:it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either)\b[^.]{0,200}?\b(?:fails?|failed|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot|still|persists?|remains?|keeps?|"
-    r"errors?|without|no |never|nothing|continues?)|\bif (?:not|that fails|it fails)\b|\botherwise\b|\bin case of (?:failure|an? error)\b",
-    re.IGNORECASE,
-)
-_GOES_TO = re.compile(
-    r"\b(?:go(?:es)? (?:back )?to|see|skip to|continue (?:with|at|in|to)|proceed (?:to|with)|jump to|follow|use|return to|then|try)\s+\**(?:step|section)s?\s*\**\s*(\d{1,3}(?:\.\d{1,3})?)",
-    re.IGNORECASE,
-)
-_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)[^)]*\)")
-_APPROVAL = re.compile(
-    r"\b(?:approv\w+|sign-?off|permission (?:of|from)|authori[sz]ation (?:of|from)|(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)|ask \w+[^.]{0,60}\bbefore|two-?person|second pair of eyes)\b",
-    re.IGNORECASE,
-)
-_WARNING = re.compile(
-    r"\b(?:never|do not|don'?t|dont|must not|mustn't|should not|shouldn't|warning|caution|danger(?:ous)?|careful(?:ly)?|beware|avoid|irreversib\w+|cannot be undone|can't be undone|data loss|lose data|"
-    r"made? (?:it|things) worse|risk(?:y|s)? (?:of|to)|destructive|disruptive|downtime|not safe|unsafe|only (?:if|when|after|as a last)|last resort)\b",
-    re.IGNORECASE,
-)
-
-
-def expectation(lines: list[str]) -> str:
+def expectation(lines: Sequence[str]) -> str:
+    """The first sentence about what one sees after a step."""
     return next((line for line in lines if _EXPECT.search(line)), "")
 
 
-def check(lines: list[str]) -> str:
+def check(lines: Sequence[str]) -> str:
+    """The first sentence that tells to verify something."""
     return next((line for line in lines if _CHECK.search(line)), "")
 
 
-def failure(lines: list[str]) -> tuple[str, str]:
-    """The sentence that says what to do if the step fails, and the number of the step or the address of the page that it leads to."""
-    found = next((line for line in lines if _FAILS.search(line)), "")
-    if not found:
-        return "", ""
-    step, link = _GOES_TO.search(found), _LINK.search(found)
-    return found, step[1] if step else (link[1] if link else "")
+def failure(lines: Sequence[str]) -> tuple[str, str]:
+    """The sentence that tells what to do if the step fails, and the number of the step or the address of the page that it
+    leads to."""
+    for line in lines:
+        found = _FAILS.search(line)
+        if not found:
+            continue
+        step, link = _GOES_TO.search(line), _LINK.search(line)
+        if step or link or any(map(is_instruction, (line[found.start() :], line[found.end() :].lstrip(" ,:;")))):
+            return line, step[1] if step else (link[1] if link else "")
+    return "", ""
 
 
-def approval(lines: list[str]) -> str:
+def approval(lines: Sequence[str]) -> str:
+    """The first sentence about who has to agree."""
     return next((line for line in lines if _APPROVAL.search(line)), "")
 
 
-def warnings(lines: list[str]) -> tuple[str, ...]:
+def warnings(lines: Sequence[str]) -> tuple[str, ...]:
+    """The sentences that warn or forbid."""
     return tuple(line for line in lines if _WARNING.search(line))
