@@ -7,23 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from opx.domain.procedures import Command
+from opx.procedures.phrases import words
 
 MAX_COMMAND = 10_000
 """Characters of a command; a longer one is not taken for a command."""
 
 _TRANSCRIPTS = frozenset(("console", "terminal", "shell-session", "shellsession", "sh-session"))
-_SHELLS = frozenset("sh bash shell zsh ksh fish cmd bat powershell ps1 pwsh ps".split())
+_SHELLS = words("sh bash shell zsh ksh fish cmd bat powershell ps1 pwsh ps")
 _STATEMENTS = frozenset(("sql", "pgsql", "plsql", "mysql", "tsql", "cql", "psql", "postgresql"))
 _LINES = frozenset(("redis", "http"))
 _QUERIES = _STATEMENTS | _LINES | frozenset(("promql", "logql", "kql", "spl", "esql"))
-_DATA = frozenset(
+_DATA = words(
     """
     yaml yml json toml ini conf properties xml html css csv js javascript ts python py go java ruby rb rust c cpp hcl
     terraform diff patch text txt log markdown md mermaid dot nginx apache dockerfile puppet output none plaintext plain
     jsonnet erb groovy
-    """.split()
+    """
 )
-PROGRAMS = frozenset(
+PROGRAMS = words(
     """
     kubectl oc helm kustomize argocd flux istioctl linkerd k9s kubeadm minikube eksctl rosa ocm odo kubectx kubens stern
     docker docker-compose podman crictl ctr nerdctl
@@ -48,21 +49,21 @@ PROGRAMS = frozenset(
     cp mv rm mkdir rmdir ln chmod chown chgrp touch tar gzip gunzip zip unzip zcat base64 md5sum sha256sum jq yq
     python python3 pip perl ruby node npm yarn make git gh hub svn java php rake bundle rails
     apt apt-get apt-cache dpkg yum dnf rpm zypper apk snap brew
-    crontab at useradd usermod userdel passwd su sudo id groups getent visudo logrotate
+    reboot shutdown halt poweroff cf crontab at useradd usermod userdel passwd su sudo id groups getent visudo logrotate
     nginx apachectl httpd haproxy varnishadm varnishncsa squidclient
     postfix postqueue postsuper mailq exim sendmail certbot keytool update-ca-certificates
     promtool amtool logcli tsdb cortextool thanos alertmanager grafana-cli jenkins fab cap
     export source set unset echo printf cd pwd env for while if test read exec exit alias eval
     dir ipconfig netsh sc net tasklist taskkill wmic dism sfc chkdsk diskpart reg powershell robocopy gpupdate klist
     nltest w32tm
-    """.split()
+    """
 )
 """Programs, shell words and shell built-ins that lines of runbooks begin with."""
-_WORDS = frozenset(
+_WORDS = words(
     """
     at cap chef cut date file find for free host if last less make more nice puppet read route salt service set snap sort
     source test time watch while who
-    """.split()
+    """
 )
 """Programs that are English words, too: they need an argument that prose doesn't have."""
 _PLURAL_STATEMENTS = frozenset(("set", "show", "kill", "start", "stop", "call"))
@@ -84,7 +85,7 @@ _FIRST_WORD = re.compile(
 )
 _HTTP = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) /?\S+")
 _PROMQL = re.compile(
-    r"\s*(?:[a-z_:][\w:]*\{[^}]*\}|(?:sum|count|avg|min|max|topk|rate|increase|histogram_quantile|label_replace|absent)\b"
+    r"[\s(]*(?:[a-z_:][\w:]*(?:\{[^}]*\}|_(?:total|seconds|bytes|count|bucket|sum)\b)|(?:sum|count|avg|min|max|topk|rate|increase|histogram_quantile|label_replace|absent)\b"
     r"(?:\s*(?:by|without)\s*\([^)]*\))?\s*\()"
 )
 _COMMENT = re.compile(r"\s*(?:#|//|REM |-- )")
@@ -123,10 +124,9 @@ def inline_commands(text: str) -> Iterator[Command]:
     for start, span in _spans(text):
         if len(span) > MAX_COMMAND or not looks_like_command(span):
             continue
-        words, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
-        if words > 2 or _ARGUMENT.search(span) or _ASKS_TO_RUN.search(before):
-            yield command(span, language_of(span))
-        elif words == 2 and _NAMES_MEANS.search(before):
+        size, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
+        is_whole = size > 2 or bool(_ARGUMENT.search(span))
+        if is_whole or _ASKS_TO_RUN.search(before) or (size == 2 and _NAMES_MEANS.search(before)):
             yield command(span, language_of(span))
 
 
@@ -150,7 +150,11 @@ def looks_like_command(text: str) -> bool:
     program = first[1].rpartition("/")[2].removesuffix(".sh")
     if program in _WORDS:
         return bool(_ARGUMENT.search(line)) or (program == "service" and line.count(" ") == 2)
-    return program in PROGRAMS or first[1].endswith((".sh", ".py")) or line.startswith(("./", "/usr/", "/opt/", "/bin/", "~/"))
+    return (
+        program in PROGRAMS
+        or first[1].endswith((".sh", ".py"))
+        or line.startswith(("./", "/usr/", "/opt/", "/bin/", "~/"))
+    )
 
 
 def language_of(text: str) -> str:
@@ -253,7 +257,9 @@ def _prompts(lines: Sequence[str], language: str) -> list[int]:
     roots = [found.end() if (found := _ROOT_PROMPT.match(line)) else 0 for line in lines]
     if any(map(looks_like_command, (line[:200] for line, root in zip(lines, roots, strict=True) if not root))):
         return prompts
-    return [root if root and looks_like_command(line[root:][:200]) else 0 for line, root in zip(lines, roots, strict=True)]
+    return [
+        root if root and looks_like_command(line[root:][:200]) else 0 for line, root in zip(lines, roots, strict=True)
+    ]
 
 
 def _without_output(found: Sequence[_Logical]) -> list[_Logical]:

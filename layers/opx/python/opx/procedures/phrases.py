@@ -11,67 +11,84 @@ from collections.abc import Iterator, Sequence
 
 from opx.domain.procedures import SectionKind
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a list that is written as a text."""
+    return frozenset(text.split())
+
+
+def pattern(alternatives: str) -> re.Pattern[str]:
+    """A pattern of alternatives, one a line, whatever the case."""
+    return re.compile("|".join(line.strip() for line in alternatives.strip().split("\n")), re.IGNORECASE)
+
+
 # -- roles of headings
 
-_ROLES = (
-    (
-        SectionKind.PRECONDITIONS,
-        "pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed|you (?:will )?need",
-    ),
-    (SectionKind.ROLLBACK, "roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back"),
-    (SectionKind.ESCALATION, r"escalat\w*|contacts?|who to (?:call|ask|page)|on-?call|support|getting help|help"),
-    (
-        SectionKind.VERIFICATION,
-        r"verif\w*|validat\w*|confirmation|confirm (?:recovery|the (?:fix|resolution))|check (?:that )?it (?:worked|works)"
-        r"|after(?:wards)?(?=\W*\Z)|post-?checks?|exit criteria|done when",
-    ),
-    (
-        SectionKind.REFERENCES,
-        "references?|related(?: .*)?|links|see also|(?:further|additional|more) (?:reading|resources|information)|resources"
-        "|documentation|other pages",
-    ),
-    (
-        SectionKind.BACKGROUND,
-        "meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about|summary|abstract"
-        "|architecture|default definition|history|why|timeline|contributing factors|(?:root|possible|common|likely) causes?"
-        r"|causes?|lessons?(?: learn(?:ed|t))?|what went (?:well|wrong)|where we got lucky|attendees|stats|action items"
-        r"|glossary|nomenclature|scope|when it (?:just )?works|limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention"
-        "|preventing .*|(?:process|technical) improvements|details(?=\\W*\\Z)",
-    ),
-    (
-        SectionKind.SYMPTOMS,
-        "symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recogni[sz]e|tell).*|what you see|indications?",
-    ),
-    (SectionKind.IMPACT, "impact|severity|(?:customer|user|business) impact|effects?|consequences?|blast radius"),
-    (
-        SectionKind.DIAGNOSIS,
-        r"diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*|how (?:to|do i) (?:investigate|debug|diagnose).*"
-        r"|finding .*|identify\w*|checks?|cli checks|first (?:look|checks|response)",
-    ),
-    (
-        SectionKind.STEPS,
-        r"mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*|restor\w*|procedures?"
-        "|steps?|actions?|what to do|how to .*|instructions|recommended actions?|process|workarounds?|response"
-        "|(?:short|long)-?term .*|playbook|runbook|immediate .*",
-    ),
-)
-_BEGINS = [(kind, re.compile(rf"(?:{words})\b", re.IGNORECASE)) for kind, words in _ROLES]
-_WHOLE = [(kind, re.compile(rf"(?:{words})\Z", re.IGNORECASE)) for kind, words in _ROLES]
+_ROLES = {
+    SectionKind.PRECONDITIONS: r"""
+        pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed
+        you (?:will )?need
+    """,
+    SectionKind.ROLLBACK: "roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back",
+    SectionKind.ESCALATION: r"""
+        escalat\w*|contacts?|who to (?:call|ask|page)|on-?call|support|getting help|help
+    """,
+    SectionKind.VERIFICATION: r"""
+        verif\w*|validat\w*|confirmation|confirm (?:recovery|the (?:fix|resolution))
+        check (?:that )?it (?:worked|works)|after(?:wards)?(?=\W*\Z)|post-?checks?|exit criteria|done when
+    """,
+    SectionKind.REFERENCES: r"""
+        references?|related(?: .*)?|links|see also
+        (?:further|additional|more) (?:reading|resources|information)|resources|documentation|other pages
+    """,
+    SectionKind.BACKGROUND: r"""
+        meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about
+        summary|abstract|architecture|default definition|history|why|timeline|contributing factors
+        (?:root|possible|common|likely) causes?|causes?|lessons?(?: learn(?:ed|t))?|what went (?:well|wrong)
+        where we got lucky|attendees|stats|action items|glossary|nomenclature|scope|when it (?:just )?works
+        limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention|preventing .*
+        (?:process|technical) improvements|details(?=\W*\Z)
+    """,
+    SectionKind.SYMPTOMS: r"""
+        symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recogni[sz]e|tell).*|what you see
+        indications?
+    """,
+    SectionKind.IMPACT: r"""
+        impact|severity|(?:customer|user|business) impact|effects?|consequences?|blast radius
+    """,
+    SectionKind.DIAGNOSIS: r"""
+        diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*
+        how (?:to|do i) (?:investigate|debug|diagnose).*|finding .*|identify\w*|checks?|cli checks
+        first (?:look|checks|response)
+    """,
+    SectionKind.STEPS: r"""
+        mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*
+        restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|recommended actions?|process
+        workarounds?|response|(?:short|long)-?term .*|playbook|runbook|immediate .*
+    """,
+}
+_BEGINS = {kind: re.compile(rf"(?:{pattern(names).pattern})\b", re.IGNORECASE) for kind, names in _ROLES.items()}
+_WHOLE = {kind: re.compile(rf"(?:{pattern(names).pattern})\Z", re.IGNORECASE) for kind, names in _ROLES.items()}
 _NUMBER = re.compile(
     r"\s*(?:(?:step|phase|part)\s+\d{1,3}\s*[.):–—-]?|(?:step|phase|part)?\s*\d{1,2}(?:\.\d{1,3})+[.)]?(?=\s)"
     r"|\d{1,2}(?:[.)](?!\d)|\s*:(?=\s)|\s+[–—-](?=\s))|[A-Za-z][.)](?=\s))\s*",
     re.IGNORECASE,
 )
 _STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
+_MARKED = re.compile("[*`_[<#!]")
 _MARKS = re.compile(
     r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
-_LABEL = re.compile(r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z")
+_LABEL = re.compile(
+    r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
+)
 
 
 def plain(text: str) -> str:
     """A line without Markdown's marks and links, white space joined."""
+    if not _MARKED.search(text):
+        return " ".join(text.split())
     return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
 
 
@@ -97,18 +114,19 @@ def role_of(heading: str) -> SectionKind:
     with it."""
     text = unnumbered(plain(heading)).strip(" :?!.")
     for table in (_WHOLE, _BEGINS):
-        for kind, pattern in table:
-            if pattern.match(text):
+        for kind, names in table.items():
+            if names.match(text):
                 return kind
     return SectionKind.OTHER
 
 
-def is_role(heading: str) -> bool:
-    """Whether a heading is nothing but the name of a role, such as `Diagnosis`, `Resolution steps` or `Symptoms and impact`."""
+def is_role(heading: str, *, exactly: bool = False) -> bool:
+    """Whether a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
+    has it first, such as `Resolution steps`."""
     parts = re.split(r"\s+(?:and|or|/|&)\s+|\s*[/&,]\s*", unnumbered(plain(heading)).strip(" :?!."))
     return all(
-        any(pattern.match(part) for _, pattern in _WHOLE)
-        or (role_of(part) is not SectionKind.OTHER and not begins_with_verb(part))
+        any(names.match(part) for names in _WHOLE.values())
+        or (not exactly and role_of(part) is not SectionKind.OTHER and not begins_with_verb(part))
         for part in parts
     )
 
@@ -127,91 +145,117 @@ def label_of(paragraph: str) -> tuple[SectionKind, str] | None:
 
 # -- instructions
 
-_VERBS = frozenset(
+_VERBS = words(
     """
-    access acknowledge activate add address adjust advise allow alter analyse analyze announce apply ask assess assign attach
-    attempt back backup begin block boot bounce bring browse build bypass calculate call cancel capture cd change check choose
-    clean clear click clone close collect communicate compare complete configure confirm connect consider consult contact
-    continue convert coordinate copy cordon correct correlate create cut deactivate debug decide declare decommission decrease
-    define delete demote deploy deprovision describe destroy detach determine diagnose disable discard disconnect dismiss do
-    document double-check downgrade download downscale drain drop dump edit eject eliminate email enable engage enlarge ensure
-    enter escalate establish estimate evaluate evict examine exclude exec execute exit expand explore export extend extract
-    fail failover fallback fetch figure file fill filter find fix flush focus follow force free gather generate get give go grab
-    grant grep halt halve handle hit hold hover identify ignore import improve include increase inform inhibit initiate insert
-    inspect install investigate invoke isolate issue join keep kick kill launch leave let limit link list load locate lock log
-    login look lower make mark measure merge migrate minimise minimize mitigate modify monitor mount move narrow navigate notify
-    observe obtain open operate optimise optimize order page paste patch pause perform pick pin ping place plan point post power
-    prepare preserve press prevent print proceed promote provide provision prune publish pull purge push put quarantine query
-    raise re-add re-apply re-create re-deploy re-enable re-run re-start reach read reapply reassign rebalance reboot rebuild
-    recheck reconfigure reconnect record recover recreate recycle redeploy redirect redo reduce refer refresh regenerate register
-    reinstall reissue release reload relocate remediate remember remove rename renew reopen repair repeat replace replay report
-    repoint request rerun reschedule resend reset resize resolve respond restart restore restrict resubmit resume resync retrieve
-    retry return revert review revoke rewind roll rollback rotate route run save scale scan schedule scp search see select send
-    set setup shard share shed shift show shrink shut shutdown sign silence simulate skip snapshot sort spin split ssh stabilise
-    stabilize start stop store study submit suspend switch sync tag tail taint take talk tell terminate test throttle toggle trace
-    track transfer trigger troubleshoot try tune turn type unblock uncordon understand undo uninstall unlock unmount unpause unseal
-    unset update upgrade upload upscale use validate verify view visit wait warn watch wipe work write zoom
-    """.split()
+    access acknowledge activate add address adjust advise allow alter analyse analyze announce apply ask assess
+    assign attach attempt back backup begin block boot bounce bring browse build bypass calculate call cancel
+    capture cd change check choose clean clear click clone close collect communicate compare complete configure
+    confirm connect consider consult contact continue convert coordinate copy cordon correct correlate create
+    cut deactivate debug decide declare decommission decrease define delete demote deploy deprovision describe
+    destroy detach determine diagnose disable discard disconnect dismiss do document double-check downgrade
+    download downscale drain drop dump edit eject eliminate email enable engage enlarge ensure enter escalate
+    establish estimate evaluate evict examine exclude exec execute exit expand explore export extend extract
+    fail failover fallback fetch figure file fill filter find fix flush focus follow force free gather generate
+    get give go grab grant grep halt halve handle hit hold hover identify ignore import improve include increase
+    inform inhibit initiate insert inspect install investigate invoke isolate issue join keep kick kill launch
+    leave let limit link list load locate lock log login look lower make mark measure merge migrate minimise
+    minimize mitigate modify monitor mount move narrow navigate notify observe obtain open operate optimise
+    optimize order page paste patch pause perform pick pin ping place plan point post power prepare preserve
+    press prevent print proceed promote provide provision prune publish pull purge push put quarantine query
+    raise re-add re-apply re-create re-deploy re-enable re-run re-start reach read reapply reassign rebalance
+    reboot rebuild recheck reconfigure reconnect record recover recreate recycle redeploy redirect redo reduce
+    refer refresh regenerate register reinstall reissue release reload relocate remediate remember remove rename
+    renew reopen repair repeat replace replay repoint report request rerun reschedule resend reset resize
+    resolve respond restart restore restrict resubmit resume resync retrieve retry return revert review revoke
+    rewind roll rollback rotate route run save scale scan schedule scp search see select send set setup shard
+    share shed shift show shrink shut shutdown sign silence simulate skip snapshot sort spin split ssh stabilise
+    stabilize start stop store study submit suspend switch sync tag tail taint take talk tell terminate test
+    throttle toggle trace track transfer trigger troubleshoot try tune turn type unblock uncordon understand
+    undo uninstall unlock unmount unpause unseal unset update upgrade upload upscale use validate verify view
+    visit wait warn watch wipe work write zoom
+    """
 )
-_NOUNS = frozenset(
+_NOUNS = words(
     """
-    access back block boot build call change contact copy cut document drain drop fail file fix force limit link list load lock
-    log look mark monitor mount move order page patch place plan point post power process query record release report request
-    reset return review route scale scan schedule search set shard share shift show snapshot sort split start stop store switch
-    sync tag test trace track transfer trigger type update upgrade use view watch work write
-    """.split()
+    access back block boot build call change contact copy cut document drain drop fail file fix force limit link
+    list load lock log look mark monitor mount move order page patch place plan point post power process query
+    record release report request reset return review route scale scan schedule search set shard share shift
+    show snapshot sort split start stop store switch sync tag test trace track transfer trigger type update
+    upgrade use view watch work write
+    """
 )
 """Verbs that are nouns, too: `Load is high`, `Review apps allow us to deploy`."""
-_OPENERS = frozenset(
+_OPENERS = words(
     """
-    to step first firstly second secondly then next finally lastly afterwards also now otherwise once optionally carefully
-    manually immediately please always simply just alternatively temporarily gracefully again and or
-    """.split()
+    afterwards again also alternatively always and carefully finally first firstly gracefully immediately just
+    lastly manually next now once optionally or otherwise please second secondly simply step temporarily then to
+    """
 )
+_OBJECT_BEGINS = {kind: re.compile(rf"(?:{pattern(names).pattern})\b", re.IGNORECASE) for kind, names in _ROLES.items()}
+_FINITE = "is|are|was|were|has|have|will|can|may|might|should|must|allows?|means|shows?|fires?|contains?|does"
 _STATEMENT = re.compile(
-    r"\W*[\w-]+(?:\s+(?!(?:the|an?|your|this|these|all|any|each|that|if|whether|for|to|in|on|of|with|from|by|into|at|as|until)\b)"
-    r"[\w-]+){0,3}?\s+(?:is|are|was|were|has|have|will|can|may|might|should|must|allows?|means|shows?|fires?|contains?|does)\b",
+    rf"\W*[\w-]+(?:\s+(?!(?:{_OBJECT_BEGINS})\b)[\w-]+){{0,3}}?\s+(?:{_FINITE})\b",
     re.IGNORECASE,
 )
 _NOMINAL = re.compile(
-    r"[\w-]*(?:ion|ing|ment|restart|check|checks|cleanup|update|upgrade|reset|review|failover|switchover|scale-?up|scale-?down)\Z",
+    r"[\w-]*(?:ion|ing|ment|restart|checks?|cleanup|update|upgrade|reset|review|failover|switchover|scale-?up|scale-?down)\Z",
     re.IGNORECASE,
 )
-_MODAL = re.compile(
-    r"\b(?:you|we|users?|admins?|administrators?|operators?|customers?|one) (?:also |will |then |now |first )?"
-    r"(?:can|should|must|may|might|could|needs? to|ha(?:ve|s) to|(?:need|have|want) to)"
-    r"(?! (?:also |now |then |still |only )?(?:see|find|notice|expect|experience|encounter|receive|be|have)\b)"
-    r"|\b(?:should|must|needs? to|ha(?:s|ve) to) (?:then |first )?be \w+(?:ed|en|t|n)\b"
-    r"|\bcan (?:then |also |now )?be (?!caused|seen|found|observed|expected|reached|triggered|affected|lost|a\b)\w+(?:ed|en|t|n)\b"
-    r"|\bit(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary) to\b|\brecommended to\b|\bmake sure\b"
-    r"|\btry (?:to|\w+ing)\b|\bworth \w+ing\b|\b(?:contact|ask|page|call) (?:the|your)\b"
-    r"|\b(?:run|execute|use|running|using|executing|entering|with) (?:the following|below commands?|this command|these commands)\b"
-    r"|\bfollowing (?:prometheus |promql )?(?:commands?|queries|query)\b|\bby following\b",
-    re.IGNORECASE,
+_WHO = "you|we|users?|admins?|administrators?|operators?|customers?|one"
+_MAY = "can|should|must|may|might|could|needs? to|ha(?:ve|s) to|(?:need|have|want) to"
+_SEES = "see|find|notice|expect|experience|encounter|receive|be|have"
+_CAUSED = "caused|seen|found|observed|expected|reached|triggered|affected|lost"
+_MODAL = pattern(
+    rf"""
+    \b(?:{_WHO}) (?:also |will |then |now |first )?(?:{_MAY})(?! (?:also |now |then |still |only )?(?:{_SEES})\b)
+    \b(?:should|must|needs? to|ha(?:s|ve) to) (?:then |first )?be \w+(?:ed|en|t|n)\b
+    \bcan (?:then |also |now )?be (?!(?:{_CAUSED})\b)\w+(?:ed|en|t|n)\b
+    \bit(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary) to\b
+    \brecommended to\b
+    \bmake sure\b
+    \btry (?:to|\w+ing)\b
+    \bworth \w+ing\b
+    \b(?:contact|ask|page|call) (?:the|your)\b
+    \b(?:run|execute|use|running|using|executing|entering|with) (?:the following|(?:below|this|these) commands?)\b
+    \bfollowing (?:prometheus |promql )?(?:commands?|queries|query)\b
+    \bby following\b
+    """
 )
 _CONDITION = re.compile(
     r"(?:if|when|once|in|should|after|before|for|on|from|to|as|while|unless|using|with|via|under|at|depending|e\.?g)\b",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[,:;] ?| then | please |(?<=cases) |(?<=case) |(?<=needed) |(?<=necessary) |(?<=possible) |(?<=resort) ")
+_CLAUSE = re.compile(
+    r"[,:;] ?| then | please |(?<=cases) |(?<=case) |(?<=needed) |(?<=necessary) |(?<=possible) |(?<=resort) "
+)
 _HEADED_CONDITION = re.compile(r"(?:if|when|in case|where)\b|.*(?:→|->|=>)", re.IGNORECASE)
-_FURTHER = re.compile(
-    r"(?:\W*please\b)?\W*(?:see|refer to|read|consult|visit|check(?: out)?)\b.*\bfor (?:more|additional|further|other|details|information)\b"
-    r"|.*\bfor (?:more|additional|further|other) (?:details|information|tips|help|options|context)\b|\W*read more\b"
-    r"|\W*for details\b",
-    re.IGNORECASE,
+_FURTHER = pattern(
+    r"""
+    \W*(?:please )?\W*(?:see|refer to|read|consult|visit|check(?: out)?)\b.*\bfor (?:more|further|details|information)\b
+    .*\bfor (?:more|additional|further|other) (?:details|information|tips|help|options|context)\b
+    \W*read more\b
+    \W*for details\b
+    """
 )
 _FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
-_ANNOUNCES = re.compile(
-    r"\b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections|options|points)\b"
-    r"|\b(?:steps|actions|instructions) below\b|\bas follows\b|\bhere are\b|\bsteps:\s*\Z",
-    re.IGNORECASE,
+_ANNOUNCES = pattern(
+    r"""
+    \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections|options|points)\b
+    \b(?:steps|actions|instructions) below\b
+    \bas follows\b
+    \bhere are\b
+    \bsteps:\s*\Z
+    """
 )
-_ANNOUNCES_OUTPUT = re.compile(
-    r"\b(?:(?:sample|example|expected|typical) (?:\w+ )?(?:outputs?|results?|responses?|messages?)"
-    r"|outputs? (?:\w+ ){0,3}(?:look|be|is|like|similar)|outputs?\s*:|(?:looks?|something|similar) (?:like|to)(?: this)?"
-    r"|(?:returns?|prints?|shows?|displays?|outputs)(?: (?:something|this|the following|an? \w+))?)\b\W*\Z|^\W*(?:outputs?|results?)\W*\Z",
-    re.IGNORECASE,
+_ANNOUNCES_OUTPUT = pattern(
+    r"""
+    \b(?:sample|example|expected|typical) (?:\w+ )?(?:outputs?|results?|responses?|messages?)\W*\Z
+    \boutputs? (?:\w+ ){0,3}(?:look|be|is|like|similar)\W*\Z
+    \boutputs?\s*:\W*\Z
+    \b(?:looks?|something|similar) (?:like|to)(?: this)?\W*\Z
+    \b(?:returns?|prints?|shows?|displays?|outputs)(?: (?:something|this|the following|an? \w+))?\W*\Z
+    ^\W*(?:outputs?|results?)\W*\Z
+    """
 )
 _LEADING = re.compile(
     r"^\W*(?:(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*)?(?:step\s+\d+(?:\.\d+)*\W+)?", re.IGNORECASE
@@ -268,41 +312,69 @@ _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)(?<!\b[eE]g\.)(?<!\b[iI]e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
     r"\s+(?=[\"'(*_`\[]{0,4}[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n"
 )
-_EXPECT = re.compile(
-    r"\bexpect(?:ed)? (?:to|that|the|an?|it|output|results?|values?|state|response)\b|\bis expected\b|^\W*expect(?:ed)?\b"
-    r"|\bshould (?:now |then )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|report|look|disappear|become)\b"
-    r"|\byou(?:'ll| will) see\b|\bhealthy (?:is|means|looks)\b",
-    re.IGNORECASE,
+_EXPECT = pattern(
+    r"""
+    \bexpect(?:ed)? (?:to|that|the|an?|it|output|results?|values?|state|response)\b
+    \bis expected\b
+    ^\W*expect(?:ed)?\b
+    \bshould (?:now |then )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|report|look)\b
+    \bshould (?:now |then )?(?:disappear|become)\b
+    \byou(?:'ll| will) see\b
+    \bhealthy (?:is|means|looks)\b
+    """
 )
 _CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
-_FAILS = re.compile(
-    r"\bif (?:it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either)\b[^.]{0,200}?\b(?:fails?|failed"
-    r"|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot|still|persists?|remains?|keeps?|without|no"
-    r"|never|nothing|continues?)\b|\bif (?:not|that fails|it fails)\b|\botherwise\b|\bin case of (?:failure|an? error)\b",
-    re.IGNORECASE,
+_WHAT = "it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either"
+_NOT = "without|no|never|nothing|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot"
+_STAYS = "still|persists?|remains?|keeps?|continues?"
+_FAILS = pattern(
+    rf"""
+    \bif (?:{_WHAT})\b[^.]{{0,200}}?\b(?:fails?|failed|{_NOT}|{_STAYS})\b
+    \bif (?:not|that fails|it fails)\b
+    \botherwise\b
+    \bin case of (?:failure|an? error)\b
+    """
 )
+_GO = "(?:goe?s?|goe?s? back|return|skip|jump) to|(?:continue|proceed) (?:with|at|in|to)|see|follow|use|repeat|then|try"
 _GOES_TO = re.compile(
-    r"\b(?:go(?:es)? (?:back )?to|see|skip to|continue (?:with|at|in|to)|proceed (?:to|with)|jump to|follow|use|return to|repeat"
-    r"|then|try)\s+[*\[]*(?:step|section)s?\s*\**\s*(\d{1,3}(?:\.\d{1,3})?)",
+    rf"\b(?:{_GO})\s+[*\[]*(?:step|section)s?\s*\**\s*(\d{{1,3}}(?:\.\d{{1,3}})?)",
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\[[^\]]{1,200}\]\(([^)\s]+)[^)]{0,200}\)")
-_APPROVAL = re.compile(
-    r"\b(?:approvals?|approved by|(?:must|has to|have to|needs? to|should) approve|sign-?off|permission (?:of|from)"
-    r"|authori[sz]ation (?:of|from)|(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)|ask \w+[^.]{0,60}\bbefore"
-    r"|two-?person|second pair of eyes)\b",
-    re.IGNORECASE,
+_APPROVAL = pattern(
+    r"""
+    \bapprovals?\b
+    \bapproved by\b
+    \b(?:must|has to|have to|needs? to|should) approve\b
+    \bsign-?off\b
+    \b(?:permission|authori[sz]ation) (?:of|from)\b
+    \b(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)\b
+    \bask \w+[^.]{0,60}\bbefore\b
+    \btwo-?person\b
+    \bsecond pair of eyes\b
+    """
 )
-_WARNING = re.compile(
-    r"(?:^|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*(?:do not|don'?t|never|avoid)\b|\byou (?:must|should) (?:not|never)\b"
-    r"|\b(?:must|should)(?: not|n't) be\b|^\W*(?:warning|caution|danger|attention)\b|\b(?:warning|caution)\W*:"
-    r"|\b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|data loss|destructive|is disruptive"
-    r"|(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)|lose (?:\w+ ){0,2}(?:data|messages|writes)|last resort"
-    r"|be (?:very )?careful|(?:use|with) (?:extreme )?(?:care|caution)|(?:made|makes?|making) (?:it|things) worse|risky|unsafe"
-    r"|not safe|at your own risk|risk of (?:\w+ ){0,2}(?:loss|losing|corruption|downtime|outage))\b"
-    r"|\b(?:caus|result|lead|incur)\w* (?:\w+ ){0,4}(?:outage|downtime|interruption|disruption|corruption)\b"
-    r"|^\W*(?:do this )?only (?:if|when|after|as)\b",
-    re.IGNORECASE,
+_WARNING = pattern(
+    r"""
+    (?:^|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*(?:do not|don'?t|never|avoid)\b
+    \byou (?:must|should) (?:not|never)\b
+    \b(?:must|should)(?: not|n't) be\b
+    ^\W*(?:warning|caution|danger|attention)\b
+    \b(?:warning|caution)\W*:
+    \b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|destructive|is disruptive)\b
+    \b(?:risky|unsafe|not safe)\b
+    \b(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)\b
+    \bdata loss\b
+    \blose (?:\w+ ){0,2}(?:data|messages|writes)\b
+    \blast resort\b
+    \bbe (?:very )?careful\b
+    \b(?:use|with) (?:extreme )?(?:care|caution)\b
+    \b(?:made|makes?|making) (?:it|things) worse\b
+    \bat your own risk\b
+    \brisk of (?:\w+ ){0,2}(?:loss|losing|corruption|downtime|outage)\b
+    \b(?:caus|result|lead|incur)\w* (?:\w+ ){0,4}(?:outage|downtime|interruption|disruption|corruption)\b
+    ^\W*(?:do this )?only (?:if|when|after|as)\b
+    """
 )
 
 
