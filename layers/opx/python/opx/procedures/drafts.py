@@ -100,22 +100,25 @@ class _Drafting:
         blocks = [block for one in inside for block in one.blocks]
         if not blocks or (phrases.is_role(heading) and not part.tells):
             return False
-        if phrases.is_numbered(heading):
-            return True
-        if role is not SectionKind.OTHER and (
-            self._is_one_of_steps(part) or (len(inside) == 1 and _is_one_step(at, part))
-        ):
+        has_role = role is not SectionKind.OTHER
+        if phrases.is_numbered(heading) or (has_role and self._is_one_of_steps(at, len(inside) == 1)):
             return True
         alone = part.tells and not any(one.tells for one in inside[1:])
         return alone and not _has_procedure(blocks) and any(map(_tells_something, blocks))
 
-    def _is_one_of_steps(self, part: Part) -> bool:
-        """Whether most of several sections below one heading tell to do something by their headings."""
+    def _is_one_of_steps(self, at: int, has_no_parts: bool) -> bool:
+        """Whether a heading below a role such as `Mitigation` is a step: most of the headings beside it tell or name something
+        to do, or there is a single step below it."""
+        part = self._parts[at]
         siblings = self._siblings[part.parent, part.section.level]
         telling = sum(one.tells for one in siblings)
-        if not telling or not (part.tells or phrases.names_action(part.section.heading)):
-            return telling >= 2 and telling * 2 > len(siblings)
-        return sum(one.tells or phrases.names_action(one.section.heading) for one in siblings) * 2 > len(siblings) > 1
+        if telling >= 2 and telling * 2 > len(siblings):
+            return True
+        if telling and (part.tells or phrases.names_action(part.section.heading)):
+            acting = sum(one.tells or phrases.names_action(one.section.heading) for one in siblings)
+            if acting * 2 > len(siblings) > 1:
+                return True
+        return has_no_parts and _is_one_step(at, part)
 
     def _heading_step(self, at: int, behind: int) -> Draft:
         inside = self._parts[at:behind]
@@ -145,10 +148,14 @@ class _Blocks:
                 self._strict = label[0] in _NO_STEPS
             ends = label is not None and (self._strict or not label[1])  # the step before it; nothing begins with it
             begun = [] if ends else self._begun(number, current)
-            if current is not None and (ends or begun) and not (begun and begun[0].start == current.start):
+            replaced = (
+                current if current and begun and begun[0].start == current.start else None
+            )  # it only led to a list
+            if current is not None and (ends or begun) and not replaced:
                 yield current
             if begun:
-                begun[0].ahead, ahead = ahead, []
+                begun[0].ahead = replaced.ahead if replaced else [one for one in ahead if one.start < begun[0].start]
+                ahead = []
                 *done, current = begun
                 yield from done
             elif ends:
@@ -174,13 +181,18 @@ class _Blocks:
             if self._is_within_list(number, current) or not self._begins_step(number, current):
                 return []
             return [Draft(self._at, block.text, block.start, block.end, blocks=[block], from_paragraph=True)]
-        if current is not None or self._strict or not _has_commands(block):
-            return []
+        return [] if current is not None or self._strict else list(self._begun_by_code(block, before))
+
+    def _begun_by_code(self, block: Block, before: Block | None) -> Iterator[Draft]:
+        """The step of commands that no instruction leads to: with the paragraph before them, unless that announces output."""
+        if not _has_commands(block):
+            return
         if before is None or before.kind is not BlockKind.PARAGRAPH:
-            return [Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])]
-        if phrases.announces_output(before.text) or phrases.label_of(before.text[:200]):
-            return []
-        return [Draft(self._at, before.text, before.start, block.end, blocks=[before, block])]
+            yield Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])
+        elif phrases.label_of(before.text[:200]):
+            yield Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])
+        elif not phrases.announces_output(before.text):
+            yield Draft(self._at, before.text, before.start, block.end, blocks=[before, block])
 
     def _is_within_list(self, number: int, current: Draft | None) -> bool:
         """Whether the list that the current step is an item of goes on behind this block."""
