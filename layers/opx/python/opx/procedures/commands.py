@@ -69,7 +69,7 @@ _WORDS = words(
 _PLURAL_STATEMENTS = frozenset(("set", "show", "kill", "start", "stop", "call"))
 
 _PROMPT = re.compile(
-    r"\s*(?:\$|PS [A-Z]:[^>]*>|[A-Z]:\\[^>]*>|(?:sh|bash)-[\d.]+[#$]|[\w.-]+@[\w.-]+[^$#]{0,40}[$#]|\w+[=-][#>]|mysql>"
+    r"\s*(?:[$❯➜]|PS [A-Z]:[^>]*>|[A-Z]:\\[^>]*>|(?:sh|bash)-[\d.]+[#$]|[\w.-]+@[\w.-]+[^$#]{0,40}[$#]|\w+[=-][#>]|mysql>"
     r"|(?:postgres|SQL|sqlite|redis|MariaDB)[^>]{0,30}>)\s+(?=\S)"
 )
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=[a-z./])")
@@ -90,14 +90,16 @@ _PROMQL = re.compile(
 )
 _COMMENT = re.compile(r"\s*(?:#|//|REM |-- )")
 _ARGUMENT = re.compile(r"\s(?:--?\w|[<$\"'{/~.]|[^\s=/@*]*[=/@*])")
-_PROGRAM_LINE = re.compile(r"[a-z][\w.+/-]*(?:\s+(?!\d+\s)|\Z)[^\n]*(?<![.:,;!?])(?:\n|\Z)|[A-Z][A-Z0-9_]*=\S")
+_PROGRAM_LINE = re.compile(
+    r"[a-z][\w.+/-]*(?:\s+(?!\d+\s)|\Z)[^\n]*(?<![.:,;!?])(?:\n|\Z)|[A-Z][A-Z0-9_]*=\S|[a-z_]\w*=\$\("
+)
 _OUTPUT = re.compile(
     r"\s*(?:[A-Z][A-Z0-9()%_/-]+(?:\s{2,}|\t)\S|\{\s*(?:\"|\Z)|\[\s*(?:\{|\Z)|\d{4}-\d\d-\d\d|apiVersion:"
-    r"|(?:error|warning)\b[: ]|HTTP/\d)",
-    re.IGNORECASE,
+    r"|(?:[Ee]rror|ERROR|[Ww]arning|WARNING)\b[: ]|HTTP/\d|[A-Z][\w ]{1,30}:(?:\s|\Z))"
 )
 _ASKS_TO_RUN = re.compile(r"\b(?:run|running|execute|executing|enter|type|issue|invoke|command)\W*\Z", re.IGNORECASE)
 _NAMES_MEANS = re.compile(r"(?:\A|\b(?:use|using|with|via|by|try|and|or|then)\b|:)\W*\Z", re.IGNORECASE)
+_PROGRAM_BEHIND = re.compile(r"\W+(?:commands?|subcommands?|tool|binary|utility|plugin|cli|script)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .:/|-]{0,60}>|\$\{[A-Za-z_]\w*\}|\{\{-?\s*[\w.$ ]{1,60}\s*-?\}\}|\$[A-Z][A-Z0-9_]{1,40}\b"
     r"|\[[A-Z][A-Z0-9_ -]{1,40}\]|(?<![\w$./%-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(=])|%[A-Z_]{2,40}%"
@@ -121,12 +123,17 @@ def commands_of(code: str, language: str) -> Iterator[Command]:
 def inline_commands(text: str) -> Iterator[Command]:
     """The commands in a paragraph's code spans. A span that only names a command, such as `kubectl scale`, is none unless
     the words before it ask to run it. A line break within a span is a blank, as Markdown has it."""
-    for start, span in _spans(text):
+    for start, end, span in _spans(text):
         if len(span) > MAX_COMMAND or not looks_like_command(span):
             continue
         size, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
         is_whole = size > 2 or bool(_ARGUMENT.search(span))
-        if is_whole or _ASKS_TO_RUN.search(before) or (size == 2 and _NAMES_MEANS.search(before)):
+        names_program = size == 1 and _PROGRAM_BEHIND.match(text, end)
+        if (
+            is_whole
+            or (_ASKS_TO_RUN.search(before) and not names_program)
+            or (size == 2 and _NAMES_MEANS.search(before))
+        ):
             yield command(span, language_of(span))
 
 
@@ -169,7 +176,7 @@ def language_of(text: str) -> str:
     return "sql" if program not in PROGRAMS - _PLURAL_STATEMENTS and _SQL.match(line) else "bash"
 
 
-def _spans(text: str) -> Iterator[tuple[int, str]]:
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Code spans with their offsets: runs of backticks of one length, in linear time whatever is left open."""
     runs = list(re.finditer("`+", text))
     same: dict[int, int] = {}
@@ -181,7 +188,11 @@ def _spans(text: str) -> Iterator[tuple[int, str]]:
     at = 0
     while at < len(runs):
         if closing[at] >= 0:
-            yield runs[at].start(), text[runs[at].end() : runs[closing[at]].start()].replace("\n", " ").strip()
+            yield (
+                runs[at].start(),
+                runs[closing[at]].end(),
+                text[runs[at].end() : runs[closing[at]].start()].replace("\n", " ").strip(),
+            )
         at = max(closing[at], at) + 1
 
 
@@ -221,17 +232,18 @@ def _without_comments(code: str) -> str:
 
 @dataclass(slots=True)
 class _Logical:
-    """A command's lines as one. `fresh`: it begins the block or follows a comment or a blank line; `commented`: it follows
-    a comment."""
+    """A command's lines as one. `begins`: it is the block's first; `fresh`: it is, or it follows a comment or a blank line;
+    `commented`: it follows a comment."""
 
     text: str
     prompted: bool
+    begins: bool
     fresh: bool
     commented: bool
 
     def is_shaped(self) -> bool:
         """Whether an unknown program's line has the shape of a command: a lower-case word and an option, path or variable."""
-        return bool(_PROGRAM_LINE.match(self.text) and (_ARGUMENT.search(self.text) or self.text[0].isupper()))
+        return bool(_PROGRAM_LINE.match(self.text) and (_ARGUMENT.search(self.text) or _ASSIGNED.match(self.text)))
 
 
 def _shell_commands(code: str, language: str) -> Iterator[Command]:
@@ -239,7 +251,7 @@ def _shell_commands(code: str, language: str) -> Iterator[Command]:
     prompts = _prompts(lines, language)
     found = [one for one in _logical_lines(lines, prompts) if len(one.text) <= MAX_COMMAND]
     if any(prompts):
-        kept = [one for one in found if one.prompted]
+        kept = [one for one in found if one.prompted or (one.begins and looks_like_command(one.text))]
     elif language in _SHELLS:
         kept = _without_output(found)
     else:
@@ -291,7 +303,7 @@ def _recognised(found: Sequence[_Logical]) -> list[_Logical]:
 
 def _logical_lines(lines: Sequence[str], prompts: Sequence[int]) -> Iterator[_Logical]:
     """Commands with all their lines: continuations, here-documents, open quotes and brackets, loops."""
-    at, fresh, commented, unclosed = 0, True, False, 0
+    at, begins, fresh, commented, unclosed = 0, True, True, False, 0
     while at < len(lines):
         if not prompts[at] and (not lines[at].strip() or _COMMENT.match(lines[at])):
             fresh, commented = True, bool(lines[at].strip())
@@ -300,8 +312,8 @@ def _logical_lines(lines: Sequence[str], prompts: Sequence[int]) -> Iterator[_Lo
         end, closed = _command_end(lines, prompts, at, unclosed < _MAX_UNCLOSED)
         unclosed += not closed
         text = "\n".join((lines[at][prompts[at] :], *lines[at + 1 : end])).strip()
-        yield _Logical(text, bool(prompts[at]), fresh, commented)
-        at, fresh, commented = end, False, False
+        yield _Logical(text, bool(prompts[at]), begins, fresh, commented)
+        at, begins, fresh, commented = end, False, False, False
 
 
 _MAX_LINES = 200

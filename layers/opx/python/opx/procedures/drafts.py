@@ -107,8 +107,8 @@ class _Drafting:
         return alone and not _has_procedure(blocks) and any(map(_tells_something, blocks))
 
     def _is_one_of_steps(self, at: int, has_no_parts: bool) -> bool:
-        """Whether a heading below a role such as `Mitigation` is a step: most of the headings beside it tell or name something
-        to do, or there is a single step below it."""
+        """Whether a heading below a role such as `Mitigation` is a step: most of the headings beside it tell or name what to
+        do, or there is a single step below it."""
         part = self._parts[at]
         siblings = self._siblings[part.parent, part.section.level]
         telling = sum(one.tells for one in siblings)
@@ -187,9 +187,7 @@ class _Blocks:
         """The step of commands that no instruction leads to: with the paragraph before them, unless that announces output."""
         if not _has_commands(block):
             return
-        if before is None or before.kind is not BlockKind.PARAGRAPH:
-            yield Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])
-        elif phrases.label_of(before.text[:200]):
+        if before is None or before.kind is not BlockKind.PARAGRAPH or phrases.label_of(before.text[:200]):
             yield Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])
         elif not phrases.announces_output(before.text):
             yield Draft(self._at, before.text, before.start, block.end, blocks=[before, block])
