@@ -258,7 +258,7 @@ def _has_procedure(blocks: Sequence[Block]) -> bool:
     told = sum(1 for before, after in pairwise(blocks) if before.kind is BlockKind.PARAGRAPH and _has_commands(after))
     numbered = sum(len(block.children) for block in blocks if block.kind is BlockKind.ORDERED)
     bullets = sum(sum(map(_tells, block.children)) for block in blocks if block.kind is BlockKind.BULLETS)
-    return told >= 3 or numbered >= 2 or bullets >= 3
+    return told >= 4 or numbered >= 2 or bullets >= 3  # three commands with a word on each are often one headed step
 
 
 def _tells_commands(part: Part) -> bool:

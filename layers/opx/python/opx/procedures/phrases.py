@@ -74,7 +74,7 @@ _ROLES = {
 _BEGINS = {kind: re.compile(rf"(?:{pattern(names).pattern})\b", re.IGNORECASE) for kind, names in _ROLES.items()}
 _WHOLE = {kind: re.compile(rf"(?:{pattern(names).pattern})\Z", re.IGNORECASE) for kind, names in _ROLES.items()}
 _NUMBER = re.compile(
-    r"\s*(?:(?:step|phase|part|stage|option|method)\s+\d{1,3}\s*[.):–—-]?|\d{1,2}(?:\.\d{1,3})+[.)]?(?=\s)"
+    r"\s*(?:(?:step|phase|part|stage)\s+\d{1,3}\s*[.):–—-]?|\d{1,2}(?:\.\d{1,3})+[.)]?(?=\s)"
     r"|\d{1,2}(?:[.)](?!\d)|\s*:(?=\s)|\s+[–—-](?=\s))|[A-Za-z][.)](?=\s))\s*",
     re.IGNORECASE,
 )
@@ -249,7 +249,8 @@ _FURTHER = pattern(
 _FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
 _ANNOUNCES = pattern(
     r"""
-    \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections|options|approaches|ways)\b
+    \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections)\b
+    \b(?:following|these|below|next) (?:\w+ )?(?:options|approaches|ways)\b
     \b(?:steps|actions|instructions) below\b
     \bas follows\b
     \bhere are\b
