@@ -66,7 +66,9 @@ _WORDS = words(
     """
 )
 """Programs that are English words, too: they need an argument that prose doesn't have."""
-_PLURAL_STATEMENTS = frozenset(("set", "show", "kill", "start", "stop", "call"))
+_BLANKS = {"service": 2, "make": 1}
+"""Of lines that need no such argument: `service nginx restart`, `make install`."""
+_SHARED_WORDS = frozenset(("set", "show", "kill", "start", "stop", "call"))
 
 _PROMPT = re.compile(
     r"\s*(?:[$❯➜]|PS [A-Z]:[^>]*>|[A-Z]:\\[^>]*>|(?:sh|bash)-[\d.]+[#$]|[\w.-]+@[\w.-]+[^$#]{0,40}[$#]|\w+[=-][#>]|mysql>"
@@ -83,13 +85,14 @@ _SQL = re.compile(
 _FIRST_WORD = re.compile(
     r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S*)\s+)*(?:sudo\s+(?:-\w+\s+(?:\w+\s+)?)*)?([\w./+-]+)"
 )
+_COMPOUND = re.compile(r"\(\s*\n|[\w-]+ ?\(\)\s*\{")
 _HTTP = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) /?\S+")
 _PROMQL = re.compile(
     r"[\s(]*(?:[a-z_:][\w:]*(?:\{[^}]*\}|_(?:total|seconds|bytes|count|bucket|sum)\b)|(?:sum|count|avg|min|max|topk|rate|increase|histogram_quantile|label_replace|absent)\b"
     r"(?:\s*(?:by|without)\s*\([^)]*\))?\s*\()"
 )
 _COMMENT = re.compile(r"\s*(?:#|//|REM |-- )")
-_ARGUMENT = re.compile(r"\s(?:--?\w|[<$\"'{/~.]|[^\s=/@*]*[=/@*])")
+_ARGUMENT = re.compile(r"\s(?:--?\w|&&|\||[<$\"'{/~.]|[^\s=/@*]*[=/@*])")
 _PROGRAM_LINE = re.compile(
     r"[a-z][\w.+/-]*(?:\s+(?!\d+\s)|\Z)[^\n]*(?<![.:,;!?])(?:\n|\Z)|[A-Z][A-Z0-9_]*=\S|[a-z_]\w*=\$\("
 )
@@ -98,7 +101,7 @@ _OUTPUT = re.compile(
     r"|(?:[Ee]rror|ERROR|[Ww]arning|WARNING)\b[: ]|HTTP/\d|[A-Z][\w ]{1,30}:(?:\s|\Z))"
 )
 _ASKS_TO_RUN = re.compile(r"\b(?:run|running|execute|executing|enter|type|issue|invoke|command)\W*\Z", re.IGNORECASE)
-_NAMES_MEANS = re.compile(r"(?:\A|\b(?:use|using|with|via|by|try|and|or|then)\b|:)\W*\Z", re.IGNORECASE)
+_NAMES_MEANS = re.compile(r"(?:\b(?:use|using|with|via|by|try|and|or|then)\b|:)\W*\Z", re.IGNORECASE)
 _PROGRAM_BEHIND = re.compile(r"\W+(?:commands?|subcommands?|tool|binary|utility|plugin|cli|script)\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .:/|-]{0,60}>|\$\{[A-Za-z_]\w*\}|\{\{-?\s*[\w.$ ]{1,60}\s*-?\}\}|\$[A-Z][A-Z0-9_]{1,40}\b"
@@ -127,13 +130,10 @@ def inline_commands(text: str) -> Iterator[Command]:
         if len(span) > MAX_COMMAND or not looks_like_command(span):
             continue
         size, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
-        is_whole = size > 2 or bool(_ARGUMENT.search(span))
+        has_arguments = size > 2 or _ARGUMENT.search(span) or not (text[:start] + text[end:]).strip(" .:")
         names_program = size == 1 and _PROGRAM_BEHIND.match(text, end)
-        if (
-            is_whole
-            or (_ASKS_TO_RUN.search(before) and not names_program)
-            or (size == 2 and _NAMES_MEANS.search(before))
-        ):
+        is_run = _ASKS_TO_RUN.search(before) and not names_program
+        if has_arguments or is_run or (size == 2 and _NAMES_MEANS.search(before)):
             yield command(span, language_of(span))
 
 
@@ -149,14 +149,19 @@ def looks_like_command(text: str) -> bool:
     line = text.strip()
     if not line or line[0] in "{[|*<":
         return False
-    if _POWERSHELL.match(line) or _HTTP.match(line) or (line[0].isalpha() and _SQL.match(line)):
+    if (
+        _POWERSHELL.match(line)
+        or _HTTP.match(line)
+        or _COMPOUND.match(line)
+        or (line[0].isalpha() and _SQL.match(line))
+    ):
         return True
     first = _FIRST_WORD.match(line)
     if not first or line[first.end() : first.end() + 1] not in ("", *" \t\n|;&><\\"):
         return False
     program = first[1].rpartition("/")[2].removesuffix(".sh")
     if program in _WORDS:
-        return bool(_ARGUMENT.search(line)) or (program == "service" and line.count(" ") == 2)
+        return bool(_ARGUMENT.search(line)) or line.count(" ") == _BLANKS.get(program)
     return (
         program in PROGRAMS
         or first[1].endswith((".sh", ".py"))
@@ -173,7 +178,7 @@ def language_of(text: str) -> str:
         return "http"
     first = _FIRST_WORD.match(line)
     program = first[1].rpartition("/")[2].removesuffix(".sh") if first else ""
-    return "sql" if program not in PROGRAMS - _PLURAL_STATEMENTS and _SQL.match(line) else "bash"
+    return "sql" if program not in PROGRAMS - _SHARED_WORDS and _SQL.match(line) else "bash"
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:

@@ -178,7 +178,7 @@ _VERBS = words(
     select send set setup shard share shed shift shorten show shrink shut shutdown sign silence simulate size
     skip snapshot sort spin split ssh stabilise stabilize stagger start stash step-down stop store strip study
     submit suspend swap switch sync synchronise synchronize tag tail taint take talk tell terminate test
-    throttle tidy toggle trace track transfer trigger troubleshoot try tune turn type unassign unblock uncomment
+    throttle tidy toggle trace track transfer trigger troubleshoot truncate try tune turn type unassign unblock uncomment
     uncordon understand undo uninstall unlink unlock unmount unpause unregister unseal unset untag update
     upgrade upload upscale use vacate vacuum validate verify view visit wait warm warn watch wipe work write
     zoom
