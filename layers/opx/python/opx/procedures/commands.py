@@ -79,7 +79,7 @@ _POWERSHELL = re.compile(r"[A-Z][a-z]+-[A-Z]\w+\b")
 _SQL = re.compile(
     r"(?:select|insert|update|delete|alter|create|drop|truncate|vacuum|analyze|explain|show|set|grant|revoke|with|kill|call"
     r"|begin|commit|reindex|flush|purge|optimize|stop|start|change)\b[\s\S]*?"
-    r"(?:;|\b(?:from|table|index|into|processlist|status|slave|replica|database|user|role|system|variables|databases|tables)\b)",
+    r"(?:;|\b(?:from|tables?|index|into|processlist|status|slave|replica|databases?|user|role|system|variables)\b)",
     re.IGNORECASE,
 )
 _FIRST_WORD = re.compile(
@@ -88,7 +88,8 @@ _FIRST_WORD = re.compile(
 _COMPOUND = re.compile(r"\(\s*\n|[\w-]+ ?\(\)\s*\{")
 _HTTP = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) /?\S+")
 _PROMQL = re.compile(
-    r"[\s(]*(?:[a-z_:][\w:]*(?:\{[^}]*\}|_(?:total|seconds|bytes|count|bucket|sum)\b)|(?:sum|count|avg|min|max|topk|rate|increase|histogram_quantile|label_replace|absent)\b"
+    r"[\s(]*(?:[a-z_:][\w:]*(?:\{[^}]*\}|_(?:total|seconds|bytes|count|bucket|sum)\b)"
+    r"|(?:sum|count|avg|min|max|topk|rate|increase|histogram_quantile|label_replace|absent)\b"
     r"(?:\s*(?:by|without)\s*\([^)]*\))?\s*\()"
 )
 _COMMENT = re.compile(r"\s*(?:#|//|REM |-- )")
@@ -145,7 +146,7 @@ def command(text: str, language: str = "") -> Command:
 
 
 def looks_like_command(text: str) -> bool:
-    """Whether a line begins as a command does: with a program that runbooks use, a PowerShell verb, or a statement."""
+    """True if a line begins as a command does: with a program that runbooks use, a PowerShell verb, or a statement."""
     line = text.strip()
     if not line or line[0] in "{[|*<":
         return False
@@ -247,7 +248,7 @@ class _Logical:
     commented: bool
 
     def is_shaped(self) -> bool:
-        """Whether an unknown program's line has the shape of a command: a lower-case word and an option, path or variable."""
+        """True if an unknown program's line has the shape of a command: a lower-case word and an option, path or variable."""
         return bool(_PROGRAM_LINE.match(self.text) and (_ARGUMENT.search(self.text) or _ASSIGNED.match(self.text)))
 
 
@@ -368,7 +369,7 @@ class _Open:
 
     @property
     def is_open(self) -> bool:
-        """Whether the command goes on. Brackets count only where a line ends with one, as they do in code."""
+        """True if the command goes on. Brackets count only where a line ends with one, as they do in code."""
         brackets = self._opened and self._depth > 0
         return bool(self._quote or self._document or self._bodies > 0 or brackets or self.continued)
 

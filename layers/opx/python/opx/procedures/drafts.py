@@ -1,5 +1,7 @@
-"""Finds the steps of a document in its sections: numbered, bulleted or headed items at the outermost level, and paragraphs
-that tell to do something, with the code below them.
+"""Finds the steps of a document in its sections.
+
+A step is an item that the author numbered, bulleted or headed at the outermost level; in prose, it is a paragraph with an
+instruction, with the code below it.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from opx.procedures.commands import commands_of, inline_commands
 
 _NO_STEPS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
 _LISTS = (BlockKind.ORDERED, BlockKind.BULLETS)
-_BOLD_LINE = re.compile(r"\s*(\*\*|__)(?P<text>[^*_\n]{3,120})(?::\1|\1:?)\s*\Z")
+_BOLD_LINE = re.compile(r"\s*(\*\*|__)[^*_\n]{3,120}(?::\1|\1:?)\s*\Z")
 _MAX_SENTENCE = 600
 
 
 @dataclass(slots=True)
 class Part:
     """A section with its own blocks, its heading left out. `parent` is the index of the section above it, -1 for none;
-    `tells`: its heading tells to do something."""
+    `instructs`: its heading is an instruction."""
 
     section: Section
     parent: int
-    tells: bool = False
+    instructs: bool = False
     blocks: list[Block] = field(default_factory=list)
 
 
@@ -75,7 +77,7 @@ class _Drafting:
                 yield self._heading_step(at, below)
                 at = below
                 continue
-            if part.section.kind not in _NO_STEPS or _tells_commands(part):
+            if part.section.kind not in _NO_STEPS or _holds_command_step(part):
                 yield from _Blocks(at, part).steps()
             at += 1
 
@@ -88,8 +90,8 @@ class _Drafting:
         return behind
 
     def _is_step(self, at: int) -> bool:
-        """Whether a heading is itself a step: it is numbered, or it tells to do something and what is below it is no list of
-        steps. Among headings of which most tell to do something, the others are steps, too."""
+        """True if a heading is itself a step: it is numbered, or it is an instruction and the text below it is no list of
+        steps. Among headings that are mostly instructions, the others are steps, too."""
         part = self._parts[at]
         above = self._parts[part.parent] if part.parent >= 0 else None
         role = above.section.kind if above else SectionKind.OTHER
@@ -98,25 +100,25 @@ class _Drafting:
             return False
         inside = self._parts[at : self._below(at)]
         blocks = [block for one in inside for block in one.blocks]
-        if not blocks or (phrases.is_role(heading) and not part.tells):
+        if not blocks or (phrases.is_role(heading) and not part.instructs):
             return False
         has_role = role is not SectionKind.OTHER
         if phrases.is_numbered(heading) or (has_role and self._is_one_of_steps(at, len(inside) == 1)):
             return True
-        alone = part.tells and not any(one.tells for one in inside[1:])
-        return alone and not _has_procedure(blocks) and any(map(_tells_something, blocks))
+        alone = part.instructs and not any(one.instructs for one in inside[1:])
+        return alone and not _has_procedure(blocks) and any(map(_holds_instruction, blocks))
 
     def _is_one_of_steps(self, at: int, has_no_parts: bool) -> bool:
-        """Whether a heading below a role such as `Mitigation` is a step: most of the headings beside it tell or name what to
-        do, or there is a single step below it."""
+        """True if a heading below a role such as `Mitigation` is a step: most of the headings beside it name what to do, or
+        there is a single step below it."""
         part = self._parts[at]
         siblings = self._siblings[part.parent, part.section.level]
-        telling = sum(one.tells for one in siblings)
-        if telling >= 2 and telling * 2 > len(siblings):
+        instructing = sum(one.instructs for one in siblings)
+        if instructing >= 2 and instructing * 2 > len(siblings):
             return True
-        if telling and (part.tells or phrases.names_action(part.section.heading)):
-            acting = sum(one.tells or phrases.names_action(one.section.heading) for one in siblings)
-            if acting * 2 > len(siblings) > 1:
+        if instructing and (part.instructs or phrases.names_action(part.section.heading)):
+            active = sum(one.instructs or phrases.names_action(one.section.heading) for one in siblings)
+            if active * 2 > len(siblings) > 1:
                 return True
         return has_no_parts and _is_one_step(at, part)
 
@@ -193,7 +195,7 @@ class _Blocks:
             yield Draft(self._at, before.text, before.start, block.end, blocks=[before, block])
 
     def _is_within_list(self, number: int, current: Draft | None) -> bool:
-        """Whether the list that the current step is an item of goes on behind this block."""
+        """True if the list that the current step is an item of goes on behind this block."""
         following = bisect_right(self._lists, number)
         if current is None or not current.in_list or following == len(self._lists):
             return False
@@ -204,18 +206,18 @@ class _Blocks:
 
     def _items(self, block: Block, lead: Block | None) -> Iterator[Draft]:
         first = _number(block)
-        for place, item in enumerate(block.children):
-            label = str(first + place) if block.kind is BlockKind.ORDERED else ""
-            start = lead.start if lead and place == 0 else item.start
-            blocks = [lead, *item.children] if lead and place == 0 else list(item.children)
+        for offset, item in enumerate(block.children):
+            label = str(first + offset) if block.kind is BlockKind.ORDERED else ""
+            start = lead.start if lead and offset == 0 else item.start
+            blocks = [lead, *item.children] if lead and offset == 0 else list(item.children)
             yield Draft(self._at, _first_line(item), start, item.end, label, blocks, in_list=True)
 
     def _is_steps(self, block: Block) -> bool:
-        """Whether a list's items are steps: it is numbered, or most of its items tell to do something."""
-        telling = sum(1 for item in block.children if _tells(item))
+        """True if a list's items are steps: it is numbered, or most of its items are instructions."""
+        instructing = sum(1 for item in block.children if _instructs(item))
         if block.kind is BlockKind.ORDERED:
-            return telling == len(block.children) if self._strict else telling * 3 >= len(block.children)
-        return not self._strict and telling * 2 > len(block.children)
+            return instructing == len(block.children) if self._strict else instructing * 3 >= len(block.children)
+        return not self._strict and instructing * 2 > len(block.children)
 
     def _begins_step(self, number: int, current: Draft | None) -> bool:
         text = self._blocks[number].text
@@ -234,7 +236,8 @@ class _Blocks:
         return (has_command and current is None) or any(map(phrases.is_instruction, phrases.sentences(text)))
 
 
-def tells_by_heading(heading: str) -> bool:
+def is_instruction_heading(heading: str) -> bool:
+    """True if a heading is numbered, begins with an imperative or names a condition, and is no name of a role."""
     plain = phrases.plain(heading)
     if phrases.is_role(plain, exactly=phrases.is_numbered(plain)):
         return phrases.is_step_number(plain)
@@ -242,27 +245,31 @@ def tells_by_heading(heading: str) -> bool:
 
 
 def _is_one_step(at: int, part: Part) -> bool:
-    """Whether a section holds a single step, so that its heading names it."""
+    """True if a section holds a single step, so that its heading names it."""
     return len(list(islice(_Blocks(at, part).steps(), 2))) == 1
 
 
-def _tells_something(block: Block) -> bool:
-    """Whether blocks below a heading hold something to do."""
+def _holds_instruction(block: Block) -> bool:
+    """True if a block has an instruction or a command."""
     if block.kind is BlockKind.PARAGRAPH:
         return any(map(phrases.is_instruction, phrases.sentences(block.text))) or any(inline_commands(block.text))
-    return _has_commands(block) or any(map(_tells_something, block.children))
+    return _has_commands(block) or any(map(_holds_instruction, block.children))
 
 
 def _has_procedure(blocks: Sequence[Block]) -> bool:
-    """Whether blocks below a heading are several steps themselves, and no details of one."""
-    told = sum(1 for before, after in pairwise(blocks) if before.kind is BlockKind.PARAGRAPH and _has_commands(after))
+    """True if blocks below a heading are several steps themselves, and no details of one."""
+    explained = sum(
+        1 for before, after in pairwise(blocks) if before.kind is BlockKind.PARAGRAPH and _has_commands(after)
+    )
     numbered = sum(len(block.children) for block in blocks if block.kind is BlockKind.ORDERED)
-    bullets = sum(sum(map(_tells, block.children)) for block in blocks if block.kind is BlockKind.BULLETS)
-    return told >= 4 or numbered >= 2 or bullets >= 3  # three commands with a word on each are often one headed step
+    bullets = sum(sum(map(_instructs, block.children)) for block in blocks if block.kind is BlockKind.BULLETS)
+    return (
+        explained >= 4 or numbered >= 2 or bullets >= 3
+    )  # three commands with a word on each are often one headed step
 
 
-def _tells_commands(part: Part) -> bool:
-    """Whether a section that is no place for steps has one all the same: an instruction with a command below it."""
+def _holds_command_step(part: Part) -> bool:
+    """True if a section without a role for steps has one all the same: an instruction with a command below it."""
     if part.section.kind in (SectionKind.REFERENCES, SectionKind.SYMPTOMS):
         return False
     return any(
@@ -286,13 +293,14 @@ def _first_command(block: Block) -> str:
     return next((one.text for one in commands_of(block.text, block.language)), "")
 
 
-def _tells(item: Block) -> bool:
-    """Whether a list item tells to do something, itself or by what is nested in it."""
+def _instructs(item: Block) -> bool:
+    """True if a list item has an instruction or a command, itself or in a nested item."""
     first = _first_line(item)
     if phrases.is_instruction(next(phrases.sentences(first[:_MAX_SENTENCE]), "")) or any(inline_commands(first)):
         return True
     return any(
-        _has_commands(child) or (child.kind in _LISTS and any(map(_tells, child.children))) for child in item.children
+        _has_commands(child) or (child.kind in _LISTS and any(map(_instructs, child.children)))
+        for child in item.children
     )
 
 

@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.procedures.commands import commands_of, inline_commands
-from opx.procedures.drafts import Draft, Part, drafts_of, tells_by_heading
+from opx.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
 
 MAX_CHARACTERS = 1_000_000
 """Of a text in which steps are looked for."""
@@ -64,16 +64,15 @@ def _headed_part(block: Block, parts: Sequence[Part], title: str, length: int) -
     parent = _parent(parts, block.level)
     above = parts[parent].section if parent >= 0 else None
     heading = normalise(" ".join(block.text[: 2 * MAX_HEADING].split())[:MAX_HEADING])
-    tells = tells_by_heading(heading)
+    instructs = is_instruction_heading(heading)
     if above is None and heading.casefold() == title.casefold():
         return Part(Section((), block.level, SectionKind.OTHER, block.start, length), parent)
     kind = phrases.role_of(heading)
-    inherits = kind is SectionKind.OTHER or tells  # `Verify the role` below `Diagnosis` belongs to the diagnosis
+    inherits = kind is SectionKind.OTHER or instructs  # `Verify the role` below `Diagnosis` belongs to the diagnosis
     if above and above.kind is not SectionKind.OTHER and inherits:
         kind = above.kind
-    return Part(
-        Section((*(above.path if above else ()), heading), block.level, kind, block.start, length), parent, tells
-    )
+    path = (*(above.path if above else ()), heading)
+    return Part(Section(path, block.level, kind, block.start, length), parent, instructs)
 
 
 def _without_first(parts: list[Part]) -> list[Part]:

@@ -1,7 +1,7 @@
 """Phrases of runbooks: roles of headings, instructions, expectations, conditions and warnings, by English word lists.
 
-Other languages and free style are matched as far as headings and list forms tell what is meant; text that isn't recognised is
-kept and has no type.
+Other languages and free style are matched as far as headings and list forms allow; text that isn't recognised is kept and has
+no type.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _ROLES = {
     """,
     SectionKind.STEPS: r"""
         mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*
-        restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|recommended actions?|process
+        restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|recommended actions?
         workarounds?|response|(?:short|long)-?term .*|playbook|runbook|immediate .*
     """,
 }
@@ -103,13 +103,13 @@ def unnumbered(heading: str) -> str:
 
 
 def is_numbered(heading: str) -> bool:
-    """Whether a heading begins with a number or the number of a step."""
+    """True if a heading begins with a number or the number of a step."""
     match = _NUMBER.match(heading)
     return bool(match and re.search(r"\d", match[0]))
 
 
 def is_step_number(heading: str) -> bool:
-    """Whether a heading begins with `Step` and its number."""
+    """True if a heading begins with `Step` and its number."""
     return bool(_STEP_NUMBER.match(heading))
 
 
@@ -125,7 +125,7 @@ def role_of(heading: str) -> SectionKind:
 
 
 def is_role(heading: str, *, exactly: bool = False) -> bool:
-    """Whether a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
+    """True if a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
     has it first, such as `Resolution steps`."""
     parts = re.split(r"\s+(?:and|or|/|&)\s+|\s*[/&,]\s*", unnumbered(plain(heading)).strip(" :?!."))
     return all(
@@ -275,8 +275,8 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
 
 def is_instruction(text: str) -> bool:
-    """Whether a sentence tells to do something: it begins with an imperative, perhaps after a condition, or says what one can
-    or must do. A pointer to further reading and a prohibition are none."""
+    """True if a sentence is an instruction: it begins with an imperative, perhaps after a condition, or has a phrase such
+    as `you can`. A pointer to further reading and a prohibition are none."""
     words = plain(_LEADING.sub("", text[:600]))
     if _FORBIDS.match(words) or _FURTHER.match(words):
         return False
@@ -288,7 +288,7 @@ def is_instruction(text: str) -> bool:
 
 
 def begins_with_verb(text: str) -> bool:
-    """Whether a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
+    """True if a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
     for word in _WORD.findall(text[:120])[:3]:
         verb = word.lower()
         if verb not in _OPENERS:
@@ -297,23 +297,23 @@ def begins_with_verb(text: str) -> bool:
 
 
 def names_action(heading: str) -> bool:
-    """Whether a heading names something to do by a noun, such as `Credential update` or `Checking the disk`."""
+    """True if a heading names something to do by a noun, such as `Credential update` or `Checking the disk`."""
     words = _WORD.findall(heading)
     return bool(words) and (words[0].lower().endswith("ing") or bool(_NOMINAL.match(words[-1])))
 
 
 def is_condition(heading: str) -> bool:
-    """Whether a heading names the case that its section is for."""
+    """True if a heading names the case that its section is for."""
     return bool(_HEADED_CONDITION.match(heading))
 
 
 def announces_steps(paragraph: str) -> bool:
-    """Whether a paragraph only leads to the steps behind it, such as `The following steps can help:`."""
+    """True if a paragraph only leads to the steps behind it, such as `The following steps can help:`."""
     return len(paragraph) < 400 and bool(_ANNOUNCES.search(plain(paragraph)))
 
 
 def announces_output(paragraph: str) -> bool:
-    """Whether the code block behind a paragraph is output, such as after `Example output:`."""
+    """True if the code block behind a paragraph is output, such as after `Example output:`."""
     return bool(_ANNOUNCES_OUTPUT.search(plain(paragraph[-200:])))
 
 
@@ -325,7 +325,7 @@ _SENTENCE = re.compile(
 )
 _EXPECT = pattern(
     r"""
-    \bexpect(?:ed)? (?:to|that|the|an?|it|output|results?|values?|state|response)\b
+    \bexpect(?:ed)? (?:to (?:see|find|get|have)|that|the|an?|it|output|results?|values?|state|response)\b
     \b(?:is expected|expected:|expect to)\b
     \bshould (?:now |then )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|report|look)\b
     \bshould (?:now |then )?(?:disappear|become)\b
@@ -394,18 +394,17 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def expectation(lines: Sequence[str]) -> str:
-    """The first sentence about what one sees after a step."""
+    """The first sentence about the expected result."""
     return next((line for line in lines if _EXPECT.search(line)), "")
 
 
 def check(lines: Sequence[str]) -> str:
-    """The first sentence that tells to verify something."""
+    """The first sentence that asks for verification."""
     return next((line for line in lines if _CHECK.search(line)), "")
 
 
 def failure(lines: Sequence[str]) -> tuple[str, str]:
-    """The sentence that tells what to do if the step fails, and the number of the step or the address of the page that it
-    leads to."""
+    """The sentence about a step that fails, and the number of the step or the address of the page that it leads to."""
     for line in lines:
         found = _FAILS.search(line)
         if not found:
@@ -417,7 +416,7 @@ def failure(lines: Sequence[str]) -> tuple[str, str]:
 
 
 def approval(lines: Sequence[str]) -> str:
-    """The first sentence about who has to agree."""
+    """The first sentence that requires approval."""
     return next((line for line in lines if _APPROVAL.search(line)), "")
 
 
@@ -427,5 +426,5 @@ def warnings(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _forbids(line: str) -> bool:
-    """Whether a clause of a sentence is a prohibition: `do not restart it`, but not `pods that do not restart`."""
+    """True if a clause of a sentence is a prohibition: `do not restart it`, but not `pods that do not restart`."""
     return any(_CLAUSE_BEGINS.search(line[: found.start()][-20:]) for found in _FORBIDDEN.finditer(line))
