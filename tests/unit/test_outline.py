@@ -142,10 +142,10 @@ class TestParts:
         assert step.expect == "You should see 0 jobs."
 
     def test_a_failure_leads_to_the_step_with_the_authors_number(self) -> None:
-        text = "## A\n\n1. Check a.\n\n## B\n\n1. Stop b. If it does not stop, go to step 2.\n2. Kill b.\n"
-        step = outlined(text).steps[1]
+        text = "## A\n\n1. Check a.\n2. Stop a.\n\n## B\n\n1. Stop b. If it does not stop, go to step 2.\n2. Kill b.\n"
+        step = outlined(text).steps[2]
         assert step.if_fails == "If it does not stop, go to step 2."
-        assert (step.goes_to, outlined(text).steps[2].title) == ("3", "Kill b.")
+        assert (step.goes_to, outlined(text).steps[3].title) == ("4", "Kill b.")
 
     def test_a_failure_leads_to_a_page(self) -> None:
         step = only_step("1. Stop it. If this fails, see [failover](failover.md).\n")
@@ -276,6 +276,10 @@ class TestAnyText:
     def test_a_step_after_unusual_line_breaks_is_sliced_exactly(self) -> None:
         outline = outlined("One\u2028line\x85still\x0cone.\n\n1. Stop\u2028it.\n2. Start it.\n")
         assert [outline.slice(step) for step in outline.steps] == ["1. Stop\u2028it.", "2. Start it."]
+
+    def test_a_zero_byte_is_kept_in_a_command(self) -> None:
+        step = only_step("1. Run it:\n\n   ```sh\n   echo a\x00b\n   ```\n")
+        assert [command.text for command in step.commands] == ["echo a\x00b"]
 
     def test_three_thousand_steps_are_found(self) -> None:
         outline = outlined("".join(f"{number}. Run `ls -l`\n" for number in range(1, 3001)))
