@@ -52,6 +52,11 @@ class Corpus:
 
         return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
 
+    @property
+    def read_threads(self) -> int:
+        """Reads of objects that are quicker at the same time than one after the other."""
+        return self._storage.read_threads
+
     @cached_property
     def upload_signer(self) -> UploadSigner | None:
         """Signs uploads past this process, for clients that weren't removed; None where there are none."""

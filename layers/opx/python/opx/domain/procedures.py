@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated
 
@@ -115,10 +116,23 @@ class Step(Record, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
+class Unit(Record, frozen=True, array_like=True):
+    """A block of text that is shown whole or not at all: a paragraph with the code below it, a list item, a table's row.
+    `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit that
+    has to stand before it, -1 for none: a table's header for its rows, an item's first paragraph for what is nested in it. `tokens` is an estimate."""
+
+    start: int
+    end: int
+    section: int
+    step: int = 0
+    head: int = -1
+    tokens: int = 0
+
+
 class Outline(Record, frozen=True, omit_defaults=True):
     """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
 
-    `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
+    `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
     `whole` is false where it was too long to find steps in.
     """
 
@@ -129,7 +143,14 @@ class Outline(Record, frozen=True, omit_defaults=True):
     steps: tuple[Step, ...] = ()
     alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
     whole: bool = always(True)
+    units: tuple[Unit, ...] = ()
 
-    def slice(self, part: Section | Step) -> str:
-        """The text of a section or a step, exactly as the document has it."""
+    def slice(self, part: Section | Step | Unit) -> str:
+        """The text of a part, exactly as the document has it."""
         return self.text[part.start : part.end]
+
+    def step_names(self) -> dict[int, str]:
+        """What each step is called, by its number: the author's own number where no other step has it, else `#` and the
+        number."""
+        labels = Counter(step.label for step in self.steps)
+        return {one.number: one.label if one.label and labels[one.label] == 1 else f"#{one.number}" for one in self.steps}

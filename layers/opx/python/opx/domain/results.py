@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from msgspec.structs import fields
 
 from opx.domain.documents import DocumentChunk
+from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
 from opx.domain.record import Json, Record, always, derive, rounded
 
@@ -252,7 +253,8 @@ class Answer(Record, frozen=True, omit_defaults=True):
     step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
     the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
     `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
-    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph. `outcomes` is another text
+    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph, `documents` where a budget was
+    given for what to hand over of them. `outcomes` is another text
     for other outcomes that moved scores, "" where none did.
     """
 
@@ -272,6 +274,10 @@ class Answer(Record, frozen=True, omit_defaults=True):
         Mapping[str, Any] | None, Meta(description="Where it was asked for: what can be kept as evidence and replayed.")
     ] = None
     evidence: EvidencePack | None = field(default=None, name="evidencePack")
+    documents: Annotated[
+        tuple[DocumentAnswer, ...],
+        Meta(description="The documents of the results with the blocks that help, within the budget that was asked for."),
+    ] = ()
     outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDoc
 from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
-from opx.ingestion.chunk_files import chunk_file, read_chunks
+from opx.ingestion.chunk_files import chunk_file, read_chunks, write_outline
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
 from opx.ingestion.reading import ReadDocument
@@ -110,6 +110,7 @@ class Chunks:
         lines = stack.enter_context(_spool())
         document = self._cut(read, lines)
         self._keep(document, lines)
+        self._keep_outline(document, read)
         if not read.category.embed:
             lines.truncate(0)
         prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
@@ -117,6 +118,13 @@ class Chunks:
             opened = partial(self._store.open, claim.event.document_key)
             prepared.add_statements(_statements(self._extract, document, read.facts, prepared.chunks, opened))
         return prepared
+
+    def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> None:
+        from opx.procedures.outline import MAX_CHARACTERS, outline_of
+
+        read.text.seek(0)
+        outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
+        write_outline(self._store, document.key, outline)
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""

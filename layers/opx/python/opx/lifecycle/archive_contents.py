@@ -19,7 +19,7 @@ from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
-from opx.lifecycle.store_checks import CHUNK_FILE
+from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ports import Item, Storage, Tables
 from opx.tables import DOCUMENTS, PROJECTS
 from opx.tenants.clients import CLIENTS
@@ -113,7 +113,7 @@ class ArchiveContents:
         """Objects that are no documents: chunk files, and reports of removals."""
         for line in self._archive.lines(FILE_LINES):
             blob = self._blob(line)
-            is_ours = CHUNK_FILE.match(scope_of_object(blob.key)[1]) or blob.key.startswith(REMOVALS)
+            is_ours = VERSION_FILE.match(scope_of_object(blob.key)[1]) or blob.key.startswith(REMOVALS)
             if not is_ours:
                 raise ArchiveError(f"{FILE_LINES}: {blob.key[:200]} is no file that the system makes")
             yield blob

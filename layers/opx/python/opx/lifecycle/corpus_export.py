@@ -13,7 +13,7 @@ from opx.corpus import Corpus
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
-from opx.ingestion.chunk_files import chunk_file
+from opx.ingestion.chunk_files import chunk_file, outline_file
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.item_json import to_json
@@ -85,6 +85,7 @@ class CorpusExport:
             self._report.counts["versions"] += 1
         for document_id in dict.fromkeys(str(version["documentId"]) for version in versions):
             self._file(chunk_file(key, document_id))
+            self._file(outline_file(key, document_id), required=False)
         facts = {name: head[name] for name in HEAD_FACTS}
         self._line(key.scope.prefix + key.source, {**facts, "since": _since(head, versions)})
 
@@ -136,8 +137,10 @@ class CorpusExport:
         self._report.counts["documents"] += 1
         self._progress("documents", self._report.counts["documents"])
 
-    def _file(self, object_key: str) -> None:
+    def _file(self, object_key: str, *, required: bool = True) -> None:
         blob = self._blob(object_key)
+        if not (blob or required):
+            return
         if blob:
             _add(self._lines.files, json.dumps(blob.to_json(), ensure_ascii=False, separators=(",", ":")))
             self._report.counts["files"] += 1

@@ -19,7 +19,7 @@ from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
 from opx.lifecycle.report import Fate, ImportReport
-from opx.lifecycle.store_checks import CHUNK_FILE
+from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ports import Absent, Equals, Item, Tables
 from opx.tables import DOCUMENTS, KEYS, TableSpec
 
@@ -106,7 +106,7 @@ class PuttingBack:
     def _is_wanted(self, blob: Blob) -> bool:
         """When merging, chunk files only of versions that are in the catalog by now."""
         scope, name = scope_of_object(blob.key)
-        match = CHUNK_FILE.match(name) if self._merge else None
+        match = VERSION_FILE.match(name) if self._merge else None
         return not match or any(version.key.scope == scope for version in self._corpus.catalog.find(match[1]))
 
     def _put(self, blobs: BlobReader, blob: Blob) -> None:

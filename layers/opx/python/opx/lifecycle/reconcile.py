@@ -15,9 +15,10 @@ from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.naming_scopes import ScopeDirectory
 from opx.ingestion.events import is_document
+from opx.ingestion.chunk_files import VERSION_FILE
 from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
-from opx.lifecycle.store_checks import CHUNK_FILE, Checked, ComparedStores, Known, StoreChecks
+from opx.lifecycle.store_checks import Checked, ComparedStores, Known, StoreChecks
 from opx.ports import HeldDocument, Item, ObjectInfo
 from opx.tables import KEYS, LIFECYCLE
 
@@ -146,6 +147,6 @@ def _is_document(info: ObjectInfo) -> bool:
 
 def _is_chunk_file(info: ObjectInfo) -> bool:
     try:
-        return bool(CHUNK_FILE.match(scope_of_object(info.key)[1]))
+        return bool(VERSION_FILE.match(scope_of_object(info.key)[1]))
     except InvalidScopeError:
         return False

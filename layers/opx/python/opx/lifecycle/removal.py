@@ -19,7 +19,7 @@ from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
 from opx.ingestion.calendar import Calendar, CalendarEntry
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
-from opx.ingestion.chunk_files import chunk_file
+from opx.ingestion.chunk_files import chunk_file, version_files
 from opx.ingestion.events import SIDECAR_SUFFIX, ObjectEvent
 from opx.lifecycle.retention import Found
 from opx.parallel import Each
@@ -113,7 +113,7 @@ class Removal:
         for entry in entries:
             file = chunk_file(entry.key, entry.document_id)
             if not self._same_text(entry) and not self._is_new(file):
-                self._store.delete(file)
+                self._delete_files(entry.key, entry.document_id)
             self._forget_key(entry, set())
             self._calendar.drop(entry)
 
@@ -178,11 +178,15 @@ class Removal:
         if not self._same_text(entry):
             if self._is_new(file):
                 return False
-            self._store.delete(file)
+            self._delete_files(document.key, document.document_id)
         self._catalog.remove_version(document)
         self._forget_key(entry, {(document.document_id, document.version)})
         self._calendar.drop(entry)
         return True
+
+    def _delete_files(self, key: DocumentKey, document_id: str) -> None:
+        for file in version_files(key, document_id):
+            self._store.delete(file)
 
     def _forget_key(self, entry: CalendarEntry, removed: set[tuple[str, int]]) -> None:
         if self._catalog.forget_key(entry.key, removed):

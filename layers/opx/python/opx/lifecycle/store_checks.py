@@ -20,7 +20,7 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError, UnknownCategoryError
 from opx.graph import manifest
 from opx.ingestion.capability import Ingestion
-from opx.ingestion.chunk_files import chunk_file, read_chunks
+from opx.ingestion.chunk_files import VERSION_FILE, chunk_file, read_chunks
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import failure_id
@@ -34,7 +34,6 @@ from opx.tables import FAILURES, GRAPH, KEYS
 YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
 
-CHUNK_FILE = re.compile(r"chunks/([0-9a-f]+)\.jsonl\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class StoreChecks:
             scope, rest = scope_of_object(info.key)
         except InvalidScopeError:
             return False
-        match = CHUNK_FILE.match(rest)
+        match = VERSION_FILE.match(rest)
         if not match:
             return False
         return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
+from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
@@ -17,14 +18,27 @@ from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.operations.context import Context
 from opx.operations.registry import KNOWLEDGE, agent_tool, operation
 from opx.operations.requests import Filled, Request
-from opx.operations.search import CUT, DEFAULT_RESULTS, MAX_QUESTION, MAX_SEARCH_RESULTS, answered
-from opx.retrieval.citations import citations
+from opx.operations.search import (
+    CUT,
+    DEFAULT_RESULTS,
+    MAX_QUESTION,
+    MAX_SEARCH_RESULTS,
+    PASSAGES_PER_DOCUMENT,
+    answered,
+)
+from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET
+from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, next_line
 
 PARTIAL = "Partial answer: something could not be searched."
+REPLY_OVERHEAD = 40
+"""Tokens of what an answer says beside its documents."""
 AGENT_CONFIDENCE = 0.7
 """What a result has to reach for an agent."""
 
-Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results to return at most.")]
+Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
+Tokens = Annotated[
+    int, Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps.")
+]
 Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
 
 
@@ -48,19 +62,22 @@ def research(context: Context, request: Research) -> ResearchReport:
 DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that the results are from, the best first.")]
 ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
+NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read on where nothing was good enough.")]
 Untrusted = Annotated[
     bool,
     Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
 ]
 
 
-class SearchAnswer(Record, frozen=True, kw_only=True):
-    answer: Annotated[str, Meta(description="The results with their sources, or that there is none.")]
+class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
+    answer: Annotated[str, Meta(description="The documents with what helps of each, or that there is none.")]
+    documents: Annotated[tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
     untrusted: Untrusted
     notes: Notes
+    next: NextCalls = ()
 
 
 class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,17 +90,26 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class RelevantPassage(Passage, frozen=True, kw_only=True):
+class FoundDocument(Passage, frozen=True, kw_only=True):
+    """A document with what helps of it."""
+
     relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
+    title: str
+    document_id: str
+    updated: Annotated[str, Meta(description="When it was last updated.")]
+    why: Annotated[str, Meta(description="Why it fits, in a line.")]
+    steps: Annotated[tuple[StepView, ...], Meta(description="The steps of its procedure, if it has one.")] = ()
+    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
 
 
-class DocsFound(Record, frozen=True, kw_only=True):
-    results: Annotated[tuple[RelevantPassage, ...], Meta(description="What was found, the best first.")]
+class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
+    results: Annotated[tuple[FoundDocument, ...], Meta(description="What was found, the best first.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
     untrusted: Untrusted
     notes: Notes
+    next: NextCalls = ()
 
 
 class ResearchFindings(Record, frozen=True, kw_only=True):
@@ -100,7 +126,7 @@ class ResearchFindings(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Found(Paragraphs):
-    """Results of a search; `left_out` of them were dropped for their size."""
+    """Documents of a search; `left_out` of them were dropped for their size."""
 
     answer: Answer
     left_out: int = 0
@@ -108,55 +134,73 @@ class _Found(Paragraphs):
     def _paragraphs(self) -> Iterator[str]:
         answer = self.answer
         yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
-        yield citations(answer.results)
-        if answer.best_rejected and not answer.results:
+        yield handed_over(answer.documents) if answer.documents else NOTHING_FOUND
+        if answer.best_rejected and not answer.documents:
             yield _not_confirmed(answer.best_rejected)
-        if answer.receipt_id and answer.results:
+        if answer.receipt_id and answer.documents:
             yield f"[Receipt ID: {answer.receipt_id}]"
 
     def _is_untrusted(self) -> bool:
         """Whether anything that is shown comes from outside."""
         nearest = self.answer.best_rejected
-        shown = self.answer.results or ((nearest,) if nearest else ())
-        return any(result.untrusted for result in shown)
+        shown = self.answer.documents or ((nearest,) if nearest else ())
+        return any(one.untrusted for one in shown)
 
     def _notes(self) -> tuple[str, ...]:
-        return (*self.answer.notes, *left_out(self.left_out, "results"))
+        return (*self.answer.notes, *left_out(self.left_out, "documents"))
 
     def _facts(self) -> dict[str, Any]:
+        nearest = self.answer.best_rejected if not self.answer.documents else None
         return {
-            "document_ids": _documents(self.answer.results),
+            "document_ids": tuple(one.document_id for one in self.answer.documents),
             "receipt_id": self.answer.receipt_id,
             "partial": self.answer.partial,
             "untrusted": self._is_untrusted(),
             "notes": self._notes(),
+            "next": (read_call(nearest.document_id),) if nearest else (),
         }
 
     def shortened(self) -> Self | None:
-        results = self.answer.results
-        if len(results) < 2:
+        documents = self.answer.documents
+        if len(documents) < 2:
             return None
-        return replace(self, answer=replace(self.answer, results=results[:-1]), left_out=self.left_out + 1)
+        return replace(self, answer=replace(self.answer, documents=documents[:-1]), left_out=self.left_out + 1)
 
 
 class FoundAnswer(_Found):
-    """Results as one text, and what a program can use of it."""
+    """Documents as one text, and what a program can use of it."""
 
     __slots__ = ()
 
     def record(self) -> SearchAnswer:
-        return SearchAnswer(answer=self.text(), **self._facts())
+        documents = tuple(replace(one, content="") for one in self.answer.documents)
+        return SearchAnswer(answer=self.text(), documents=documents, **self._facts())
 
 
 class DocsAnswer(_Found):
-    """Results, each as JSON of its own."""
+    """Documents, each as JSON of its own."""
 
     __slots__ = ()
 
     def record(self) -> DocsFound:
-        results = self.answer.results
-        passages = (RelevantPassage(**_passage(result), relevance=result.relevance) for result in results)
-        return DocsFound(results=tuple(passages), **self._facts())
+        return DocsFound(results=tuple(map(_found_document, self.answer.documents)), **self._facts())
+
+
+def _found_document(document: DocumentAnswer) -> FoundDocument:
+    return FoundDocument(
+        content=document.content,
+        source=document.source,
+        section=document.section,
+        untrusted=document.untrusted,
+        warnings=document.warnings,
+        relevance=f"{100 * document.confidence:.0f}%",
+        title=document.title,
+        document_id=document.document_id,
+        updated=document.updated,
+        why=document.why,
+        steps=document.steps,
+        next=document.next,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +266,7 @@ def _not_confirmed(nearest: RetrievalResult) -> str:
     title = one_line(nearest.title) if nearest.untrusted else nearest.title
     return (
         f"Nearest candidate, not confirmed (confidence {nearest.confidence:.2f}): {title}\n"
-        f"[Document ID: {nearest.document_id}]"
+        f"{next_line(read_call(nearest.document_id))}\n[Document ID: {nearest.document_id}]"
     )
 
 
@@ -234,6 +278,7 @@ class SearchRunbooks(Request, frozen=True):
         Filled, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
     ]
     max_results: Results = DEFAULT_RESULTS
+    max_tokens: Tokens = DEFAULT_BUDGET
 
 
 @agent_tool(
@@ -244,7 +289,7 @@ class SearchRunbooks(Request, frozen=True):
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
-    return FoundAnswer(_found(context, request.query, request.max_results, "runbooks"))
+    return FoundAnswer(_found(context, request.query, request.max_results, request.max_tokens, "runbooks"))
 
 
 class SearchPostmortems(Request, frozen=True):
@@ -252,6 +297,7 @@ class SearchPostmortems(Request, frozen=True):
         Filled, Meta(description="What is happening now, the affected service or the suspected cause, in plain words.")
     ]
     max_results: Results = DEFAULT_RESULTS
+    max_tokens: Tokens = DEFAULT_BUDGET
 
 
 @agent_tool(
@@ -262,7 +308,7 @@ class SearchPostmortems(Request, frozen=True):
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
-    return FoundAnswer(_found(context, request.query, request.max_results, "postmortems"))
+    return FoundAnswer(_found(context, request.query, request.max_results, request.max_tokens, "postmortems"))
 
 
 class SearchDocs(Request, frozen=True):
@@ -276,6 +322,7 @@ class SearchDocs(Request, frozen=True):
         SearchMode, Meta(description="How much work the question is worth; more work takes longer.")
     ] = SearchMode.BALANCED
     limit: Results = DEFAULT_RESULTS
+    max_tokens: Tokens = DEFAULT_BUDGET
 
 
 @agent_tool(
@@ -286,7 +333,7 @@ class SearchDocs(Request, frozen=True):
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
-    return DocsAnswer(_found(context, request.query, request.limit, mode=request.thoroughness))
+    return DocsAnswer(_found(context, request.query, request.limit, request.max_tokens, mode=request.thoroughness))
 
 
 class ResearchTopic(Request, frozen=True):
@@ -308,12 +355,22 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
 
 
 def _found(
-    context: Context, question: str, limit: int, category: str = "", mode: SearchMode = SearchMode.BALANCED
+    context: Context,
+    question: str,
+    documents: int,
+    tokens: int,
+    category: str = "",
+    mode: SearchMode = SearchMode.BALANCED,
 ) -> Answer:
     config = QueryConfig(
-        categories=(category,) if category else None, min_confidence=AGENT_CONFIDENCE, max_results=limit, mode=mode
+        categories=(category,) if category else None,
+        min_confidence=AGENT_CONFIDENCE,
+        max_results=documents * PASSAGES_PER_DOCUMENT,
+        max_chunks_per_document=PASSAGES_PER_DOCUMENT,
+        mode=mode,
     )
-    return answered(context, question, config)
+    answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET))
+    return replace(answer, documents=answer.documents[:documents])
 
 
 def _researched(context: Context, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:

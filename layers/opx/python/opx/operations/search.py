@@ -30,12 +30,23 @@ from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
 from opx.operations.requests import Filled, Request, Text
+from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
+PASSAGES_PER_DOCUMENT = 4
+"""Passages of each document that tell which of its blocks help."""
 MAX_QUESTION = 100_000
 CUT = f"of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
 Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
+Budget = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=MAX_BUDGET,
+        description="Hand over what helps of each document, in about so many tokens in all; 0 for passages alone.",
+    ),
+]
 WantsReceipt = Annotated[
     bool, Meta(description="Also give a receipt: with it the question can be asked again, and the answers compared.")
 ]
@@ -56,6 +67,7 @@ class Search(Request, frozen=True):
     graph: Annotated[bool, Meta(description=GRAPH)] = False
     as_of: Annotated[Text, Meta(description=AS_OF)] = ""
     receipt: WantsReceipt = False
+    budget: Budget = DEFAULT_BUDGET
 
 
 @operation(http="GET /knowledge/{kbId}/search")
@@ -77,21 +89,29 @@ def search(context: Context, request: Search) -> Answer:
         expand_graph=request.graph,
         as_of=request.as_of,
     )
-    return answered(context, request.q, config, receipt=request.receipt)
+    return answered(context, request.q, config, receipt=request.receipt, budget=request.budget)
 
 
 class Query(Request, frozen=True):
     query: Question
     config: Annotated[QueryConfig, Meta(description="How to answer; what is left out has its default.")] = QueryConfig()
     receipt: WantsReceipt = False
+    budget: Budget = DEFAULT_BUDGET
 
 
 @operation(http="POST /knowledge/{kbId}/query")
 def query(context: Context, request: Query) -> Answer:
     """Ask a question, with everything that can be said about how to answer it."""
-    return answered(context, request.query, request.config, receipt=request.receipt)
+    return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
-def answered(context: Context, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
-    answer = context.system.questions.search(context.identity, context.report).answer(question, config)
+def answered(
+    context: Context, question: str, config: QueryConfig, *, receipt: bool = False, budget: int = 0
+) -> Answer:
+    """The answer to a question; with a budget, what of its documents helps."""
+    questions = context.system.questions
+    answer = questions.search(context.identity, context.report).answer(question, config)
+    if budget and answer.results:
+        text = str(answer.understood.get("text") or question)
+        answer = replace(answer, documents=questions.handover(context.reader).documents(text, answer.results, budget))
     return answer if receipt else replace(answer, receipt=None)

@@ -16,6 +16,7 @@ from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.procedures.commands import commands_of, inline_commands
 from opx.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
+from opx.procedures.units import units_of
 
 MAX_CHARACTERS = 1_000_000
 """Of a text in which steps are looked for."""
@@ -34,14 +35,17 @@ def outline_of(document_id: str, title: str, text: str) -> Outline:
     """The outline of a document's normalised text. One that is longer than `MAX_CHARACTERS` or `MAX_LINES` has a single
     section and no steps; of more than `MAX_STEPS` steps the first are kept, and `whole` is false for both."""
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
-        whole = Section((), 0, SectionKind.OTHER, 0, len(text))
-        return Outline(document_id, title, text, (whole,), whole=False)
-    parts = _parts(parse_blocks(text), title, len(text))
+        only = Section((), 0, SectionKind.OTHER, 0, len(text))
+        return Outline(document_id, title, text, (only,), whole=False)
+    blocks = parse_blocks(text)
+    parts = _parts(blocks, title, len(text))
     drafts = list(drafts_of(parts))
     steps = _steps(drafts[:MAX_STEPS], parts, text)
     alerts = tuple(dict.fromkeys(_ALERT.findall(title)))
     sections = tuple(part.section for part in parts)
-    return Outline(document_id, title, text, sections, steps, alerts, whole=len(drafts) <= MAX_STEPS)
+    units = units_of(blocks, sections, steps, text)
+    whole = len(drafts) <= MAX_STEPS
+    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units)
 
 
 # -- sections

@@ -12,6 +12,7 @@ from opx.corpus import Corpus
 from opx.domain.queries import Fusion, QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
+from opx.domain.times import iso_time
 from opx.errors import KnowledgeConfigError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from opx.graph.found_text import Expanded, FoundText
     from opx.learning.capability import Learning
     from opx.models.access import Models
+    from opx.procedures.effects import EffectTable
     from opx.records.gaps.checking import Checked
+    from opx.retrieval.handover import Handover
     from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
@@ -109,6 +112,27 @@ class Questions:
             clock=self._installation.clock,
             observers=self._records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
+
+    def handover(self, reader: Reader) -> Handover:
+        """Hands documents over to this reader."""
+        from opx.parallel import Each
+        from opx.retrieval.handover import Handover
+
+        experience, effects = self._learning.experience, self.effects
+        return Handover(
+            read=lambda document_id: self.documents.outline(reader, document_id),
+            classify=lambda command: effects.classify(command.text, command.language),
+            warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
+            each=Each(self._corpus.read_threads),
+            today=iso_time(self._installation.clock()),
+        )
+
+    @cached_property
+    def effects(self) -> EffectTable:
+        """What commands of procedures do. Raises `KnowledgeConfigError`."""
+        from opx.procedures.effects import effect_table, read_effects
+
+        return effect_table(self._installation.declared(read_effects))
 
     @cached_property
     def search_rules(self) -> SearchRules:

@@ -1,10 +1,14 @@
-"""Results as text that an agent can quote, with what identifies the source."""
+"""Results and documents as text that an agent can quote, with what identifies the source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opx.domain.handover import DocumentAnswer, NextCall, StepView
+from opx.domain.procedures import Effect
+from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
@@ -70,3 +74,94 @@ def citations(results: Sequence[RetrievalResult]) -> str:
     """All results, or a sentence that says that there is none."""
     mark = boundary(result.content for result in results if result.untrusted)
     return "\n\n---\n\n".join(citation(result, mark) for result in results) or NOTHING_FOUND
+
+
+# -- documents
+
+_MENTIONED = 3
+_WORTH_A_LINE = 0.05
+_STEPS_NAMED = 6
+_STEP_WORDS = 32
+_NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
+"""Effects that a list of steps names."""
+
+
+def handed_over(documents: Sequence[DocumentAnswer]) -> str:
+    """Documents with the blocks that help; those without any in a line each, at the end."""
+    mark = boundary(one.content for one in documents if one.untrusted)
+    shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
+    rest = [one for one in documents if not one.content]
+    others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
+    if others:
+        shown.append("\n".join(("Also found:" if shown else "Found, and larger than the budget:", *others)))
+    return "\n\n---\n\n".join(shown)
+
+
+def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False) -> str:
+    """A document in the form that agents know, with `outline` also the steps that aren't wholly shown. Content from outside is
+    in a frame with the boundary `mark`."""
+    body = framed(document.content, mark) if document.untrusted else document.content.strip()
+    foot = [*(_steps_not_shown(document) if outline else ()), *(_next_of(document.document_id, one) for one in document.next), f"[Document ID: {document.document_id}]"]
+    return "\n".join(_head_of(document)) + f"\n\n{body}\n\n" + "\n".join(foot)
+
+
+def _head_of(document: DocumentAnswer) -> Iterator[str]:
+    line = one_line if document.untrusted else str
+    yield f"Source: {line(document.title)}"
+    yield f"Category: {document.category}"
+    yield f"Relevance: {document.score:.2f}"
+    if document.untrusted:
+        yield f"Untrusted: {document.tier}, from {one_line(document.source) or 'an unknown source'}"
+    yield f"Updated: {updated(document)}"
+    yield f"Why: {one_line(document.why)}"
+    yield from (f"Also in: {one_line(title)}" for title in document.copies[:_COPIES_NAMED])
+    if document.outcome:
+        yield f"Outcomes: {one_line(document.outcome)}"
+    yield from (f"Warning: {WARNINGS.get(flag, flag)}" for flag in document.flags)
+    if document.untrusted:
+        yield from (warning_line({"text": text}) for text in document.warnings)
+
+
+def updated(document: DocumentAnswer) -> str:
+    """`2025-03-27 (241 days ago), owner data-platform, to be reviewed by 2026-01-01`."""
+    age = document.age_days
+    days = "" if age is None else f" ({age:,} day{'' if age == 1 else 's'} ago)"
+    owner = f", owner {one_line(document.owner)}" if document.owner else ""
+    review = f", to be reviewed by {document.review}" if document.review else ""
+    return f"{document.updated[:10]}{days}{owner}{review}"
+
+
+def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:
+    missing = [step for step in document.steps if not step.shown]
+    if missing:
+        named = "; ".join(map(_named_step, missing[:_STEPS_NAMED]))
+        more = document.step_count - sum(step.shown for step in document.steps) - min(len(missing), _STEPS_NAMED)
+        yield f"Other steps: {named}" + (f"; {more} more" if more > 0 else "")
+
+
+def _named_step(step: StepView) -> str:
+    title = one_line(step.title)
+    short = title if len(title) <= _STEP_WORDS else title[: _STEP_WORDS - 1].rsplit(" ", 1)[0] + "…"
+    return f"{step.name} {short}" + (f" ({step.effect})" if step.effect in _NOTED else "")
+
+
+def next_line(following: NextCall) -> str:
+    """`Next: read_document(document="…", part="steps"): steps 4-9 of 9`."""
+    return f"Next: {_call(following.tool, following.arguments)}: {following.why}"
+
+
+def _next_of(document_id: str, following: NextCall) -> str:
+    """The same below a document whose id is named beside it."""
+    others = {name: value for name, value in following.arguments.items() if value != document_id}
+    return f"Next: {_call(following.tool, others)} of this Document ID: {following.why}"
+
+
+def _call(tool: str, arguments: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+    return f"{tool}({given})"
+
+
+def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
+    """A line for each of the first few documents that may well be meant."""
+    likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
+    return [f"- {one_line(one.title)} ({one.confidence:.2f}) [Document ID: {one.document_id}]" for one in likely[:_MENTIONED]]

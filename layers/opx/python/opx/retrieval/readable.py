@@ -17,6 +17,7 @@ from opx.retrieval.judging import expired_since
 if TYPE_CHECKING:
     from opx.corpus import Corpus
     from opx.domain.documents import DocumentChunk
+    from opx.domain.procedures import Outline
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 
@@ -55,3 +56,17 @@ class ReadableDocuments:
             yield from read_chunks(self._corpus.store, document.key, document.document_id)
         except ObjectNotFoundError:
             raise DocumentNotFoundError(f"the chunks of {document.document_id} are gone: ingest it again") from None
+
+    def outline(self, reader: Reader, document_id: str) -> tuple[KnowledgeDocument, Outline]:
+        """The document with this full id, and its outline. Raises `DocumentNotFoundError`, also if its text is gone."""
+        document = self.find(reader, document_id.lower())
+        return document, self.outline_of(document)
+
+    def outline_of(self, document: KnowledgeDocument) -> Outline:
+        """The outline of a version. Raises `DocumentNotFoundError` if its text is gone."""
+        from opx.ingestion.chunk_files import read_outline
+
+        try:
+            return read_outline(self._corpus.store, document.key, document.document_id, document.title)
+        except ObjectNotFoundError:
+            raise DocumentNotFoundError(f"the text of {document.document_id} is gone: ingest it again") from None

@@ -10,7 +10,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError, ObjectNotFoundError
-from opx.ingestion.chunk_files import read_chunks
+from opx.ingestion.chunk_files import VERSION_FILE, read_chunks
 from opx.ingestion.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.parallel import Each
@@ -24,7 +24,6 @@ from opx.tenants.holdings import ClientDocument, Held, is_of
 
 MAX_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]{6,30}")
-_CHUNK_FILE = re.compile(r"chunks/([0-9a-f]+)\.jsonl\Z")
 
 
 class Finder:
@@ -148,4 +147,4 @@ def chunks_in(store: ObjectStore, file: tuple[Scope, str]) -> Iterator[DocumentC
 
 
 def _files(objects: Iterable[tuple[Scope, str]]) -> Iterator[tuple[Scope, str]]:
-    return ((scope, match[1]) for scope, rest in objects if (match := _CHUNK_FILE.match(rest)))
+    return ((scope, match[1]) for scope, rest in objects if (match := VERSION_FILE.match(rest)))

@@ -1,0 +1,107 @@
+"""What is handed to a reader of each document that was found: the blocks that help, the steps, and what to read next."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from opx.domain.knowledge import Tier
+from opx.domain.procedures import Blast, Effect, SectionKind
+from opx.domain.record import Json, Record, always, derive
+
+
+class ShownCommand(Record, frozen=True, omit_defaults=True):
+    """A command of a step that is shown, as the document has it or with placeholders filled in."""
+
+    text: str
+    language: str = ""
+    effect: Annotated[Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")] = (
+        always(Effect.UNKNOWN)
+    )
+    blast: Annotated[Blast | None, Meta(description="How far that reaches, if it is known.")] = None
+    undo: Annotated[str, Meta(description="The command that puts it back, if one is known.")] = ""
+    placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
+
+
+class StepView(Record, frozen=True, omit_defaults=True):
+    """A step of a procedure. Its commands are there where its text is shown."""
+
+    number: Annotated[int, Meta(description="Counts the steps of the document from 1.")]
+    name: Annotated[str, Meta(description="What it is called: its author's own number, or `#` and `number`.")]
+    step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
+    title: str
+    effect: Annotated[Effect, Meta(description="The worst that its commands do.")] = always(Effect.UNKNOWN)
+    shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)
+    section: str = ""
+    commands: tuple[ShownCommand, ...] = ()
+    expect: Annotated[str, Meta(description="What is to be seen then.")] = ""
+    check: Annotated[str, Meta(description="How to see whether it worked.")] = ""
+    if_fails: Annotated[str, Meta(description="What to do if it doesn't.")] = ""
+    goes_to: Annotated[str, Meta(description="The step (a number) or the page where that leads.")] = ""
+    approval: Annotated[str, Meta(description="Who has to agree before.")] = ""
+    warnings: Annotated[tuple[str, ...], Meta(description="What its author warns of.")] = ()
+
+
+class NextCall(Record, frozen=True):
+    """A call that reads more, or tells what came of this: a tool, or the operation of that name."""
+
+    tool: str
+    arguments: Json
+    why: str
+
+
+class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a document has for a question.
+
+    `content` are the blocks that help, each whole, in the document's order, under their headings, with `[…]` where something
+    between them is left out, and with warnings of ours before the lines that they are of. `review` says since when it should have been looked at again, or by when it is to be.
+    """
+
+    document_id: str
+    title: str
+    section: Annotated[str, Meta(description="The headings above the passage that matched, as `A > B`.")]
+    source: Annotated[str, Meta(description="Where a person would open it.")]
+    line: Annotated[int, Meta(description="The line of its text where the content begins, 0 if unknown.")] = 0
+    category: str
+    tier: str
+    trust: float
+    confidence: Annotated[float, Meta(description="How likely the document answers the question.")]
+    score: Annotated[float, Meta(description="Confidence times trust.")]
+    updated: Annotated[str, Meta(description="When it was last updated.")]
+    age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None
+    owner: str = ""
+    review: Annotated[str, Meta(description="When it is, or was, to be looked at again, if that is set.")] = ""
+    why: Annotated[str, Meta(description="Why it fits, in a line.")]
+    content: Annotated[str, Meta(description="The blocks that help, as the document has them.")] = ""
+    whole: Annotated[bool, Meta(description="True if that is all of its text.")] = always(False)
+    steps: Annotated[
+        tuple[StepView, ...], Meta(description="The steps of its procedure, those that are shown and others near them.")
+    ] = ()
+    step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
+    warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
+    flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
+    outcome: Annotated[str, Meta(description="What came of acting upon it before, if that is known.")] = ""
+    copies: Annotated[tuple[str, ...], Meta(description="Titles of documents that say the same.")] = ()
+    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
+    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
+
+    def __post_init__(self) -> None:
+        derive(self, untrusted=self.tier != Tier.INTERNAL)
+
+
+class SectionView(Record, frozen=True, omit_defaults=True):
+    """A section of a document's outline. `tokens` is an estimate."""
+
+    heading: str
+    level: int
+    kind: SectionKind
+    tokens: int = 0
+
+
+def call(tool: str, why: str, **arguments: Any) -> NextCall:
+    return NextCall(tool, arguments, why)
+
+
+def read_call(document_id: str, why: str = "to see whether it fits") -> NextCall:
+    return call("read_document", why, document=document_id)

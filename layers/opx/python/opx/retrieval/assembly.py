@@ -1,0 +1,285 @@
+"""Assembles an answer for a reader: of each document that was found, the blocks that help, within a budget of tokens.
+
+Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of its
+section and its place; the coefficients were fitted to labelled questions (docs/decisions/0050-answers-by-procedure.md). Blocks are
+taken by probability per token, over all documents at once, and shown in the document's order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from opx.domain.procedures import Outline, SectionKind, Unit
+from opx.domain.results import RetrievalResult
+from opx.text.analyzer import analyze
+from opx.text.estimates import estimated_tokens
+from opx.text.languages import question_languages
+
+MAX_DOCUMENTS = 5
+"""Documents of which text is shown; those behind them are named."""
+DEFAULT_BUDGET = 1200
+MIN_BUDGET, MAX_BUDGET = 10, 20_000
+_MARK = 4
+"""Tokens of a mark for what is left out."""
+_SMALL = 8
+_PER_TOKEN = 0.7
+"""How much the length of a block counts against it: at 1, very short ones win."""
+_MAX_TERMS = 200
+_NEVER = 0.01
+"""Added to a confidence before its logarithm is taken."""
+
+_TELLS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
+_WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
+
+
+class Features(NamedTuple):
+    """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
+    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the confidence of the passage
+    that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is the
+    logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
+
+    terms: float
+    terms_squared: float
+    before: float
+    passage: float
+    tells: float
+    links: float
+    in_step: float
+    warns: float
+    place: float
+    confidence: float
+    rank: float
+    units: float
+
+
+COEFFICIENTS = Features(
+    terms=13.44,
+    terms_squared=-7.81,
+    before=1.02,
+    passage=0.52,
+    tells=-0.86,
+    links=-2.93,
+    in_step=0.70,
+    warns=0.54,
+    place=2.75,
+    confidence=0.97,
+    rank=-0.18,
+    units=-0.39,
+)
+
+@dataclass(slots=True)
+class Found:
+    """A document that was found: its outline, and its passages, the best first."""
+
+    outline: Outline
+    results: list[RetrievalResult]
+    chosen: set[int] = field(default_factory=set)
+    """Indexes of the units to show."""
+
+    @property
+    def best(self) -> RetrievalResult:
+        return self.results[0]
+
+
+def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
+    """Results by document, in the order of the best of each."""
+    groups: dict[str, list[RetrievalResult]] = {}
+    for result in results:
+        groups.setdefault(result.document_id or f"{len(groups)} {result.source}", []).append(result)
+    return list(groups.values())
+
+
+def choose(
+    question: str, documents: Sequence[Found], overheads: Sequence[int], budget: int, measure: Callable[[Found], int]
+) -> None:
+    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any; `measure`
+    gives those of a document's blocks as they are shown, which may be less than those of each alone."""
+    parts = zip(documents, overheads, features_of(question, documents), strict=True)
+    filling = _Filling([_Document(*part) for part in parts])
+    filling.fill(budget)
+    shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
+    filling.fill(budget - sum(overhead + measure(one) for one, overhead in shown))
+
+
+class _Document:
+    """The blocks of a document, with what each is worth and costs."""
+
+    def __init__(self, found: Found, overhead: int, features: Sequence[Features]) -> None:
+        self.found = found
+        self.overhead = overhead
+        self.tokens = [unit.tokens + _MARK for unit in found.outline.units]
+        self.worth = [math.exp(sum(map(float.__mul__, COEFFICIENTS, one))) for one in features]
+        self._headed: set[int] = set()
+
+    def units(self) -> Iterator[int]:
+        """Units that may be chosen by themselves: a table's header comes with its rows."""
+        outline = self.found.outline
+        headers = {unit.head for unit in outline.units if outline.text.startswith("|", unit.start)}
+        return (at for at in range(len(outline.units)) if at not in headers)
+
+    def value(self, at: int) -> float:
+        """The worth of a unit per token that choosing it now takes."""
+        opening = 0 if self.found.chosen else self.overhead
+        return self.worth[at] / max(self.tokens[at] + opening, _SMALL) ** _PER_TOKEN
+
+    def cost(self, units: Sequence[int]) -> int:
+        """The tokens that choosing these takes."""
+        outline = self.found.outline
+        sections = {outline.units[at].section for at in units} - self._headed
+        headings = sum(estimated_tokens(outline.sections[at].heading) + _MARK for at in sections)
+        return sum(self.tokens[at] for at in units) + headings + (0 if self.found.chosen else self.overhead)
+
+    def choose(self, units: Sequence[int]) -> None:
+        self.found.chosen.update(units)
+        self._headed.update(self.found.outline.units[at].section for at in units)
+
+
+class _Filling:
+    """Takes the unit of the highest value that fits, again and again."""
+
+    def __init__(self, documents: Sequence[_Document]) -> None:
+        self._documents = documents
+
+    def fill(self, room: int) -> None:
+        """Take units of at most so many tokens in all."""
+        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units()]
+        heapq.heapify(heap)
+        while heap:
+            _, number, at = heapq.heappop(heap)
+            document = self._documents[number]
+            units = [one for one in _with_heads(document.found.outline.units, at) if one not in document.found.chosen]
+            cost = document.cost(units)
+            if not units or cost > room:
+                continue
+            opens = not document.found.chosen
+            document.choose(units)
+            room -= cost
+            if opens:  # its other units need no head of the document any more
+                heap = [self._entry(*entry[1:]) if entry[1] == number else entry for entry in heap]
+                heapq.heapify(heap)
+
+    def _entry(self, number: int, at: int) -> tuple[float, int, int]:
+        return -self._documents[number].value(at), number, at
+
+
+def _with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
+    """A unit and those that have to stand before it."""
+    while at >= 0:
+        yield at
+        at = units[at].head
+
+
+# -- features
+
+
+def features_of(question: str, documents: Sequence[Found]) -> list[list[Features]]:
+    """The features of each unit of each document."""
+    weights = QuestionTerms(question).shares([found.outline for found in documents])
+    return [_features(found, rank, weights[rank]) for rank, found in enumerate(documents)]
+
+
+def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Features]:
+    outline = found.outline
+    passages = _Passages(found)
+    warns = {_unit_at(outline, match.start()) for match in _WARNS.finditer(outline.text)}
+    length = max(len(outline.text), 1)
+    confidence = math.log(found.best.confidence + _NEVER)
+    units = math.log(max(len(outline.units), 1))
+    features = []
+    for at, unit in enumerate(outline.units):
+        kind = outline.sections[unit.section].kind
+        features.append(
+            Features(
+                terms=weights[at],
+                terms_squared=weights[at] ** 2,
+                before=weights[at - 1] if at else 0.0,
+                passage=passages.evidence(unit),
+                tells=float(kind in _TELLS),
+                links=float(kind is SectionKind.REFERENCES),
+                in_step=float(unit.step > 0),
+                warns=float(at in warns),
+                place=unit.start / length,
+                confidence=confidence,
+                rank=float(rank),
+                units=units,
+            )
+        )
+    return features
+
+
+def _unit_at(outline: Outline, offset: int) -> int:
+    """The index of the unit that an offset is in, -1 for none."""
+    at = bisect_right(outline.units, offset, key=lambda unit: unit.start) - 1
+    return at if at >= 0 and offset < outline.units[at].end else -1
+
+
+class QuestionTerms:
+    """Finds a question's terms in documents. Their stems are looked for at the beginnings of words, so that documents needn't
+    be analysed."""
+
+    def __init__(self, question: str) -> None:
+        stems = dict.fromkeys(analyze(question, question_languages(question)))
+        chosen = [stem for stem in stems if len(stem) > 1][:_MAX_TERMS]
+        prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, prefixes))) if prefixes else None
+
+    def shares(self, outlines: Sequence[Outline]) -> list[list[float]]:
+        """For each unit of each document the weight of the terms that it has, as a share of that of all terms that the
+        documents have. A term that fewer units have weighs more."""
+        found = [self._found(outline) for outline in outlines]
+        frequency = Counter(term for units in found for terms in units for term in terms)
+        count = sum(map(len, found))
+        weights = {term: math.log(1 + count / times) for term, times in frequency.items()}
+        total = sum(weights.values()) or 1.0
+        return [[sum(map(weights.__getitem__, terms)) / total for terms in units] for units in found]
+
+    def _found(self, outline: Outline) -> list[set[str]]:
+        """The terms that each unit has."""
+        found: list[set[str]] = [set() for _ in outline.units]
+        for at, term in self._places(outline):
+            found[at].add(term)
+        return found
+
+    def _places(self, outline: Outline) -> Iterator[tuple[int, str]]:
+        text = outline.text.lower()
+        if self._pattern is None or len(text) != len(outline.text):  # a letter whose small form is longer moves all offsets
+            return
+        for match in self._pattern.finditer(text):
+            start = match.start()
+            if start and text[start - 1].isalnum() and text[start].isascii():
+                continue
+            at = _unit_at(outline, start)
+            if at >= 0:
+                yield at, match[0]
+
+
+def _prefix(stem: str) -> str:
+    """What every form of a stemmed word begins with: Snowball writes `happi` for happy."""
+    return stem[:-1] if len(stem) > 3 and stem.endswith("i") else stem
+
+
+class _Passages:
+    """Where the passages of a document stand in its text, with their scores compared to the best of it."""
+
+    def __init__(self, found: Found) -> None:
+        places = ((_place(found.outline.text, result), result) for result in found.results)
+        self._places = [(*place, result) for place, result in places if place]
+        self._best = max((result.confidence for result in found.results), default=1.0)
+
+    def evidence(self, unit: Unit) -> float:
+        """`Features.passage` of a unit; -4 for one that is in none of the passages."""
+        held = next((result for start, end, result in self._places if start < unit.end and unit.start < end), None)
+        return -4.0 if held is None else math.log((held.confidence + _NEVER) / (self._best + _NEVER))
+
+
+def _place(text: str, result: RetrievalResult) -> tuple[int, int] | None:
+    content = result.content.strip()
+    at = text.find(content)
+    return (at, at + len(content)) if at >= 0 and content else None

@@ -1,0 +1,300 @@
+"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what to read
+next, within a budget of tokens."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
+from opx.domain.procedures import Classified, Command, Outline, Step
+from opx.domain.record import replace
+from opx.domain.results import RetrievalResult
+from opx.domain.times import day_number
+from opx.errors import DocumentNotFoundError, StoreUnavailableError
+from opx.parallel import Each
+from opx.procedures.layout import laid_out, whole_steps
+from opx.retrieval.assembly import MAX_DOCUMENTS, Found, choose, grouped
+from opx.retrieval.citations import document_text, mentions, with_warnings
+from opx.text.analyzer import analyze
+from opx.text.estimates import estimated_tokens
+from opx.text.languages import question_languages
+
+if TYPE_CHECKING:
+    from opx.domain.learning import StepWarning
+    from opx.learning.outcomes.tried import Passage
+
+log = logging.getLogger(__name__)
+
+MAX_STEPS = 40
+"""Steps of a document that an answer lists."""
+MAX_WORDS = 4
+_CAUTION = 1.02
+"""Factor of estimates of whole texts, of which one in twenty is larger."""
+_READ = 600
+"""Characters of a question whose words are named."""
+_FOOT, _STEPS = 30, 50
+"""Tokens of the call that reads on, and of the names of steps that aren't shown, which the first document has."""
+
+_WORD = re.compile(r"[\w.:/-]*\w")
+
+Readable = tuple[KnowledgeDocument, Outline]
+Read = Callable[[str], Readable]
+"""The document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
+
+Classify = Callable[[Command], Classified]
+WarningsOf = Callable[[Sequence["Passage"]], "list[list[StepWarning]]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Hands documents over to one reader. `today` is a day such as 2026-03-31."""
+
+    read: Read
+    classify: Classify
+    warnings_of: WarningsOf
+    each: Each
+    today: str
+
+    def documents(self, question: str, results: Sequence[RetrievalResult], budget: int) -> tuple[DocumentAnswer, ...]:
+        """Each document of the results, the best first. Together they take about `budget` tokens; a document of which nothing
+        fits has no content. One that can't be read any more has the passages that were found."""
+        groups = grouped(results)
+        read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
+        readable = [*read, *[None] * (len(groups) - len(read))]
+        found = [Found(_outline(group, one), group) for group, one in zip(groups, readable, strict=True)]
+        frames = [self._frame(question, one, document) for one, document in zip(found, readable, strict=True)]
+        self._choose(question, found[:MAX_DOCUMENTS], frames, budget)
+        contents = [_Content(one) for one in found]
+        parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
+        return tuple(self._filled(*part) for part in parts)
+
+    def _choose(self, question: str, found: Sequence[Found], frames: Sequence[DocumentAnswer], budget: int) -> None:
+        overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
+        room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
+        choose(question, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
+
+    def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
+        """Warnings of steps in a text of a document that were tried before."""
+        from opx.learning.outcomes.tried import Passage
+
+        passage = Passage(
+            title=document.title,
+            section="",
+            content=content,
+            document_id=document.document_id,
+            scope_key=document.scope.key,
+            key_id=document.key.id,
+            source_uri=document.source_uri,
+        )
+        return self._looked_up([passage])[0]
+
+    def _readable(self, document_id: str) -> Readable | None:
+        try:
+            return self.read(document_id) if document_id else None
+        except DocumentNotFoundError:
+            return None
+        except StoreUnavailableError:
+            log.warning("the outline of document %s can't be read", document_id, exc_info=True)
+            return None
+
+    def _warned(
+        self, found: Sequence[Found], readable: Sequence[Readable | None], contents: Sequence[_Content]
+    ) -> list[list[StepWarning]]:
+        from opx.learning.outcomes.tried import Passage
+
+        passages = [
+            Passage(
+                title=one.best.title,
+                section=one.best.section,
+                content=content.text,
+                document_id=one.best.document_id,
+                scope_key=document[0].scope.key if document else "",
+                key_id=document[0].key.id if document else "",
+                source_uri=one.best.source,
+            )
+            for one, document, content in zip(found, readable, contents, strict=True)
+        ]
+        return self._looked_up(passages)
+
+    def _looked_up(self, passages: Sequence[Passage]) -> list[list[StepWarning]]:
+        try:
+            return self.warnings_of(passages)
+        except StoreUnavailableError:
+            log.warning("warnings can't be looked up", exc_info=True)
+            return [[] for _ in passages]
+
+    def _frame(self, question: str, found: Found, readable: Readable | None) -> DocumentAnswer:
+        """What is said of a document beside its content."""
+        best = found.best
+        document = readable[0] if readable else None
+        return DocumentAnswer(
+            document_id=best.document_id,
+            title=best.title,
+            section=best.section,
+            source=best.source,
+            category=best.category,
+            tier=best.tier,
+            trust=best.trust_score,
+            confidence=round(best.confidence, 6),
+            score=best.score,
+            updated=best.timestamp,
+            age_days=_age(best.timestamp, self.today),
+            owner=document.owner if document else "",
+            review=document.review_by if document else str(best.metadata.get("reviewBy", "")),
+            why=why(question, best),
+            step_count=len(found.outline.steps),
+            flags=best.flags,
+            outcome=str(best.outcome.get("text", "")) if best.outcome else "",
+            copies=tuple(str(copy["title"]) for copy in best.copies),
+        )
+
+    def _filled(
+        self, frame: DocumentAnswer, found: Found, content: _Content, warned: Sequence[StepWarning]
+    ) -> DocumentAnswer:
+        """With the chosen content, its steps and warnings, and what reads on."""
+        text = content.text
+        if text and not frame.untrusted:
+            text = with_warnings(text, [warning.to_json() for warning in warned])
+        return replace(
+            frame,
+            content=text,
+            line=content.line,
+            whole=content.whole,
+            steps=tuple(self._steps(found.outline, content)),
+            warnings=tuple(warning.text for warning in warned),
+            next=tuple(_next(frame.document_id, found.outline, content)),
+        )
+
+    def _steps(self, outline: Outline, content: _Content) -> Iterator[StepView]:
+        names = outline.step_names()
+        for step in _listed(outline.steps, content):
+            yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
+
+    def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
+        """Steps for readers; `shown` are the numbers of those whose text they have."""
+        names = outline.step_names()
+        return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
+
+    def _step(
+        self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
+    ) -> StepView:
+        """`within`: only commands that this text has."""
+        classified = [(command, self.classify(command)) for command in step.commands]
+        commands = [
+            ShownCommand(
+                command.text, command.language, found.effect, found.blast, found.undo, command.placeholders
+            )
+            for command, found in classified
+            if within is None or _has(within, command)
+        ]
+        details = {}
+        if shown:
+            names = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
+            details = {name: getattr(step, name) for name in names}
+        return StepView(
+            number=step.number,
+            name=names[step.number],
+            step_id=step.step_id,
+            title=step.title,
+            shown=shown,
+            section=outline.sections[step.section].heading,
+            commands=tuple(commands),
+            **({"effect": max((one.effect for _, one in classified), key=lambda e: e.severity)} if classified else {}),
+            **details,
+        )
+
+
+# -- the text
+
+
+class _Content:
+    """The chosen units of a document as text, with the headings above them."""
+
+    def __init__(self, found: Found) -> None:
+        outline, chosen = found.outline, sorted(found.chosen)
+        self.whole = bool(chosen) and len(chosen) == len(outline.units)
+        self.steps = set(whole_steps(outline, found.chosen))
+        self.touched = {outline.units[at].step for at in chosen} - {0}
+        self.text = laid_out(outline, chosen) if not self.whole else outline.text.strip("\n")
+        self.line = 1 + outline.text.count("\n", 0, outline.units[chosen[0]].start) if chosen else 0
+
+
+def _has(text: str, command: Command) -> bool:
+    """Whether a text has a command, which may be indented there."""
+    return all(line.strip() in text for line in command.text.split("\n"))
+
+
+def _listed(steps: Sequence[Step], content: _Content) -> list[Step]:
+    """At most `MAX_STEPS`: those that are shown, and others from the beginning."""
+    if len(steps) <= MAX_STEPS:
+        return list(steps)
+    wanted = {step.number for step in steps if step.number in content.touched}
+    for step in steps:
+        if len(wanted) >= MAX_STEPS:
+            break
+        wanted.add(step.number)
+    return [step for step in steps if step.number in wanted]
+
+
+def _next(document_id: str, outline: Outline, content: _Content) -> Iterator[NextCall]:
+    if content.whole or not document_id:
+        return
+    missing = [step.number for step in outline.steps if step.number not in content.steps]
+    if missing:
+        reason = f"steps {_named(outline, missing)} of {len(outline.steps)}"
+        yield call("read_document", reason, document=document_id, part="steps")
+    else:
+        yield call("read_document", "the rest of its text", document=document_id, part="all")
+
+
+def _named(outline: Outline, numbers: Sequence[int]) -> str:
+    """`2-4, 7`, by the names of the steps."""
+    names = outline.step_names()
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
+
+
+# -- what is said of it
+
+
+def why(question: str, best: RetrievalResult) -> str:
+    """The words of the question that the passage has, and how it was found."""
+    languages = question_languages(question)
+    there = set(analyze(f"{best.title}\n{best.section}\n{best.content}", languages))
+    words: dict[str, str] = {}
+    for word in _WORD.findall(question[:_READ]):
+        terms = analyze(word, languages) if len(word) > 2 else ()
+        if terms and there.issuperset(terms):
+            words.setdefault(word.casefold(), word)
+    named = ", ".join(sorted(words.values(), key=len, reverse=True)[:MAX_WORDS])
+    parts = best.parts
+    ranks = (("words", parts.lexical_rank), ("meaning", parts.vector_rank)) if parts else ()
+    ways = ", ".join(f"{way} #{rank}" for way, rank in ranks if rank is not None)
+    return "; ".join(filter(None, (named, ways))) or "found"
+
+
+def _age(updated: str, today: str) -> int | None:
+    then, now = day_number(updated), day_number(today)
+    return None if then is None or now is None else max(now - then, 0)
+
+
+def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Outline:
+    """The outline of a document; of one that can't be read, of what was found of it."""
+    if readable:
+        return readable[1]
+    from opx.procedures.outline import outline_of
+
+    best = group[0]
+    return outline_of(best.document_id, best.title, "\n\n".join(dict.fromkeys(result.content for result in group)))
+
+
