@@ -163,7 +163,7 @@ class EffectTable:
                 found = Classified(effect=Effect.READ, rule="query")
             case other:
                 found = self._scan(text)
-                if other == "query" and found is _UNKNOWN:
+                if other == "query" and found is _UNKNOWN and not alarming([text], self.verbs):
                     found = Classified(effect=Effect.READ, rule="query")
         return found
 
@@ -288,7 +288,7 @@ class EffectTable:
         rule = program.rule(found)
         codes = [(value, language) for name, language in program.code.items() for value in found.values((name,))]
         parts = [self._inner(value, language, call.depth) for value, language in codes]
-        if program.stdin and not parts and not (rule and rule.words):
+        if not parts and program.reads_code(rule):
             parts += self._from_stdin(program.stdin, call)
         if program.http:
             parts += self._http(program, found)
@@ -348,7 +348,7 @@ class EffectTable:
     def _request(self, method: str, url: str, body: Sequence[str]) -> Classified:
         found = self._by_rules("http", [method, url])
         segments = set(re.split(r"[/?&=:]", url.lower().partition("://")[2] or url.lower())[1:])
-        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "_search" not in url
+        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "/_search" not in url
         if is_mild and (not self.alarms.isdisjoint(segments) or (method != "get" and alarming(body, self.alarms))):
             return Classified(effect=Effect.DESTRUCTIVE, rule="http *")
         return found
