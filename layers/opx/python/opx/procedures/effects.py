@@ -220,7 +220,8 @@ class EffectTable:
             return _READ
         verb = ">>" if operator == ">>" else "empty" if is_truncation else ">"
         is_local = not target.startswith(("/", "~", "$", "<", "{")) and ".." not in target
-        return self._by_rules("redirection", [verb, "local" if is_local else "other", target])
+        found = self._by_rules("redirection", [verb, "local" if is_local else "other", target])
+        return Classified(effect=found.effect, blast=found.blast, rule="shell redirection")
 
     def _call(self, call: _Call) -> Classified:
         if call.depth > MAX_DEPTH:
