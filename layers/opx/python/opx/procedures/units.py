@@ -25,7 +25,9 @@ class _Found:
     takes_code: bool = False
 
 
-def units_of(blocks: Sequence[Block], sections: Sequence[Section], steps: Sequence[Step], text: str) -> tuple[Unit, ...]:
+def units_of(
+    blocks: Sequence[Block], sections: Sequence[Section], steps: Sequence[Step], text: str
+) -> tuple[Unit, ...]:
     """The units of top-level blocks, in order and without overlap."""
     splitting = _Splitting(text)
     for block in blocks:
@@ -61,7 +63,9 @@ class _Splitting:
 
     def _add_item(self, item: Block, head: int) -> None:
         if item.end - item.start <= LONG_ITEM or len(item.children) < 2:
-            self.found.append(_Found(item.start, item.end, head, not any(b.kind is BlockKind.CODE for b in item.walk())))
+            self.found.append(
+                _Found(item.start, item.end, head, not any(b.kind is BlockKind.CODE for b in item.walk()))
+            )
             return
         first, *others = item.children
         own = len(self.found)

@@ -1,9 +1,9 @@
 """Assembles an answer for a reader: of each document that was found, the blocks that help, within a budget of tokens.
 
-Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of its
-section and its place; the coefficients were fitted to labelled questions (docs/decisions/0050-answers-by-procedure.md). Blocks are
-taken by probability per token, over all documents at once, and shown in the document's order.
-"""
+Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of
+its section and its place; the coefficients were fitted to labelled questions
+(docs/decisions/0050-answers-by-procedure.md). Blocks are taken by probability per token, over all documents at once, and
+shown in the document's order."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ COEFFICIENTS = Features(
     units=-0.39,
 )
 
+
 @dataclass(slots=True)
 class Found:
     """A document that was found: its outline, and its passages, the best first."""
@@ -99,8 +100,8 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
 def choose(
     question: str, documents: Sequence[Found], overheads: Sequence[int], budget: int, measure: Callable[[Found], int]
 ) -> None:
-    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any; `measure`
-    gives those of a document's blocks as they are shown, which may be less than those of each alone."""
+    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any;
+    `measure` gives those of a document's blocks as they are shown, which may be less than those of each alone."""
     parts = zip(documents, overheads, features_of(question, documents), strict=True)
     filling = _Filling([_Document(*part) for part in parts])
     filling.fill(budget)
@@ -127,7 +128,7 @@ class _Document:
     def value(self, at: int) -> float:
         """The worth of a unit per token that choosing it now takes."""
         opening = 0 if self.found.chosen else self.overhead
-        return self.worth[at] / max(self.tokens[at] + opening, _SMALL) ** _PER_TOKEN
+        return self.worth[at] / math.pow(max(self.tokens[at] + opening, _SMALL), _PER_TOKEN)
 
     def cost(self, units: Sequence[int]) -> int:
         """The tokens that choosing these takes."""
@@ -249,7 +250,9 @@ class QuestionTerms:
 
     def _places(self, outline: Outline) -> Iterator[tuple[int, str]]:
         text = outline.text.lower()
-        if self._pattern is None or len(text) != len(outline.text):  # a letter whose small form is longer moves all offsets
+        if self._pattern is None or len(text) != len(
+            outline.text
+        ):  # a letter whose small form is longer moves all offsets
             return
         for match in self._pattern.finditer(text):
             start = match.start()

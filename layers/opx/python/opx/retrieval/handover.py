@@ -1,5 +1,5 @@
-"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what to read
-next, within a budget of tokens."""
+"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what
+to read next, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
-from opx.domain.procedures import Classified, Command, Outline, Step
+from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.times import day_number
@@ -171,26 +171,22 @@ class Handover:
         """`within`: only commands that this text has."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
-            ShownCommand(
-                command.text, command.language, found.effect, found.blast, found.undo, command.placeholders
-            )
+            ShownCommand(command.text, command.language, found.effect, found.blast, found.undo, command.placeholders)
             for command, found in classified
             if within is None or _has(within, command)
         ]
-        details = {}
-        if shown:
-            details = {name: getattr(step, name) for name in _DETAILS}
-        return StepView(
+        effects = [one.effect for _, one in classified]
+        view = StepView(
             number=step.number,
             name=names[step.number],
             step_id=step.step_id,
             title=step.title,
+            effect=max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN),
             shown=shown,
             section=outline.sections[step.section].heading,
             commands=tuple(commands),
-            **({"effect": max((one.effect for _, one in classified), key=lambda e: e.severity)} if classified else {}),
-            **details,
         )
+        return replace(view, **{name: getattr(step, name) for name in _DETAILS}) if shown else view
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
@@ -289,5 +285,3 @@ def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Out
 
     best = group[0]
     return outline_of(best.document_id, best.title, "\n\n".join(dict.fromkeys(result.content for result in group)))
-
-
