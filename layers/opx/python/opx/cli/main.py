@@ -138,7 +138,7 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
     given = {_SETTINGS[name]: value for name, value in options.items() if value}
     settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
     check(settings, given)
-    if launch.environ.get("NO_COLOR"):
+    if launch.environ.get("NO_COLOR") or launch.environ.get("TERM") == "dumb":
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
