@@ -135,6 +135,7 @@ SECTIONS = (
     "retention",
     "baselines",
     "learning",
+    "procedures",
 )
 """Parts of the file that only those read who need them, through `read_section`."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from opx.domain.knowledge import Tier
-from opx.domain.procedures import Blast, Effect
+from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.record import Json, Record, always, derive
 
 
@@ -28,7 +28,8 @@ class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 
     number: Annotated[int, Meta(description="Counts the steps of the document from 1.")]
-    step_id: str
+    name: Annotated[str, Meta(description="What it is called: its author's own number, or `#` and `number`.")]
+    step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
     title: str
     effect: Annotated[Effect, Meta(description="The worst that its commands do.")] = always(Effect.UNKNOWN)
     shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)
@@ -89,8 +90,13 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
         derive(self, untrusted=self.tier != Tier.INTERNAL)
 
 
-SHORT_ID = 12
-"""Digits of a document id that calls name: enough to be the only one."""
+class SectionView(Record, frozen=True, omit_defaults=True):
+    """A section of a document's outline. `tokens` is an estimate."""
+
+    heading: str
+    level: int
+    kind: SectionKind
+    tokens: int = 0
 
 
 def call(tool: str, why: str, **arguments: Any) -> NextCall:
@@ -98,4 +104,4 @@ def call(tool: str, why: str, **arguments: Any) -> NextCall:
 
 
 def read_call(document_id: str, why: str = "to see whether it fits") -> NextCall:
-    return call("read_document", why, document=document_id[:SHORT_ID])
+    return call("read_document", why, document=document_id)

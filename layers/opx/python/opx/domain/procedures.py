@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated
 
@@ -147,3 +148,9 @@ class Outline(Record, frozen=True, omit_defaults=True):
     def slice(self, part: Section | Step | Unit) -> str:
         """The text of a part, exactly as the document has it."""
         return self.text[part.start : part.end]
+
+    def step_names(self) -> dict[int, str]:
+        """What each step is called, by its number: the author's own number where no other step has it, else `#` and the
+        number."""
+        labels = Counter(step.label for step in self.steps)
+        return {one.number: one.label if one.label and labels[one.label] == 1 else f"#{one.number}" for one in self.steps}

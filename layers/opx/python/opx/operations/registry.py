@@ -239,6 +239,7 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 MODULES = (
     Module("search", ("knowledge",)),
     Module("research", ("research",), (KNOWLEDGE,)),
+    Module("reading", ("reading", "procedures"), (KNOWLEDGE,)),
     Module("documents", ("documents", "categories"), (KNOWLEDGE,)),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("graph", ("graph",), (KNOWLEDGE,)),

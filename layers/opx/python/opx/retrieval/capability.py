@@ -130,9 +130,9 @@ class Questions:
     @cached_property
     def effects(self) -> EffectTable:
         """What commands of procedures do. Raises `KnowledgeConfigError`."""
-        from opx.procedures.effects import read_effects
+        from opx.procedures.effects import effect_table, read_effects
 
-        return self._installation.declared(read_effects)
+        return effect_table(self._installation.declared(read_effects))
 
     @cached_property
     def search_rules(self) -> SearchRules:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opx.domain.handover import SHORT_ID, DocumentAnswer, NextCall, StepView
+from opx.domain.handover import DocumentAnswer, NextCall, StepView
 from opx.domain.procedures import Effect
+from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
@@ -100,7 +101,7 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
     """A document in the form that agents know, with `outline` also the steps that aren't wholly shown. Content from outside is
     in a frame with the boundary `mark`."""
     body = framed(document.content, mark) if document.untrusted else document.content.strip()
-    foot = [*(_steps_not_shown(document) if outline else ()), *map(next_line, document.next), f"[Document ID: {document.document_id}]"]
+    foot = [*(_steps_not_shown(document) if outline else ()), *(_next_of(document.document_id, one) for one in document.next), f"[Document ID: {document.document_id}]"]
     return "\n".join(_head_of(document)) + f"\n\n{body}\n\n" + "\n".join(foot)
 
 
@@ -141,16 +142,26 @@ def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:
 def _named_step(step: StepView) -> str:
     title = one_line(step.title)
     short = title if len(title) <= _STEP_WORDS else title[: _STEP_WORDS - 1].rsplit(" ", 1)[0] + "…"
-    return f"{step.number} {short}" + (f" ({step.effect})" if step.effect in _NOTED else "")
+    return f"{step.name} {short}" + (f" ({step.effect})" if step.effect in _NOTED else "")
 
 
 def next_line(following: NextCall) -> str:
-    """`Next: read_document(document="0ac47cfc90be", part="steps"): all 9 steps`."""
-    arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in following.arguments.items())
-    return f"Next: {following.tool}({arguments}): {following.why}"
+    """`Next: read_document(document="…", part="steps"): steps 4-9 of 9`."""
+    return f"Next: {_call(following.tool, following.arguments)}: {following.why}"
+
+
+def _next_of(document_id: str, following: NextCall) -> str:
+    """The same below a document whose id is named beside it."""
+    others = {name: value for name, value in following.arguments.items() if value != document_id}
+    return f"Next: {_call(following.tool, others)} of this Document ID: {following.why}"
+
+
+def _call(tool: str, arguments: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+    return f"{tool}({given})"
 
 
 def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
     """A line for each of the first few documents that may well be meant."""
     likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
-    return [f"- {one_line(one.title)} ({one.confidence:.2f}) [{one.document_id[:SHORT_ID]}]" for one in likely[:_MENTIONED]]
+    return [f"- {one_line(one.title)} ({one.confidence:.2f}) [Document ID: {one.document_id}]" for one in likely[:_MENTIONED]]

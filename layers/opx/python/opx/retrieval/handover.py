@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.handover import SHORT_ID, DocumentAnswer, NextCall, ShownCommand, StepView, call
-from opx.domain.procedures import Classified, Command, Outline, Section, Step, Unit
+from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
+from opx.domain.procedures import Classified, Command, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.times import day_number
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.parallel import Each
+from opx.procedures.layout import laid_out, whole_steps
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, choose, grouped
 from opx.retrieval.citations import document_text, mentions, with_warnings
 from opx.text.analyzer import analyze
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEFT_OUT = "[…]"
 MAX_STEPS = 40
 """Steps of a document that an answer lists."""
 MAX_WORDS = 4
+_DETAILS = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
+"""Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
 _READ = 600
@@ -78,6 +80,21 @@ class Handover:
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
         choose(question, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
 
+    def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
+        """Warnings of steps in a text of a document that were tried before."""
+        from opx.learning.outcomes.tried import Passage
+
+        passage = Passage(
+            title=document.title,
+            section="",
+            content=content,
+            document_id=document.document_id,
+            scope_key=document.scope.key,
+            key_id=document.key.id,
+            source_uri=document.source_uri,
+        )
+        return self._looked_up([passage])[0]
+
     def _readable(self, document_id: str) -> Readable | None:
         try:
             return self.read(document_id) if document_id else None
@@ -104,6 +121,9 @@ class Handover:
             )
             for one, document, content in zip(found, readable, contents, strict=True)
         ]
+        return self._looked_up(passages)
+
+    def _looked_up(self, passages: Sequence[Passage]) -> list[list[StepWarning]]:
         try:
             return self.warnings_of(passages)
         except StoreUnavailableError:
@@ -153,11 +173,19 @@ class Handover:
         )
 
     def _steps(self, outline: Outline, content: _Content) -> Iterator[StepView]:
+        names = outline.step_names()
         for step in _listed(outline.steps, content):
-            yield self.step(outline, step, shown=step.number in content.steps, within=content.text)
+            yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
 
-    def step(self, outline: Outline, step: Step, *, shown: bool, within: str | None = None) -> StepView:
-        """A step for readers; `within`: only commands that this text has."""
+    def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
+        """Steps for readers; `shown` are the numbers of those whose text they have."""
+        names = outline.step_names()
+        return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
+
+    def _step(
+        self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
+    ) -> StepView:
+        """`within`: only commands that this text has."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
             ShownCommand(
@@ -168,10 +196,10 @@ class Handover:
         ]
         details = {}
         if shown:
-            names = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
-            details = {name: getattr(step, name) for name in names}
+            details = {name: getattr(step, name) for name in _DETAILS}
         return StepView(
             number=step.number,
+            name=names[step.number],
             step_id=step.step_id,
             title=step.title,
             shown=shown,
@@ -191,69 +219,10 @@ class _Content:
     def __init__(self, found: Found) -> None:
         outline, chosen = found.outline, sorted(found.chosen)
         self.whole = bool(chosen) and len(chosen) == len(outline.units)
-        self.steps = set(_whole_steps(outline, found.chosen))
+        self.steps = set(whole_steps(outline, found.chosen))
         self.touched = {outline.units[at].step for at in chosen} - {0}
-        self.text = "\n".join(_lines(outline, chosen)) if not self.whole else outline.text.strip("\n")
+        self.text = laid_out(outline, chosen) if not self.whole else outline.text.strip("\n")
         self.line = 1 + outline.text.count("\n", 0, outline.units[chosen[0]].start) if chosen else 0
-
-
-def _lines(outline: Outline, chosen: Sequence[int]) -> Iterator[str]:
-    """Runs of neighbouring units, each as the document has it; a mark where something of a section is left out."""
-    headed: set[int] = set()
-    last: int | None = None
-    for run in _runs(outline.units, chosen):
-        first = outline.units[run[0]]
-        for heading in _headings(outline, first.section):
-            if heading not in headed:
-                headed.add(heading)
-                yield ("" if last is None else "\n") + _heading(outline, heading) + "\n"
-                last = None
-        if last is not None and not _is_row_below(outline.units, last, run[0]):
-            yield f"\n{LEFT_OUT}\n"
-        yield outline.text[first.start : outline.units[run[-1]].end].strip("\n")
-        last = run[-1]
-
-
-def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring units of one section."""
-    run: list[int] = []
-    for at in chosen:
-        if run and (at != run[-1] + 1 or units[at].section != units[run[0]].section):
-            yield run
-            run = []
-        run.append(at)
-    if run:
-        yield run
-
-
-def _is_row_below(units: Sequence[Unit], before: int, at: int) -> bool:
-    """Whether a row stands in the table of the row (or header) before it, so that a mark would tear the table."""
-    head = units[at].head
-    return head >= 0 and head in (before, units[before].head) and units[head].end <= units[at].start
-
-
-def _headings(outline: Outline, at: int) -> list[int]:
-    """The sections from the top down to this one that have a heading to show."""
-    path = outline.sections[at].path
-    found = [at] if path else []
-    for above in range(at - 1, -1, -1):
-        section = outline.sections[above]
-        if section.path and len(section.path) < len(path) and path[: len(section.path)] == section.path:
-            found.append(above)
-            path = section.path
-    return found[::-1]
-
-
-def _heading(outline: Outline, at: int) -> str:
-    section: Section = outline.sections[at]
-    return "#" * min(max(section.level, 1), 6) + " " + section.heading
-
-
-def _whole_steps(outline: Outline, chosen: set[int]) -> Iterator[int]:
-    of_steps: dict[int, list[int]] = {}
-    for at, unit in enumerate(outline.units):
-        of_steps.setdefault(unit.step, []).append(at)
-    return (number for number, units in of_steps.items() if number and chosen.issuperset(units))
 
 
 def _has(text: str, command: Command) -> bool:
@@ -278,21 +247,22 @@ def _next(document_id: str, outline: Outline, content: _Content) -> Iterator[Nex
         return
     missing = [step.number for step in outline.steps if step.number not in content.steps]
     if missing:
-        reason = f"steps {_numbers(missing)} of {len(outline.steps)}"
-        yield call("read_document", reason, document=document_id[:SHORT_ID], part="steps")
+        reason = f"steps {_named(outline, missing)} of {len(outline.steps)}"
+        yield call("read_document", reason, document=document_id, part="steps")
     else:
-        yield call("read_document", "the rest of its text", document=document_id[:SHORT_ID], part="all")
+        yield call("read_document", "the rest of its text", document=document_id, part="all")
 
 
-def _numbers(numbers: Sequence[int]) -> str:
-    """`2-4, 7`."""
+def _named(outline: Outline, numbers: Sequence[int]) -> str:
+    """`2-4, 7`, by the names of the steps."""
+    names = outline.step_names()
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
 
 
 # -- what is said of it

@@ -1,0 +1,508 @@
+"""Operations that hand documents over to be acted on: a document part by part, and the procedure for an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.graph import Direction, Walk
+from opx.domain.handover import DocumentAnswer, NextCall, SectionView, ShownCommand, StepView, call
+from opx.domain.ids import ID_LENGTH
+from opx.domain.knowledge import Tier
+from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.record import Record, replace
+from opx.domain.scopes import scope_of_key
+from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError, NodeNotFoundError
+from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
+from opx.operations.answers import Notes, Paragraphs, noted
+from opx.operations.context import Context
+from opx.operations.documents import find_document, versions_of
+from opx.operations.registry import KNOWLEDGE, Tool, operation
+from opx.operations.requests import Filled, Request
+from opx.operations.search import MAX_QUESTION, answered
+from opx.retrieval.assembly import MAX_BUDGET, MIN_BUDGET
+from opx.retrieval.citations import next_line, with_warnings
+
+if TYPE_CHECKING:
+    from opx.domain.procedures import Command, Outline
+    from opx.procedures.alerts import Alert
+    from opx.procedures.layout import Part
+
+DEFAULT_READING = 2000
+MAX_NAME = 1000
+_LOOKED_AT = 20
+"""Documents among which a title is looked for."""
+_OTHERS = 4
+"""Documents that are named beside the procedure for an alert."""
+_EVIDENCE = 10
+"""Documents that are looked at for one runbook."""
+_OWN_FOLDER = "documents/"
+
+DocumentName = Annotated[
+    Filled,
+    Meta(max_length=MAX_NAME, description="The document id, its path or address, or its title."),
+]
+PartName = Annotated[
+    str,
+    Meta(
+        max_length=300,
+        description="What of it: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
+        "as diagnosis, rollback or escalation, or `all`. Left out: all of it if that fits, else its beginning.",
+    ),
+]
+Reading = Annotated[
+    int, Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens to give; `next` goes on where it ends.")
+]
+
+
+class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a document, or as much of it as the budget takes. `content` are whole blocks as written; `steps` are those
+    that it touches, of the outline all."""
+
+    document_id: str
+    title: str
+    source: Annotated[str, Meta(description="Where a person would open it.")]
+    category: str
+    tier: str
+    untrusted: bool
+    version: int
+    updated: str
+    owner: str = ""
+    review: Annotated[str, Meta(description="When it is, or was, to be looked at again, if that is set.")] = ""
+    part: str
+    content: Annotated[str, Meta(description="The text of the part.")] = ""
+    sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
+    steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
+    step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
+    warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
+    notes: Notes = ()
+    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read on.")] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartAnswer(Paragraphs):
+    """A part of a document as text for an agent."""
+
+    part: DocumentPart
+
+    def record(self) -> DocumentPart:
+        return self.part
+
+    def _paragraphs(self) -> Iterator[str]:
+        part = self.part
+        yield from noted(part.notes, QUOTED if part.untrusted else "")
+        yield "\n".join(self._head())
+        if part.sections:
+            outline = "\n".join(_outline_lines(part))
+            yield framed(outline, boundary([outline])) if part.untrusted else outline
+        if part.content:
+            yield framed(part.content, boundary([part.content])) if part.untrusted else part.content
+        yield "\n".join((*map(next_line, part.next), f"[Document ID: {part.document_id}]"))
+
+    def _head(self) -> Iterator[str]:
+        part = self.part
+        yield f"Source: {one_line(part.title) if part.untrusted else part.title}"
+        owner = f", owner {one_line(part.owner)}" if part.owner else ""
+        review = f", to be reviewed by {part.review}" if part.review else ""
+        yield f"Updated: {part.updated[:10]}, version {part.version}{owner}{review}"
+        if part.untrusted:
+            yield f"Untrusted: {part.tier}, from {one_line(part.source) or 'an unknown source'}"
+            yield from (f"[Warning: {one_line(text)}]" for text in part.warnings)
+
+
+def _outline_lines(part: DocumentPart) -> Iterator[str]:
+    """Sections, each with its steps."""
+    steps = list(part.steps)
+    for section in part.sections:
+        indent = "  " * max(section.level - 1, 0)
+        if section.heading:
+            yield f"{indent}{one_line(section.heading)} ({section.kind}, about {section.tokens} tokens)"
+        while steps and steps[0].section == section.heading:
+            step = steps.pop(0)
+            effect = f" [{step.effect}]" if step.commands else ""
+            yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
+
+
+class ReadDocument(Request, frozen=True):
+    document: DocumentName
+    part: PartName = ""
+    max_tokens: Reading = DEFAULT_READING
+    after: Annotated[int, Meta(ge=0, le=10**7, description="Where to go on, as `next` says.")] = 0
+
+
+@operation(
+    http="GET /reading",
+    tool=Tool(
+        KNOWLEDGE,
+        "Read a document: its outline, a section, one step, all steps with their commands, or all of it. Use it after a "
+        "search for what the search didn't show, before you act. Commands are exactly as the document has them.",
+    ),
+)
+def read_document(context: Context, request: ReadDocument) -> PartAnswer:
+    """Read a part of a document, in whole blocks.
+
+    Of a version that was replaced, the newer one is read, and a note says so. Raises `DocumentNotFoundError`, and
+    `InvalidInputError` for a part that the document doesn't have, which names those that it has.
+    """
+    from opx.procedures.layout import fitting
+
+    document, notes = named_document(context, request.document)
+    outline = context.system.questions.documents.outline_of(document)
+    part, more_notes = _part(context, document, outline, request.part)
+    units, reached = fitting(outline, part, request.max_tokens, request.after)
+    view = _view(context, document, outline, part, units)
+    following = ()
+    if reached:
+        left = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
+        following = (call("read_document", left, document=document.document_id, part=part.name, after=reached),)
+    return PartAnswer(replace(view, notes=(*notes, *more_notes), next=following))
+
+
+def _part(context: Context, document: KnowledgeDocument, outline: Outline, name: str) -> tuple[Part, tuple[str, ...]]:
+    """The part that a name means. The id of a step of an older version leads to the step that took its place."""
+    from opx.procedures.layout import part_named
+
+    try:
+        return part_named(outline, name), ()
+    except InvalidInputError:
+        old = _old_step(context, document, name)
+        if old is None:
+            raise
+        version, title = old
+        number = _successor(outline, title)
+        note = f"this is a step of version {version}: "
+        if not number:
+            raise InvalidInputError(f"{name!r} was a step of version {version}; the current one has no such step: {title}") from None
+        return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
+
+
+def _old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
+    """The version and the title of a step that an older version has."""
+    from opx.procedures.layout import step_number
+
+    documents = context.system.questions.documents
+    for version in versions_of(context, document):
+        if version.document_id == document.document_id:
+            continue
+        try:
+            outline = documents.outline_of(version)
+        except DocumentNotFoundError:
+            continue
+        number = step_number(outline, name)
+        if number:
+            return version.version, outline.steps[number - 1].title
+    return None
+
+
+def _successor(outline: Outline, title: str) -> int:
+    """The number of the step whose title is most like this one; 0 if none is."""
+    import difflib
+
+    titles = [step.title for step in outline.steps]
+    found = difflib.get_close_matches(title, titles, n=1, cutoff=0.5)
+    return titles.index(found[0]) + 1 if found else 0
+
+
+def _view(
+    context: Context, document: KnowledgeDocument, outline: Outline, part: Part, units: Sequence[int]
+) -> DocumentPart:
+    from opx.procedures.layout import OUTLINE, laid_out, whole_steps
+
+    handover = context.system.questions.handover(context.reader)
+    content = laid_out(outline, units)
+    whole = set(whole_steps(outline, units))
+    touched = {outline.units[at].step for at in units}
+    is_outline = part.name == OUTLINE
+    steps = [step for step in outline.steps if is_outline or step.number in touched]
+    warned = handover.warnings_in(document, content)
+    trusted = document.tier is Tier.INTERNAL
+    return DocumentPart(
+        document_id=document.document_id,
+        title=document.title,
+        source=document.source_uri,
+        category=document.category,
+        tier=document.tier.value,
+        untrusted=not trusted,
+        version=document.version,
+        updated=document.last_updated,
+        owner=document.owner,
+        review=document.review_by,
+        part=part.name,
+        content=with_warnings(content, [one.to_json() for one in warned]) if trusted else content,
+        sections=tuple(_sections(outline)) if is_outline else (),
+        steps=handover.steps(outline, steps, whole),
+        step_count=len(outline.steps),
+        warnings=tuple(one.text for one in warned),
+    )
+
+
+def _sections(outline: Outline) -> Iterator[SectionView]:
+    tokens = [0] * len(outline.sections)
+    for unit in outline.units:
+        tokens[unit.section] += unit.tokens
+    for section, count in zip(outline.sections, tokens, strict=True):
+        yield SectionView(section.heading, section.level, section.kind, count)
+
+
+# -- documents by name
+
+
+def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
+    """The document that an id, a path, an address or a title means, in its current version; and what is to be noted. Raises
+    `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
+    text = name.strip()
+    if len(text) == ID_LENGTH or (text.isalnum() and text.lower().strip("0123456789abcdef") == "" and len(text) >= 4):
+        return _current(context, find_document(context, text))
+    found = _by_path(context, text) or _by_title(context, text)
+    if found is None:
+        raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}")
+    return found, ()
+
+
+def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
+    """The current version of a document that was found by its id."""
+    if document.state is DocumentState.CURRENT:
+        return document, ()
+    current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
+    if current is None:
+        raise DocumentNotFoundError(f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}")
+    documents = context.system.questions.documents
+    note = f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    return documents.find(context.reader, current.document_id), (note,)
+
+
+def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
+    """The document in this place of the corpus, in the narrowest scope that the caller sees."""
+    catalog = context.system.corpus.catalog
+    path = text.partition("://")[2].partition("/")[2] if "://" in text else text
+    names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
+    keys = [DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source]
+    found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
+    visible = [one for one in found if context.reader.may_see(one.scope)]
+    return context.system.questions.documents.find(context.reader, visible[0].document_id) if visible else None
+
+
+def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
+    """The document with this title, or whose address or path ends so, among those that a search for it finds."""
+    config = QueryConfig(min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True)
+    words = " ".join(part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part)
+    answer = context.system.questions.search(context.identity, recorded=False).answer(words[:MAX_QUERY_CHARACTERS], config)
+    wanted = text.casefold().rstrip("/")
+    titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
+    placed = {one.document_id: one for one in answer.results if one.source.casefold().endswith(wanted)}
+    found = list((titled or placed).values())
+    if len(found) > 1:
+        named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:5])
+        raise InvalidInputError(f"{len(found)} documents are called {text[:200]!r}; give the id of one:{named}")
+    return context.system.questions.documents.find(context.reader, found[0].document_id) if found else None
+
+
+# -- the procedure for an alert
+
+
+class FindProcedure(Request, frozen=True):
+    alert: Annotated[
+        Filled,
+        Meta(
+            max_length=MAX_QUESTION,
+            description="The alert as it was sent (JSON, or a line with its labels), its name, or the symptom in words.",
+        ),
+    ]
+    labels: Annotated[
+        str,
+        Meta(
+            max_length=20_000,
+            description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`.",
+        ),
+    ] = ""
+    max_tokens: Reading = DEFAULT_READING
+
+
+class FilledCommand(ShownCommand, frozen=True, kw_only=True):
+    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
+
+    step: str
+    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
+
+
+class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What to do about an alert."""
+
+    alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
+    labels: dict[str, str] = {}
+    found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
+    confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
+    document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None
+    commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
+    others: Annotated[tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")] = ()
+    receipt_id: Annotated[str, Meta(description="The record of the search, empty if there is none.")] = ""
+    notes: Notes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureAnswer(Paragraphs):
+    """The procedure for an alert as text for an agent."""
+
+    procedure: Procedure
+
+    def record(self) -> Procedure:
+        return self.procedure
+
+    def _paragraphs(self) -> Iterator[str]:
+        found = self.procedure
+        yield from noted(found.notes)
+        if found.document is None:
+            yield f"No procedure was found for {one_line(found.alert)}."
+        else:
+            yield f"Procedure for {one_line(found.alert)} ({found.found_by}, confidence {found.confidence:.2f})"
+            yield PartAnswer(found.document).text()
+            filled = [one for one in found.commands if one.as_written]
+            if filled:
+                yield "Commands with the alert's labels filled in:\n" + "\n".join(map(_command_line, filled))
+        if found.others:
+            yield "Others that may fit:\n" + "\n".join(map(next_line, found.others))
+        if found.receipt_id:
+            yield f"[Receipt ID: {found.receipt_id}]"
+
+
+def _command_line(command: FilledCommand) -> str:
+    left = f"   # still to be filled in: {', '.join(command.placeholders)}" if command.placeholders else ""
+    return f"step {command.step} [{command.effect}]: {command.text}{left}"
+
+
+@operation(
+    http="POST /procedures",
+    tool=Tool(
+        KNOWLEDGE,
+        "Get the procedure for an alert: preconditions, all steps with their commands and what each does (read, reversible, "
+        "destructive ...), warnings, verification and rollback. Paste the alert as it came; its labels fill the commands' "
+        "placeholders. Nothing is executed.",
+    ),
+)
+def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
+    """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
+    from opx.procedures.alerts import read_alert
+
+    alert = read_alert(request.alert, request.labels)
+    answer = answered(context, _question(alert, request.alert), _SEARCH)
+    bound, found_by = _bound(context, alert)
+    documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
+    confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
+    chosen = _first_with_steps(context, documents)
+    others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
+    titles = {result.document_id: result.title for result in answer.results}
+    procedure = Procedure(
+        alert=alert.name,
+        labels=alert.labels,
+        others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others),
+        receipt_id=answer.receipt_id,
+        notes=answer.notes,
+    )
+    if chosen is None:
+        return ProcedureAnswer(procedure)
+    document, outline = chosen
+    is_bound = document.document_id in bound
+    view = _procedure_view(context, document, outline, request.max_tokens)
+    commands = tuple(_commands(context, outline, view, alert))
+    return ProcedureAnswer(
+        replace(
+            procedure,
+            found_by=found_by if is_bound else "found by a search",
+            confidence=1.0 if is_bound else round(confidences.get(document.document_id, 0.0), 6),
+            document=view,
+            commands=commands,
+        )
+    )
+
+
+_SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
+
+
+def _question(alert: Alert, given: str) -> str:
+    """The alert's name and what it says; its labels are no words of a question."""
+    return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given
+
+
+def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
+    """Documents that are for the alert for sure, and why: its own runbook, or those that the graph says handle it."""
+    if alert.runbook:
+        try:
+            return [named_document(context, alert.runbook)[0].document_id], "the runbook that the alert names"
+        except (DocumentNotFoundError, InvalidInputError):
+            pass
+    return _handling(context, alert.name), "a runbook for an alert of this name"
+
+
+def _handling(context: Context, name: str) -> list[str]:
+    """Current documents about the runbooks that handle the alert of this name."""
+    graph = context.system.graph.seen_by(context.identity)
+    try:
+        around = graph.neighbours(f"alert:{name}", Walk(1, Direction.IN, ("handles",)))
+    except (NodeNotFoundError, InvalidReferenceError):
+        return []
+    runbooks = dict.fromkeys(edge.source for edge in sorted(around.edges, key=lambda edge: -edge.confidence))
+    nodes = {node.key: node for node in graph.nodes(list(runbooks)[:_OTHERS])}
+    evidence = [(key, one.document_id) for key in runbooks if key in nodes for one in nodes[key].evidence[:_EVIDENCE]]
+    return list(dict.fromkeys(document_id for key, document_id in evidence if _is_about(context, document_id, key)))
+
+
+def _is_about(context: Context, document_id: str, reference: str) -> bool:
+    """Whether a document is itself what a reference names, and doesn't only link to it."""
+    from opx.graph.extraction.own_node import reference_of_source
+
+    try:
+        document = context.system.questions.documents.find(context.reader, document_id)
+    except DocumentNotFoundError:
+        return False
+    is_current = document.state is DocumentState.CURRENT
+    return is_current and reference_of_source(document.key.source, document.category) == reference
+
+
+def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:
+    """The first document that has steps, else the first that can be read."""
+    first: tuple[KnowledgeDocument, Outline] | None = None
+    for document_id in documents[:_OTHERS]:
+        try:
+            found = context.system.questions.documents.outline(context.reader, document_id)
+        except DocumentNotFoundError:
+            continue
+        if found[1].steps:
+            return found
+        first = first or found
+    return first
+
+
+def _procedure_view(context: Context, document: KnowledgeDocument, outline: Outline, room: int) -> DocumentPart:
+    from opx.procedures.layout import STEPS, fitting, part_named
+
+    part = part_named(outline, STEPS)
+    units, reached = fitting(outline, part, room, 0)
+    view = _view(context, document, outline, part, units)
+    if not reached:
+        return view
+    why = f"the other steps, {len(part.units) - reached} of {len(part.units)} blocks"
+    return replace(view, next=(call("read_document", why, document=document.document_id, part=STEPS, after=reached),))
+
+
+def _commands(context: Context, outline: Outline, view: DocumentPart, alert: Alert) -> Iterator[FilledCommand]:
+    from opx.procedures.alerts import filled
+
+    handover = context.system.questions.handover(context.reader)
+    for step in view.steps:
+        for command in outline.steps[step.number - 1].commands:
+            text, left = filled(command, alert.labels)
+            effect = handover.classify(command)
+            yield FilledCommand(
+                text=text,
+                language=command.language,
+                effect=effect.effect,
+                blast=effect.blast,
+                undo=effect.undo,
+                placeholders=left,
+                step=step.name,
+                as_written=command.text if text != command.text else "",
+            )

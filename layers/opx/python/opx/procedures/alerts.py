@@ -1,0 +1,211 @@
+"""Alerts as people and agents paste them: a name, labels, and what the alert says.
+
+Read are the JSON that Alertmanager, Grafana, CloudWatch, PagerDuty, Datadog and Opsgenie send, lines such as
+`[FIRING:1] HighLatency (service="checkout" pod="web-1")` and `HighLatency{pod="web-1"}`, and `name=value` pairs; anything else is the
+alert's name or its text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opx.domain.procedures import Command
+from opx.domain.record import Record
+
+MAX_LABELS = 100
+MAX_VALUE = 500
+_MAX_TEXT = 20_000
+
+_PAIR = re.compile(r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))")
+_FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
+_NAME_KEYS = ("alertname", "alert", "AlarmName", "alarmName", "alert_title", "rulename", "ruleName", "title", "name", "summary", "message")
+_LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "details", "custom_details", "Trigger")
+_TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
+_RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
+
+
+class Alert(Record, frozen=True, omit_defaults=True):
+    """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if it has
+    one."""
+
+    name: str
+    labels: dict[str, str] = {}
+    text: str = ""
+    runbook: str = ""
+
+
+def read_alert(text: str, labels: str = "") -> Alert:
+    """The alert that a text means, with further labels in any of the forms."""
+    data = _json(text[:_MAX_TEXT])
+    found = _from_json(data) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
+    more = _json(labels[:_MAX_TEXT])
+    given = _texts(more) if isinstance(more, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
+    merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
+    runbook = found.runbook or next((merged[key] for key in _RUNBOOK_KEYS if merged.get(key)), "")
+    return Alert(found.name, merged, found.text, runbook)
+
+
+def _json(text: str) -> Any:
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found[0] if isinstance(found, list) and found else found
+
+
+def _from_json(data: Mapping[str, Any]) -> Alert:
+    alerts = data.get("alerts")
+    first = alerts[0] if isinstance(alerts, list) and alerts and isinstance(alerts[0], Mapping) else {}
+    parts = [data, *(part for part in (data.get("detail"), data.get("alarm"), data.get("event"), first) if isinstance(part, Mapping))]
+    labels: dict[str, str] = {}
+    for part in parts:
+        for key in _LABEL_KEYS:
+            labels.update(_labels(part.get(key)))
+    annotations = _texts(data.get("commonAnnotations")) | _texts(first.get("annotations")) | _texts(data.get("annotations"))
+    named = [labels.get("alertname", ""), *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))]
+    name = next((one for one in named if one.strip()), "")
+    said = [annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "") for key in _TEXT_KEYS]
+    runbook = next((one for key in _RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
+    return Alert(_FIRING.sub("", name).strip(), labels, " ".join(dict.fromkeys(filter(None, said[:5]))), runbook)
+
+
+def _labels(value: Any) -> dict[str, str]:
+    """Labels as a mapping, as a list of names with values (CloudWatch), or as a list of `name:value` (Datadog)."""
+    if isinstance(value, Mapping):
+        nested = _labels(value.get("Dimensions")) if "Dimensions" in value else {}
+        return _texts(value) | nested
+    found: dict[str, str] = {}
+    for one in value[:MAX_LABELS] if isinstance(value, list) else ():
+        if isinstance(one, Mapping):
+            name, given = one.get("name") or one.get("Name"), one.get("value") or one.get("Value")
+            if isinstance(name, str) and isinstance(given, str | int | float):
+                found[name] = str(given)[:MAX_VALUE]
+        elif isinstance(one, str) and ":" in one:
+            name, _, given = one.partition(":")
+            found[name.strip()] = given.strip()[:MAX_VALUE]
+    return found
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(name): str(one)[:MAX_VALUE] for name, one in list(value.items())[:MAX_LABELS] if isinstance(one, str | int | float)}
+
+
+def _from_line(text: str) -> Alert:
+    text = _FIRING.sub("", text, count=1).strip()
+    line, _, rest = text.partition("\n")
+    labels = dict(_pairs(text))
+    begins = _NAME.match(line)
+    behind = line[begins.end() :].lstrip() if begins else ""
+    if begins and (behind[:1] in ("{", "(") or (labels and not behind) or (labels and _PAIR.match(behind))):
+        name = begins[0]
+    else:
+        name = labels.get("alertname") or line
+    said = "\n".join(part for part in rest.split("\n") if not _PAIR.fullmatch(part.strip().rstrip(",")))
+    return Alert(labels.get("alertname", name)[:MAX_VALUE], labels, said.strip())
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for number, match in enumerate(_PAIR.finditer(text)):
+        if number >= MAX_LABELS:
+            return
+        value = next((group for group in match.groups()[1:] if group is not None), "")
+        if not value.startswith("//"):  # of an address
+            yield match[1], value.replace('\\"', '"')
+
+
+# -- placeholders
+
+_INSIDE = re.compile(r"[A-Za-z][\w. /-]*")
+_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+_SAME = (
+    ("namespace", "ns", "kubernetes_namespace", "project"),
+    ("pod", "pod_name", "kubernetes_pod_name"),
+    ("instance", "host", "hostname", "node", "server", "machine", "node_name", "nodename", "target"),
+    ("service", "app", "application", "svc", "service_name", "job_name"),
+    ("deployment", "deploy", "deployment_name"),
+    ("container", "container_name"),
+    ("cluster", "cluster_name", "context"),
+    ("persistentvolumeclaim", "pvc", "claim", "volume"),
+    ("topic", "kafka_topic"),
+    ("consumergroup", "group", "consumer_group", "consumer"),
+    ("queue", "queue_name", "queuename"),
+    ("database", "db", "datname", "dbname", "db_name"),
+    ("region", "aws_region", "zone"),
+    ("device", "disk", "mountpoint", "mount"),
+    ("name", "resource_name"),
+)
+"""Names of labels that stand for the same thing, in other systems and in placeholders."""
+
+_NUMBERED = re.compile(r":\d+\Z")
+_SAFE_SQL = re.compile(r"[\w.:@/-]+\Z")
+
+
+def filled(command: Command, labels: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """The command with placeholders that a label is for filled in, and those that are left.
+
+    Values are quoted for a shell wherever they have other characters than names have; within quotes of the command, and in
+    languages without such a rule, only values without such characters are filled in.
+    """
+    text, left = command.text, []
+    for placeholder in command.placeholders:
+        value = value_for(placeholder, labels)
+        if value and _is_assigned(text, placeholder):
+            left.append(placeholder)
+        elif value and (quoted := _quoted(text, placeholder, value, command.language)):
+            text = text.replace(placeholder, quoted)
+        else:
+            left.append(placeholder)
+    return text, tuple(left)
+
+
+def value_for(placeholder: str, labels: Mapping[str, str]) -> str:
+    """The value of the label that a placeholder names, "" for none."""
+    inside = _INSIDE.search(placeholder)
+    if not inside:
+        return ""
+    words = [word.lower() for word in _WORDS.findall(inside[0])]
+    words = [word for word in words if word not in ("labels", "the", "your", "my", "of", "id", "value")] or words
+    asked = "_".join(words)
+    known = {name.lower(): value for name, value in labels.items()}
+    names = [asked, *_others(asked), *(_others(words[-1]) if words else ()), *words[-1:]]
+    found = next((known[name] for name in names if known.get(name)), "")
+    is_host = asked in _SAME[2] or (words and words[-1] in _SAME[2])
+    return _NUMBERED.sub("", found) if is_host else found
+
+
+def _others(name: str) -> Iterator[str]:
+    return (other for group in _SAME if name in group for other in group if other != name)
+
+
+def _is_assigned(text: str, placeholder: str) -> bool:
+    """Whether a variable of a shell gets its value in the command itself."""
+    name = placeholder.strip("${}")
+    return placeholder.startswith("$") and bool(re.search(rf"(?:^|[\s;]){re.escape(name)}=", text))
+
+
+def _quoted(text: str, placeholder: str, value: str, language: str) -> str:
+    if _SAFE_SQL.match(value) and not value.startswith("-"):
+        return value
+    if "\n" in value or language in ("sql", "promql", "http", "powershell") or _in_quotes(text, placeholder):
+        return ""
+    return shlex.quote(value) if not value.startswith("-") else ""
+
+
+def _in_quotes(text: str, placeholder: str) -> bool:
+    """Whether a placeholder stands within quotes anywhere, where a quoted value would end them."""
+    at = text.find(placeholder)
+    while at >= 0:
+        before = text[:at]
+        if before.count('"') % 2 or before.count("'") % 2 or before.count("`") % 2:
+            return True
+        at = text.find(placeholder, at + 1)
+    return False

@@ -1,0 +1,195 @@
+"""Lays out parts of an outline as text, in the document's own characters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from opx.domain.procedures import Outline, SectionKind, Unit
+from opx.domain.record import Record
+from opx.errors import InvalidInputError
+
+LEFT_OUT = "[…]"
+"""Stands for what is left out of a section."""
+
+
+def laid_out(outline: Outline, chosen: Sequence[int]) -> str:
+    """The text of some units, in order: under the headings above them, neighbours as the document has them, with a mark where
+    something of a section is left out."""
+    return "\n".join(_lines(outline, chosen))
+
+
+def _lines(outline: Outline, chosen: Sequence[int]) -> Iterator[str]:
+    headed: set[int] = set()
+    last: int | None = None
+    for run in _runs(outline.units, chosen):
+        first = outline.units[run[0]]
+        for heading in _headings(outline, first.section):
+            if heading not in headed:
+                headed.add(heading)
+                yield ("" if last is None else "\n") + _heading(outline, heading) + "\n"
+                last = None
+        if last is not None and not _is_row_below(outline.units, last, run[0]):
+            yield f"\n{LEFT_OUT}\n"
+        yield outline.text[first.start : outline.units[run[-1]].end].strip("\n")
+        last = run[-1]
+
+
+def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring units of one section."""
+    run: list[int] = []
+    for at in chosen:
+        if run and (at != run[-1] + 1 or units[at].section != units[run[0]].section):
+            yield run
+            run = []
+        run.append(at)
+    if run:
+        yield run
+
+
+def _is_row_below(units: Sequence[Unit], before: int, at: int) -> bool:
+    """Whether a row stands in the table of the row (or header) before it, so that a mark would tear the table."""
+    head = units[at].head
+    return head >= 0 and head in (before, units[before].head) and units[head].end <= units[at].start
+
+
+def _headings(outline: Outline, at: int) -> list[int]:
+    """The sections from the top down to this one that have a heading to show."""
+    path = outline.sections[at].path
+    found = [at] if path else []
+    for above in range(at - 1, -1, -1):
+        section = outline.sections[above]
+        if section.path and len(section.path) < len(path) and path[: len(section.path)] == section.path:
+            found.append(above)
+            path = section.path
+    return found[::-1]
+
+
+def _heading(outline: Outline, at: int) -> str:
+    section = outline.sections[at]
+    return "#" * min(max(section.level, 1), 6) + " " + section.heading
+
+
+def whole_steps(outline: Outline, chosen: Collection[int]) -> Iterator[int]:
+    """The numbers of the steps all of whose units are chosen."""
+    held = set(chosen)
+    of_steps: dict[int, list[int]] = {}
+    for at, unit in enumerate(outline.units):
+        of_steps.setdefault(unit.step, []).append(at)
+    return (number for number, units in of_steps.items() if number and held.issuperset(units))
+
+
+# -- parts of a document, by name
+
+OUTLINE, STEPS, ALL = "outline", "steps", "all"
+_NAMED = 40
+
+
+class Part(Record, frozen=True):
+    """A part of a document: its name, as `read_document` takes it, and its units in order."""
+
+    name: str
+    units: tuple[int, ...]
+
+
+def part_named(outline: Outline, name: str) -> Part:
+    """The part of a document that a name means. Raises `InvalidInputError` that lists those there are."""
+    wanted = " ".join(name.split())
+    everything = tuple(range(len(outline.units)))
+    if wanted.casefold() in ("", ALL):
+        return Part(ALL, everything)
+    if wanted.casefold() == OUTLINE:
+        return Part(OUTLINE, ())
+    if wanted.casefold() == STEPS:
+        return Part(STEPS, _procedure(outline))
+    number = step_number(outline, wanted)
+    if number:
+        return Part(f"step {outline.step_names()[number]}", _of_steps(outline, {number}))
+    sections = _sections(outline, wanted)
+    if sections:
+        return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
+    raise InvalidInputError(f"the document has no part {name[:100]!r}; it has: {', '.join(_names(outline))}")
+
+
+def step_number(outline: Outline, name: str) -> int:
+    """The number of the step that a name means: its author's number, `#` and the number of the step, or a step id; 0 for
+    none."""
+    text = name.casefold().removeprefix("step").strip()
+    names = {given: number for number, given in outline.step_names().items()}
+    ids = {step.step_id: step.number for step in outline.steps}
+    return names.get(text) or names.get(f"#{text}") or ids.get(text) or _numbered(outline, text)
+
+
+def _numbered(outline: Outline, text: str) -> int:
+    digits = text.removeprefix("#")
+    number = int(digits) if digits.isdigit() and len(digits) < 6 else 0
+    return number if 0 < number <= len(outline.steps) else 0
+
+
+def _procedure(outline: Outline) -> tuple[int, ...]:
+    """Units of preconditions and steps; of a document without steps, all."""
+    kinds = [section.kind for section in outline.sections]
+    found = [at for at, unit in enumerate(outline.units) if unit.step or kinds[unit.section] is SectionKind.PRECONDITIONS]
+    return tuple(found if outline.steps else range(len(outline.units)))
+
+
+def _of_steps(outline: Outline, numbers: Collection[int]) -> tuple[int, ...]:
+    return tuple(at for at, unit in enumerate(outline.units) if unit.step in numbers)
+
+
+def _sections(outline: Outline, name: str) -> set[int]:
+    """Sections with this heading, else of this role, else whose heading has these words; with those below them."""
+    wanted = name.removeprefix("section").strip(" :#").casefold()
+    tests = (
+        lambda at: outline.sections[at].heading.casefold() == wanted,
+        lambda at: outline.sections[at].kind == wanted,
+        lambda at: wanted in outline.sections[at].heading.casefold(),
+    )
+    found: list[int] = []
+    for test in tests:
+        found = found or [at for at in range(len(outline.sections)) if wanted and test(at)]
+    return {below for at in found for below in _with_below(outline, at)}
+
+
+def _with_below(outline: Outline, at: int) -> Iterator[int]:
+    yield at
+    level = outline.sections[at].level
+    for below in range(at + 1, len(outline.sections)):
+        if outline.sections[below].level <= level:
+            return
+        yield below
+
+
+def _names(outline: Outline) -> Iterator[str]:
+    yield from (OUTLINE, ALL)
+    if outline.steps:
+        names = outline.step_names()
+        yield f"steps, step {names[1]} to step {names[len(names)]}"
+    yield from dict.fromkeys(section.heading for section in outline.sections[:_NAMED] if section.heading)
+
+
+def fitting(outline: Outline, part: Part, room: int, after: int) -> tuple[list[int], int]:
+    """The units of a part behind the first `after` of them, as many as take about `room` tokens, at least one; and how many of
+    the part are over then, 0 if that is all of it."""
+    chosen: list[int] = []
+    for at in part.units[after:]:
+        unit = outline.units[at]
+        room -= unit.tokens + (0 if chosen and outline.units[chosen[-1]].section == unit.section else _HEADING)
+        if chosen and room < 0:
+            break
+        chosen.append(at)
+    reached = after + len(chosen)
+    heads = [head for at in chosen[:1] for head in _heads(outline.units, at)]
+    return [*heads, *chosen], reached if reached < len(part.units) else 0
+
+
+_HEADING = 10
+"""Tokens of a heading, on average."""
+
+
+def _heads(units: Sequence[Unit], at: int) -> list[int]:
+    """What has to stand before a unit, the outermost first."""
+    found: list[int] = []
+    while units[at].head >= 0:
+        at = units[at].head
+        found.append(at)
+    return found[::-1]

@@ -1,0 +1,280 @@
+"""Rules of the effect table: parses them, and finds the one that a program's arguments fall under.
+
+A rule is the beginning of a command's words with conditions: `drain --force|--delete-emptydir-data => uncordon @service`.
+
+    get                a word; `*` stands for any characters, `|` separates alternatives; `**` is a word that is data
+    --force, -X=DELETE an option that must be there, with a value
+    ..*DROP*           a word that must follow somewhere
+    => uncordon        the inverse: its words replace those of the rule one for one (`*` keeps one), or else all words
+    -> uncordon        the same, without the options that follow the rule's words
+    @service           the blast radius
+
+A pattern has `␣` for a space and `¦` for a pipe.
+
+The rule with the most words wins, conditions counting as one; then one with conditions, the one with the most letters in
+its words, and the worst effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.domain.procedures import Blast, Effect
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A pattern of `*` and `|`. Linear in the length of the word, whatever is in it."""
+
+    text: str
+    alternatives: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, text: str) -> Glob:
+        alternatives = (one.replace("␣", " ").replace("¦", "|") for one in text.split("|"))
+        return cls(text, tuple(tuple(one.split("*")) for one in alternatives))
+
+    @property
+    def is_literal(self) -> bool:
+        return len(self.alternatives) == len(self.alternatives[0]) == 1
+
+    @property
+    def letters(self) -> int:
+        return min(sum(map(len, parts)) + (len(parts) == 1) for parts in self.alternatives)
+
+    def fits(self, word: str) -> bool:
+        for parts in self.alternatives:  # a loop: `any` takes three times as long
+            if word == parts[0] if len(parts) == 1 else (word.startswith(parts[0]) and _fits(parts, word)):
+                return True
+        return False
+
+
+def _fits(parts: tuple[str, ...], word: str) -> bool:
+    """True for a word that begins with the first part, if the others follow and the last is its end."""
+    first, *between, last = parts
+    if len(word) < len(first) + len(last) or not word.endswith(last):
+        return False
+    at, end = len(first), len(word) - len(last)
+    for part in between:
+        at = word.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+@dataclass(slots=True)
+class Arguments:
+    """`words` are the positional arguments, `at` where each is in the argument vector. `is_sure` unless an unknown option
+    before the first word may have it as its value."""
+
+    words: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    options: list[tuple[str, str]] = field(default_factory=list)
+    is_sure: bool = True
+
+    def values(self, names: Iterable[str]) -> list[str]:
+        return [value for name, value in self.options if name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its
+    rank."""
+
+    effect: Effect
+    name: str
+    words: tuple[Glob, ...] = ()
+    options: tuple[tuple[frozenset[str], Glob | None], ...] = ()
+    anywhere: tuple[Glob, ...] = ()
+    inverse: tuple[str, ...] = ()
+    keeps_options: bool = True
+    blast: Blast | None = None
+    weight: tuple[int, bool, int, int] = (0, False, 0, 0)
+
+    @classmethod
+    def parse(cls, text: str, effect: Effect, blast: Blast | None = None, *, folds: bool = False) -> Rule:
+        rule, arrow, inverse = re.split(r"([=-]>)", f"{text}=>")[:3]
+        marks = [word for word in text.split() if word.startswith("@")]
+        named = [word for word in rule.split() if not word.startswith("@")]
+        words = [word.lower() for word in named] if folds else named
+        plain = [word for word in words if not word.startswith(("-", ".."))]
+        if marks:
+            blast = Blast(marks[0][1:])
+        return cls(
+            effect,
+            " ".join(word.removeprefix("..") for word in named),
+            tuple(map(Glob.of, plain)),
+            tuple(_option(word) for word in words if word.startswith("-")),
+            tuple(Glob.of(word[2:]) for word in words if word.startswith("..")),
+            tuple(word for word in inverse.split() if not word.startswith("@")),
+            arrow == "=>",
+            blast if effect is not Effect.READ else None,
+            _weight(plain, has_condition=len(plain) < len(words), effect=effect),
+        )
+
+    def unnamed(self, found: Arguments) -> list[str]:
+        """The words that the rule doesn't name, although they may be subcommands: those that a lone `*` stands for."""
+        if not self.words and self.anywhere:
+            return found.words
+        return [word for pattern, word in zip(self.words, found.words, strict=False) if pattern.text == "*"]
+
+    def fits(self, found: Arguments) -> bool:
+        if len(self.words) > len(found.words):
+            return False
+        for pattern, word in zip(self.words, found.words, strict=False):
+            if not pattern.fits(word):
+                return False
+        rest = found.words[len(self.words) :]
+        return all(any(_has(option, *given) for given in found.options) for option in self.options) and all(
+            any(map(pattern.fits, rest)) for pattern in self.anywhere
+        )
+
+
+def _weight(words: Sequence[str], *, has_condition: bool, effect: Effect) -> tuple[int, bool, int, int]:
+    """Conditions count as one word, however many there are: which of them holds says nothing about the others."""
+    letters = sum(Glob.of(word).letters for word in words)
+    return len(words) + has_condition, has_condition, letters, effect.severity
+
+
+def _option(text: str) -> tuple[frozenset[str], Glob | None]:
+    names, _, value = text.partition("=")
+    return frozenset(names.split("|")), Glob.of(value) if value else None
+
+
+def _has(wanted: tuple[frozenset[str], Glob | None], name: str, value: str) -> bool:
+    return name in wanted[0] and (wanted[1] is None or wanted[1].fits(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How a program's arguments are read, and its rules by their first word (see `by_word`).
+
+    `values` are options that have a value, `code` those whose value is code of a language, `http` options by the method that
+    they imply. `stdin` is the language of standard input, which it reads by rules without words and those in `sessions`.
+    `runs` are rules up to where a command begins that it runs; `joins` its language if its words are joined. `is_long`:
+    options with one dash have long names. `is_data`: its arguments are data. `folds`: letters may be of either case.
+    """
+
+    name: str
+    values: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    harmless: frozenset[str] = frozenset()
+    code: Mapping[str, str] = field(default_factory=dict)
+    stdin: str = ""
+    sessions: frozenset[str] = frozenset()
+    http: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    runs: tuple[Rule, ...] = ()
+    writes: frozenset[str] = frozenset()
+    joins: str = ""
+    is_long: bool = False
+    is_data: bool = False
+    folds: bool = False
+    by_word: Mapping[str, Sequence[Rule]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, given: Mapping[str, Any], flags: frozenset[str]) -> Program:
+        """A program of the table; `flags` are those of all programs."""
+        sets = {key: frozenset(given.get(key, "").split()) for key in ("values", "flags", "harmless", "writes")}
+        http = {method: frozenset(options.split()) for method, options in given.get("http", {}).items()}
+        code, folds = given.get("code", {}), bool(given.get("folds"))
+        blast = Blast(given["blast"]) if "blast" in given else None
+        rules = [
+            Rule.parse(line, effect, blast, folds=folds)
+            for effect in Effect
+            for line in _lines(given.get(effect.value))
+        ]
+        return cls(
+            name=name,
+            values=sets["values"] | frozenset(code) | sets["writes"] | http.get("method", frozenset()),
+            flags=sets["flags"] | flags,
+            harmless=sets["harmless"],
+            code=code,
+            stdin=given.get("stdin", ""),
+            sessions=frozenset(_lines(given.get("sessions"))),
+            http=http,
+            runs=tuple(Rule.parse(line, Effect.UNKNOWN) for line in _lines(given.get("runs"))),
+            writes=sets["writes"],
+            joins=given.get("joins", ""),
+            is_long=bool(given.get("long")),
+            is_data=bool(given.get("data")),
+            folds=folds,
+            by_word=by_word(rules),
+        )
+
+    def reads_code(self, rule: Rule | None) -> bool:
+        """True if the program takes standard input as code."""
+        names = any(word.text.strip("*") for word in rule.words) if rule else False
+        return bool(self.stdin) and (not names or (rule is not None and rule.name in self.sessions))
+
+    def arguments(self, argv: Sequence[str]) -> Arguments:
+        """Takes words after the program's name apart."""
+        found = Arguments()
+        at = 0
+        while at < len(argv):
+            word, at = argv[at].lower() if self.folds else argv[at], at + 1
+            if word == "--":
+                found.options.append((word, ""))
+                found.words += argv[at:]
+                found.at += range(at, len(argv))
+                break
+            if not word.startswith("-") or word == "-":
+                found.words.append(word)
+                found.at.append(at - 1)
+                continue
+            name, value, lacks_value = self._option(word, found)
+            if lacks_value and at < len(argv):
+                value, at = argv[at], at + 1
+            found.options.append((name, value))
+            if not found.words and name.startswith("--") and "=" not in word:
+                found.is_sure = found.is_sure and (
+                    name in self.values or name in self.flags or name.startswith("--no-")
+                )
+        return found
+
+    def _option(self, word: str, found: Arguments) -> tuple[str, str, bool]:
+        """The last option of a word, its value, and whether the next word is that. Adds the ones before: `-it`."""
+        name, equals, value = word.partition("=")
+        if name in self.values or word.startswith("--") or self.is_long:
+            return name, value, name in self.values and not equals
+        for at, letter in enumerate(word[1:], 1):
+            if f"-{letter}" in self.values:
+                value = word[at + 1 :]
+                return f"-{letter}", value.removeprefix("="), not value
+            if at < len(word) - 1:
+                found.options.append((f"-{letter}", ""))
+        return f"-{word[-1]}", "", False
+
+    def rule(self, found: Arguments) -> Rule | None:
+        """The rule that decides, None if none fits."""
+        keys = {"", *found.words[:1], *(f"* {word.partition('-')[0]}" for word in found.words[1:2])}
+        fitting = (next((rule for rule in self.by_word.get(key, ()) if rule.fits(found)), None) for key in keys)
+        return max((rule for rule in fitting if rule), key=lambda rule: rule.weight, default=None)
+
+
+def by_word(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
+    """The heaviest first, by the first word, by the beginning of the second (`* describe`), or by ""."""
+    found: dict[str, list[Rule]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.weight, reverse=True):
+        first, second = ([word.text for word in rule.words] + ["", ""])[:2]
+        key = first if rule.words and rule.words[0].is_literal else ""
+        if first == "*" and "|" not in second and "*" not in (beginning := second.partition("-")[0]) and beginning:
+            key = f"* {beginning}"
+        found.setdefault(key, []).append(rule)
+    return found
+
+
+def _lines(text: str | None) -> list[str]:
+    """Rules are separated by commas; an empty one is the program without a subcommand."""
+    return [] if text is None else [line.strip() for line in text.split(",")]
+
+
+def alarming(words: Iterable[str], alarms: frozenset[str]) -> bool:
+    """True if a part of a word is one of the alarms: `--force-delete`, `deleteTopic`, `rabbitmq_purge`."""
+    return any(not alarms.isdisjoint(_LETTERS.findall(_CAMEL.sub(" ", word).lower())) for word in words)
