@@ -187,7 +187,7 @@ class TestRefusals:
         with pytest.raises(ReceiptNotFoundError):
             services.learning.outcomes(identity).record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 
-    @pytest.mark.parametrize("document", ["", "abc", "0" * 32, "%"])
+    @pytest.mark.parametrize("document", ["0", "99", "abc", "0" * 32, "%"])
     def test_document_that_was_not_returned(self, services: System, document: str) -> None:
         answer = ask(services)
         with pytest.raises(InvalidInputError, match=f"it has.*{answer.results[0].document_id[:12]}"):

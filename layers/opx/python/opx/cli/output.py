@@ -101,6 +101,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     "dim": {"dim": True},
     "mark": {"bold": True},
     "code": {"fg": "cyan"},
+    "string": {"fg": "green"},
+    "keyword": {"fg": "cyan", "bold": True},
     "caution": {"fg": "yellow"},
     "warning": {"fg": "red", "bold": True},
 }

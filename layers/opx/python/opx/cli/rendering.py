@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain, groupby
 from pathlib import PurePosixPath
 
-import click
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.escape import escape
@@ -97,7 +97,7 @@ class _Rendering:
 
     def page(self, nodes: Sequence[SyntaxTreeNode]) -> Iterator[_Line]:
         yield from self._blocks(nodes, "", "")
-        yield from self._warned(len(self._lines), "")
+        yield from self._warned(len(self._lines) + 1, "")
 
     def _blocks(self, nodes: Sequence[SyntaxTreeNode], first: str, rest: str) -> Iterator[_Line]:
         for at, node in enumerate(nodes):
@@ -120,15 +120,15 @@ class _Rendering:
         elif node.type == "table":
             yield from self._apart(self._table(node, rest), first, rest)
         elif node.type in ("heading", "paragraph"):
-            mark = "#" * int(node.tag[1:]) + " " if node.type == "heading" else ""
-            style = "bold" if mark else ""
-            yield from self._wrapped(_words(node.children[0], style), first + self._styled(mark, style), rest)
+            style = "bold" if node.type == "heading" else ""
+            marks = [[("#" * int(node.tag[1:]), style)]] if style else []
+            yield from self._wrapped(chain(marks, _words(node.children[0], style)), first, rest)
         else:
             yield first + "\n".join(self._lines[start:end]).strip()
 
     def _warned(self, end: int, prefix: str) -> Iterator[_Line]:
         """The warnings that stand before this line and weren't shown yet."""
-        while self._marks and (self._marks[0][0] < end or end == len(self._lines)):
+        while self._marks and self._marks[0][0] < end:
             yield prefix + self._styled(self._marks.pop(0)[1], "warning")
 
     def _apart(self, lines: Iterable[str], first: str, rest: str) -> Iterator[_Line]:
@@ -164,10 +164,12 @@ class _Rendering:
             yield indent + line if line else ""
 
     def _coloured(self, code: str, info: str) -> str:
-        if not self._screen.colours or len(code) > _MOST_COLOURED:
-            return code
-        coloured = _highlighted(code, (info.split() or [""])[0])
-        return coloured or "\n".join(self._styled(line, "code") for line in code.split("\n"))
+        """The code with comments, strings and keywords coloured, if its language is known."""
+        pieces = _highlighted(code, (info.split() or [""])[0]) if self._screen.colours else []
+        return "".join(
+            "\n".join(self._styled(line, style) for line in text.split("\n"))
+            for text, style in pieces or [(code, "code")]
+        )
 
     # -- prose
 
@@ -232,21 +234,25 @@ class _Rendering:
         return self._text(words) + " " * (width - _size(words))
 
 
-def _highlighted(code: str, language: str) -> str:
-    """The code with its tokens coloured; "" for a language that isn't known, or if the code would be altered."""
-    if not language:
-        return ""
-    from pygments import highlight
-    from pygments.formatters import TerminalFormatter
+def _highlighted(code: str, language: str) -> list[tuple[str, str]]:
+    """The code in pieces with their styles; empty for a language that isn't known, and if the lexer alters it."""
+    if not language or len(code) > _MOST_COLOURED:
+        return []
     from pygments.lexers import get_lexer_by_name
+    from pygments.token import Comment, Keyword, String
     from pygments.util import ClassNotFound
 
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:
-        return ""
-    coloured: str = highlight(code, lexer, TerminalFormatter(bg="dark"))
-    return coloured if click.unstyle(coloured) == code else ""
+        return []
+    styles = ((Comment, "dim"), (String, "string"), (Keyword, "keyword"))
+    tokens = [
+        (text, next((style for kind, style in styles if token in kind), "code"))
+        for token, text in lexer.get_tokens(code)
+    ]
+    pieces = [("".join(text for text, _ in run), style) for style, run in groupby(tokens, key=lambda one: one[1])]
+    return pieces if "".join(text for text, _ in pieces) == code else []
 
 
 # -- words
