@@ -202,7 +202,7 @@ class TestParts:
 
     def test_a_step_that_is_not_there_is_an_error(self, opx: Opx) -> None:
         result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
-        assert (result.exit_code, result.stderr) == (2, "opx: Disk full has no step 9: its steps are 1 to 2\n")
+        assert (result.exit_code, result.stderr) == (2, "opx: Disk full has no step 9: its steps are 1, 2\n")
 
     def test_the_outline_stands_before_the_text(self, opx: Opx) -> None:
         shown = opx("show", taken_in(opx, "disk.md", STEPS), "--outline").stdout

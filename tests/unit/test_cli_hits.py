@@ -11,6 +11,7 @@ from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.results import Answer
+from opx.retrieval.judging import STALE
 from tests.unit.test_citations import a_result
 
 COLOURED = Screen(80, colours=True, links=True)
@@ -40,11 +41,12 @@ def shown(*documents: DocumentAnswer, page: Page = Page(Screen())) -> list[str]:
 
 def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
     document = a_document(
-        age_days=70, owner="storage", review="2026-03-01", flags=("stale",), outcome="4 of 5 resolved", copies=("Copy",)
+        age_days=70, owner="storage", review="2026-03-01", flags=(STALE,), outcome="4 of 5 resolved", copies=("Copy",)
     )
     assert shown(document) == [
         "1. Disk full > Steps",
-        "   runbooks/procedures, confidence 0.81, updated 2026-01-01 (70 days ago), owner storage, to be reviewed by 2026-03-01",
+        "   runbooks/procedures, confidence 0.81, updated 2026-01-01 (70 days ago), owner storage, "
+        "to be reviewed by 2026-03-01",
         "   outcomes: 4 of 5 resolved",
         "   warning: the day by which this was to be reviewed is over; see whether it still holds",
         "",
@@ -60,13 +62,14 @@ def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
 def test_other_steps_of_the_first_document_are_listed_with_their_effects() -> None:
     titles = ((Effect.READ, "Look"), (Effect.UNKNOWN, "Grow the volume."), (Effect.DESTRUCTIVE, "Wipe it " * 20))
     steps = tuple(
-        StepView(number=at, step_id=str(at), title=title, effect=effect) for at, (effect, title) in enumerate(titles, 1)
+        StepView(number=at, name=str(at), step_id=str(at), title=title, effect=effect)
+        for at, (effect, title) in enumerate(titles, 1)
     )
     lines = shown(a_document(steps=steps, step_count=3))
-    assert lines[9:11] == ["   Other steps (`opx show 3f9a5e2c --step N`):", "    1. Look  (read)"]
-    assert lines[11].startswith("    3. Wipe it Wipe it")
-    assert lines[11].endswith("…  (destructive)")
-    assert len(lines[11]) <= 100
+    assert lines[7:9] == ["   Other steps (`opx show 3f9a5e2c --step N`):", "     1  Look  (read)"]
+    assert lines[9].startswith("     3  Wipe it Wipe it")
+    assert lines[9].endswith("…  (destructive)")
+    assert len(lines[9]) <= 100
     coloured = shown(a_document(steps=steps, step_count=3), page=Page(COLOURED))
     assert any("\x1b[31m\x1b[1m  (destructive)" in line for line in coloured)
     second = shown(a_document(), a_document(steps=steps, step_count=3))

@@ -117,7 +117,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 @click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
 @click.option("--outline", "with_outline", is_flag=True, help="Print its sections and steps first.")
-@click.option("--step", "step_number", type=click.IntRange(min=1), metavar="N", help="Print one step of its procedure.")
+@click.option("--step", "step_name", metavar="N", help="Print one step of its procedure.")
 @click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
 def show_command(
     session: Session,
@@ -125,7 +125,7 @@ def show_command(
     *,
     raw: bool,
     with_outline: bool,
-    step_number: int | None,
+    step_name: str | None,
     with_chunks: bool,
     as_json: bool,
 ) -> None:
@@ -141,8 +141,8 @@ def show_command(
         return
     text = "".join(joined_text(chunks))
     screen = Screen.current()
-    if step_number is not None:
-        _print_page([*_step(found.document, text, step_number, screen, raw=raw or not screen.is_terminal)], screen)
+    if step_name is not None:
+        _print_page([*_step(found.document, text, step_name, screen, raw=raw or not screen.is_terminal)], screen)
         return
     head = [*_head(found.document, found.versions), *(_outline(found.document, text, screen) if with_outline else ())]
     if screen.is_terminal and not (raw or with_chunks):
@@ -196,27 +196,32 @@ def _outline(document: KnowledgeDocument, text: str, screen: Screen) -> Iterator
     from opx.procedures.outline import outline_of
 
     outline = outline_of(document.document_id, document.title, text)
+    names = outline.step_names()
     for number, section in enumerate(outline.sections):
         if section.heading:
             yield screen.styled("  " * max(section.level - 1, 0) + printable(section.heading), "bold")
         for step in outline.steps:
             if step.section == number:
-                yield shorten(f"{'  ' * section.level}step {step.number}: {printable(step.title)}", screen.prose)
+                yield shorten(f"{'  ' * section.level}step {names[step.number]}: {printable(step.title)}", screen.prose)
     yield ""
 
 
-def _step(document: KnowledgeDocument, text: str, number: int, screen: Screen, *, raw: bool) -> Iterator[str]:
+def _step(document: KnowledgeDocument, text: str, name: str, screen: Screen, *, raw: bool) -> Iterator[str]:
     """A step of the document's procedure, under its section."""
     from opx.cli.rendering import rendered
+    from opx.procedures.layout import step_number
     from opx.procedures.outline import outline_of
 
     outline = outline_of(document.document_id, document.title, text)
-    step = next((one for one in outline.steps if one.number == number), None)
-    if step is None:
-        steps = f"its steps are 1 to {len(outline.steps)}" if outline.steps else "it has no steps"
-        raise InvalidInputError(f"{printable(document.title)} has no step {number}: {steps}")
-    where = " > ".join((document.title, *outline.sections[step.section].path[1:]))
-    yield screen.styled(f"{printable(where)}, step {number} of {len(outline.steps)}", "bold")
+    names, number = outline.step_names(), step_number(outline, name)
+    if not number:
+        steps = f"its steps are {', '.join(names.values())}" if names else "it has no steps"
+        raise InvalidInputError(f"{printable(document.title)} has no step {name}: {steps}")
+    step = outline.steps[number - 1]
+    where = (one for one in outline.sections[step.section].path if one != document.title)
+    yield screen.styled(
+        f"{printable(' > '.join((document.title, *where)))}, step {names[number]} of {len(names)}", "bold"
+    )
     yield ""
     body = outline.slice(step).rstrip("\n")
     yield from body.split("\n") if raw else rendered(body, screen)

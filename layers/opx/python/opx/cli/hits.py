@@ -156,7 +156,7 @@ class Page:
         style = "warning" if step.effect is Effect.DESTRUCTIVE else ""
         effect = "" if step.effect is Effect.UNKNOWN else f"  ({step.effect})"
         room = self.screen.prose - len(_INDENT) - len(effect)
-        return shorten(f"{step.number:>2}. {printable(step.title)}", room) + self.screen.styled(effect, style)
+        return shorten(f"{step.name:>3}  {printable(step.title)}", room) + self.screen.styled(effect, style)
 
     # -- sources
 

@@ -145,7 +145,7 @@ class _Rendering:
         for at, item in enumerate(node.children):
             mark = f"{item.info}{item.markup} "
             before = rest if at else first
-            if at and item.map:
+            if item.map:
                 yield from self._warned(item.map[0] + 1, rest)
             if not item.children:
                 yield (before + mark).rstrip()
