@@ -41,12 +41,11 @@ def shown(*documents: DocumentAnswer, page: Page = Page(Screen())) -> list[str]:
 
 def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
     document = a_document(
-        age_days=70, owner="storage", review="2026-03-01", flags=(STALE,), outcome="4 of 5 resolved", copies=("Copy",)
+        age_days=70, owner="st", review="2026-03-01", flags=(STALE,), outcome="4 of 5 resolved", copies=("Copy",)
     )
     assert shown(document) == [
         "1. Disk full > Steps",
-        "   runbooks/procedures, confidence 0.81, updated 2026-01-01 (70 days ago), owner storage, "
-        "to be reviewed by 2026-03-01",
+        "   runbooks/procedures, confidence 0.81, updated 2026-01-01 (70 days ago), owner st, to be reviewed by 2026-03-01",
         "   outcomes: 4 of 5 resolved",
         "   warning: the day by which this was to be reviewed is over; see whether it still holds",
         "",

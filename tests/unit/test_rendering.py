@@ -135,6 +135,9 @@ class TestTables:
             "`kubectl delete pod <pod>`  The pod is made anew, which takes a while",
         ]
 
+    def test_table_without_heads_has_no_line_for_them(self) -> None:
+        assert page("| | |\n|---|---|\n| **Owner** | storage |\n| Pager | none |\n") == "Owner  storage\nPager  none"
+
     def test_wide_cells_are_wrapped_between_words(self) -> None:
         lines = page(self.TEXT, 60).split("\n")
         assert lines[2].startswith("`kubectl delete pod <pod>`  The pod")

@@ -198,11 +198,13 @@ def _outline(document: KnowledgeDocument, text: str, screen: Screen) -> Iterator
     outline = outline_of(document.document_id, document.title, text)
     names = outline.step_names()
     for number, section in enumerate(outline.sections):
+        steps = [step for step in outline.steps if step.section == number]
+        own = steps.pop(0) if steps and section.heading.endswith(steps[0].title) else None
         if section.heading:
-            yield screen.styled("  " * max(section.level - 1, 0) + printable(section.heading), "bold")
-        for step in outline.steps:
-            if step.section == number:
-                yield shorten(f"{'  ' * section.level}step {names[step.number]}: {printable(step.title)}", screen.prose)
+            heading = "  " * max(section.level - 1, 0) + printable(section.heading)
+            yield screen.styled(heading, "bold") + (f"  (step {names[own.number]})" if own else "")
+        for step in steps:
+            yield shorten(f"{'  ' * section.level}step {names[step.number]}: {printable(step.title)}", screen.prose)
     yield ""
 
 

@@ -205,7 +205,7 @@ class _Rendering:
         head = [[[(text, "bold") for text, _ in word] for word in cell] for cell in head]
         widths = _widths([head, *rows], self._screen.width - cell_len(prefix))
         if widths:
-            yield from self._columns([head, *rows], widths, prefix)
+            yield from self._columns([head, *rows] if any(head) else rows, widths, prefix, headed=any(head))
             return
         for at, row in enumerate(rows):
             if at:
@@ -215,18 +215,20 @@ class _Rendering:
                     labelled = [*name[:-1], [*name[-1], (":", "bold")], *cell] if name else cell
                     yield from self._wrapped(labelled, prefix, prefix + _BETWEEN)
 
-    def _columns(self, rows: Sequence[Sequence[Sequence[_Word]]], widths: Sequence[int], prefix: str) -> Iterator[str]:
+    def _columns(
+        self, rows: Sequence[Sequence[Sequence[_Word]]], widths: Sequence[int], prefix: str, *, headed: bool
+    ) -> Iterator[str]:
         laid_out = [[list(_filled(cell, width)) for cell, width in zip(row, widths, strict=True)] for row in rows]
         tall = any(len(cell) > 1 for row in laid_out for cell in row)
         for at, row in enumerate(laid_out):
-            if tall and at > 1:
+            if tall and at > headed:
                 yield ""
             for number in range(max(1, *map(len, row))):
                 cells = [
                     self._padded(cell[number : number + 1], width) for cell, width in zip(row, widths, strict=True)
                 ]
                 yield (prefix + _BETWEEN.join(cells)).rstrip()
-            if not at:
+            if headed and not at:
                 yield prefix + _BETWEEN.join("─" * width for width in widths)
 
     def _padded(self, lines: Sequence[Sequence[_Word]], width: int) -> str:

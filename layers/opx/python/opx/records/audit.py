@@ -169,8 +169,8 @@ class AuditLog:
         return _from_item(item) if item and item["who"] == who else None
 
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
-        """The record of a receipt of the identity's own scope, by its id, by the beginning of it (6 digits or more, among the
-        newest 1000), or by `last`: that of the newest answer to the same principal. Raises `InvalidInputError` for a beginning
+        """The record of a receipt of the identity's own scope. `wanted` is its id, 6 digits or more of the beginning of one
+        of the newest 1000, or `last` for the newest answer to the same principal. Raises `InvalidInputError` for a beginning
         that several have."""
         who, beginning = scope_of(identity), wanted.strip().lower()
         if beginning == LAST:
