@@ -206,12 +206,14 @@ class TestShortNames:
         again = services.learning.outcomes(SHOP).record(mine.receipt_id, ranks(mine)[0], "resolved")
         assert again.counted is Counted.KNOWN
 
-    @pytest.mark.parametrize("identity", [DEPOT, STRANGER, Identity("acme")])
-    def test_neither_names_an_answer_of_another_scope(self, services: System, identity: Identity) -> None:
+    @pytest.mark.parametrize(
+        "identity", [Identity("acme", "new", "ann"), Identity("new", "shop", "ann"), Identity("acme")]
+    )
+    @pytest.mark.parametrize("digits", [0, 6, 12, 32])
+    def test_neither_names_an_answer_of_another_scope(self, services: System, identity: Identity, digits: int) -> None:
         receipt = ask(services).receipt_id
-        for name in (receipt[:12], "last"):
-            with pytest.raises(ReceiptNotFoundError):
-                services.learning.outcomes(identity).record(name, "", "resolved")
+        with pytest.raises(ReceiptNotFoundError):
+            services.learning.outcomes(identity).record(receipt[:digits] or "last", "", "resolved")
 
     def test_a_document_is_meant_by_its_rank_and_the_first_by_nothing(self, services: System) -> None:
         answer, outcomes = ask(services, "volume full"), services.learning.outcomes(SHOP)

@@ -135,6 +135,9 @@ class TestTables:
             "`kubectl delete pod <pod>`  The pod is made anew, which takes a while",
         ]
 
+    def test_wide_letters_take_two_cells(self) -> None:
+        assert page("| 磁盘 | x |\n|---|---|\n| ab | y |\n").split("\n") == ["磁盘  x", "────  ─", "ab    y"]
+
     def test_table_without_heads_has_no_line_for_them(self) -> None:
         assert page("| | |\n|---|---|\n| **Owner** | storage |\n| Pager | none |\n") == "Owner  storage\nPager  none"
 

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, groupby
 from pathlib import PurePosixPath
+from unicodedata import combining, east_asian_width
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.escape import escape
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
-from rich.cells import cell_len
 
 from opx.cli.output import Screen, safe
 
@@ -175,7 +175,7 @@ class _Rendering:
 
     def _wrapped(self, words: Iterable[_Word], first: str, rest: str, width: int = 0) -> Iterator[str]:
         """Lines of words, as wide as prose may be. No word is broken, and no code span."""
-        prefix, room = first, (width or self._screen.prose) - cell_len(rest)
+        prefix, room = first, (width or self._screen.prose) - _cells(rest)
         for line in _filled(words, room):
             yield (prefix + self._text(line)).rstrip()
             prefix = rest
@@ -203,7 +203,7 @@ class _Rendering:
         """Rows in columns, of which wide ones are wrapped; where not even words fit, a line for each cell."""
         head, *rows = [[_cell(cell) for cell in row.children] for part in node.children for row in part.children]
         head = [[[(text, "bold") for text, _ in word] for word in cell] for cell in head]
-        widths = _widths([head, *rows], self._screen.width - cell_len(prefix))
+        widths = _widths([head, *rows], self._screen.width - _cells(prefix))
         if widths:
             yield from self._columns([head, *rows] if any(head) else rows, widths, prefix, headed=any(head))
             return
@@ -334,8 +334,15 @@ def _cell(cell: SyntaxTreeNode) -> list[_Word]:
     return [word for child in cell.children for word in _words(child) if word]
 
 
+def _cells(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(letter) in "WF" else not combining(letter) for letter in text)
+
+
 def _size(words: Iterable[_Word]) -> int:
-    return sum(cell_len(text) for word in words for text, _ in word) + max(sum(1 for _ in words) - 1, 0)
+    return sum(_cells(text) for word in words for text, _ in word) + max(sum(1 for _ in words) - 1, 0)
 
 
 def _filled(words: Iterable[_Word], width: int) -> Iterator[list[_Word]]:

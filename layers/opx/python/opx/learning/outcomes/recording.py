@@ -80,7 +80,8 @@ class CaptureWarning(Protocol):
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What the service needs to know of the installation. `audited` finds the record of a receipt among those of an
-    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is served, and notes it."""
+    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is
+    served, and notes it."""
 
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
