@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opx.edges.calling import Client
 
 HITS_SHOWN = 3
-BUDGET = 300
+BUDGET = 500
 """Tokens of text that are shown for each question."""
 
 
