@@ -405,7 +405,9 @@ def test_an_operation_that_writes_says_the_same_everywhere(fresh: Callable[[], A
 def without_text(data: Any, text: str) -> Any:
     """What is said over the Model Context Protocol beside the text: all but the answers and contents that are in it."""
     if isinstance(data, dict):
-        said = {name for name in ("answer", "content") if isinstance(data.get(name), str) and data[name].strip() in text}
+        said = {
+            name for name in ("answer", "content") if isinstance(data.get(name), str) and data[name].strip() in text
+        }
         return {name: without_text(one, text) for name, one in data.items() if name not in said}
     return [without_text(one, text) for one in data] if isinstance(data, list) else data
 
