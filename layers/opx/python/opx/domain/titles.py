@@ -7,8 +7,8 @@ made from the title before that, so that these rules may change without new ids.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
 from urllib.parse import unquote
 
 MAX_TITLE = 500
@@ -58,7 +58,7 @@ def completed(title: str, path: str) -> str:
     """The title, with words of the document's path in brackets if it is generic, or if the file is named by an identifier (an
     alert's name, an error code) of which the title has no word. The same if the path adds nothing."""
     if is_generic(title):
-        return _with(title, telling_words(path, title))
+        return _with(title, _telling_words(path, _words(title)))
     stem = _names(path)[-1:]
     if stem and _is_identifier(stem[0]) and not _shared(stem[0], title):
         return _with(title, stem[0])
@@ -92,26 +92,33 @@ def is_generic(title: str) -> bool:
 
 
 def told_apart(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """The titles of different documents; those that several share are completed by words of their paths or addresses, unless
-    these are the same for all."""
-    counts = Counter(title.casefold() for title in titles)
-    words = [telling_words(path, title) for title, path in zip(titles, paths, strict=True)]
-    pairs = Counter(zip((title.casefold() for title in titles), words, strict=True))
-    return [
-        _with(title, said) if counts[title.casefold()] > pairs[title.casefold(), said] else title
-        for title, said in zip(titles, words, strict=True)
-    ]
+    """The titles of different documents; those that several share are completed by words of their paths or addresses that not
+    all of these have."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for at, title in enumerate(titles):
+        groups[title.casefold()].append(at)
+    found = list(titles)
+    for group in groups.values():
+        common = frozenset.intersection(*(_path_words(paths[at]) for at in group))
+        if len(group) > 1:
+            for at in group:
+                found[at] = _with(titles[at], _telling_words(paths[at], common | _words(titles[at])))
+    return found
 
 
-def telling_words(path: str, title: str) -> str:
-    """Words of the last folders and of the file's name that say something which the title doesn't; "" for none."""
+def _telling_words(path: str, known: Set[str]) -> str:
+    """Words of the last folders and of the file's name that say something which isn't known; "" for none."""
     names = _names(path)
     for vague in (_VAGUE_ALONE, _VAGUE):
-        parts = [" ".join(_telling(name, vague.union(_words(title)))) for name in names]
+        parts = [" ".join(_telling(name, vague | known)) for name in names]
         if any(parts):
             kept = list(dict.fromkeys(filter(None, reversed(parts))))[:PARTS]
             return " ".join(dict.fromkeys(" ".join(reversed(kept)).split()))
     return ""
+
+
+def _path_words(path: str) -> frozenset[str]:
+    return frozenset(word.casefold() for name in _names(path) for word in _telling(name, frozenset()))
 
 
 def _with(title: str, words: str) -> str:
@@ -126,7 +133,7 @@ def _names(path: str) -> list[str]:
     return [part for part in parts if len(part) <= MAX_NAME and not _OPAQUE.match(part)]
 
 
-def _telling(name: str, vague: frozenset[str]) -> Iterator[str]:
+def _telling(name: str, vague: Set[str]) -> Iterator[str]:
     """An identifier as a whole, else the words of a name."""
     if _is_identifier(name):
         return iter(() if name.casefold() in vague else (name,))

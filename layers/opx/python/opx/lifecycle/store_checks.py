@@ -34,7 +34,6 @@ YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class ComparedStores:
     """The stores that are to agree about documents: corpus, catalog, index and graph."""

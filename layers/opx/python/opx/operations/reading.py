@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Direction, Walk
-from opx.domain.handover import DocumentAnswer, NextCall, SectionView, ShownCommand, StepView, call
+from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
@@ -29,7 +29,7 @@ from opx.retrieval.assembly import MAX_BUDGET, MIN_BUDGET
 from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:
-    from opx.domain.procedures import Command, Outline
+    from opx.domain.procedures import Outline
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
 
@@ -79,7 +79,9 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
     sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
     step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
-    warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+    ] = ()
     notes: Notes = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read on.")] = ()
 
@@ -156,7 +158,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     part, more_notes = _part(context, document, outline, request.part)
     units, reached = fitting(outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
-    following = ()
+    following: tuple[NextCall, ...] = ()
     if reached:
         left = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
         following = (call("read_document", left, document=document.document_id, part=part.name, after=reached),)
@@ -177,7 +179,9 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
         number = _successor(outline, title)
         note = f"this is a step of version {version}: "
         if not number:
-            raise InvalidInputError(f"{name!r} was a step of version {version}; the current one has no such step: {title}") from None
+            raise InvalidInputError(
+                f"{name!r} was a step of version {version}; the current one has no such step: {title}"
+            ) from None
         return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
 
 
@@ -270,9 +274,13 @@ def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDo
         return document, ()
     current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
     if current is None:
-        raise DocumentNotFoundError(f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}")
+        raise DocumentNotFoundError(
+            f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}"
+        )
     documents = context.system.questions.documents
-    note = f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    note = (
+        f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    )
     return documents.find(context.reader, current.document_id), (note,)
 
 
@@ -281,7 +289,9 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     catalog = context.system.corpus.catalog
     path = text.partition("://")[2].partition("/")[2] if "://" in text else text
     names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
-    keys = [DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source]
+    keys = [
+        DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source
+    ]
     found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
     visible = [one for one in found if context.reader.may_see(one.scope)]
     return context.system.questions.documents.find(context.reader, visible[0].document_id) if visible else None
@@ -289,9 +299,15 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
     """The document with this title, or whose address or path ends so, among those that a search for it finds."""
-    config = QueryConfig(min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True)
-    words = " ".join(part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part)
-    answer = context.system.questions.search(context.identity, recorded=False).answer(words[:MAX_QUERY_CHARACTERS], config)
+    config = QueryConfig(
+        min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
+    )
+    words = " ".join(
+        part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part
+    )
+    answer = context.system.questions.search(context.identity, recorded=False).answer(
+        words[:MAX_QUERY_CHARACTERS], config
+    )
     wanted = text.casefold().rstrip("/")
     titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
     titled = titled or {one.document_id: one for one in answer.results if repeats(wanted, one.title)}
@@ -335,12 +351,14 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What to do about an alert."""
 
     alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
     confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
     document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None
     commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
-    others: Annotated[tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")] = ()
+    others: Annotated[
+        tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
+    ] = ()
     receipt_id: Annotated[str, Meta(description="The record of the search, empty if there is none.")] = ""
     notes: Notes = ()
 
