@@ -25,6 +25,8 @@ _COMMANDS = {
     "search": ("search", "Ask a question: ranked passages with their sources."),
     "research": ("research", "Several searches for one topic, with what is missing searched again."),
     "web": ("research", "Ask a search engine on the web."),
+    "do": ("do", "Go through the procedure for an alert, step by step."),
+    "alerts": ("alerts", "Alerts: import their rules, list them with their runbooks."),
     "show": ("documents", "Print a document: its text, metadata and versions."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),

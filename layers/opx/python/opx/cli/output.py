@@ -82,6 +82,12 @@ def printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
+def printable_lines(text: str) -> Iterator[str]:
+    """The lines of the text as they are, with `\ufffd` for each character that a terminal would act on."""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        yield "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in line)
+
+
 # -- failures and exit codes
 
 NO_ANSWER = 1

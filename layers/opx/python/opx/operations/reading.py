@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.graph import Direction, Walk
 from opx.domain.handover import DocumentAnswer, NextCall, SectionView, ShownCommand, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.scopes import scope_of_key
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError, NodeNotFoundError
+from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
@@ -38,8 +37,6 @@ _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _OTHERS = 4
 """Documents that are named beside the procedure for an alert."""
-_EVIDENCE = 10
-"""Documents that are looked at for one runbook."""
 _OWN_FOLDER = "documents/"
 
 DocumentName = Annotated[
@@ -78,7 +75,9 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
     sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
     step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
-    warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+    ] = ()
     notes: Notes = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read on.")] = ()
 
@@ -176,7 +175,9 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
         number = _successor(outline, title)
         note = f"this is a step of version {version}: "
         if not number:
-            raise InvalidInputError(f"{name!r} was a step of version {version}; the current one has no such step: {title}") from None
+            raise InvalidInputError(
+                f"{name!r} was a step of version {version}; the current one has no such step: {title}"
+            ) from None
         return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
 
 
@@ -269,9 +270,13 @@ def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDo
         return document, ()
     current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
     if current is None:
-        raise DocumentNotFoundError(f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}")
+        raise DocumentNotFoundError(
+            f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}"
+        )
     documents = context.system.questions.documents
-    note = f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    note = (
+        f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    )
     return documents.find(context.reader, current.document_id), (note,)
 
 
@@ -280,17 +285,28 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     catalog = context.system.corpus.catalog
     path = text.partition("://")[2].partition("/")[2] if "://" in text else text
     names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
-    keys = [DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source]
+    keys = [
+        DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source
+    ]
     found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
-    visible = [one for one in found if context.reader.may_see(one.scope)]
-    return context.system.questions.documents.find(context.reader, visible[0].document_id) if visible else None
+    scopes = context.reader.visible
+    visible = sorted(
+        (one for one in found if context.reader.may_see(one.scope)), key=lambda one: scopes.index(one.scope.key)
+    )
+    return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
     """The document with this title, or whose address or path ends so, among those that a search for it finds."""
-    config = QueryConfig(min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True)
-    words = " ".join(part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part)
-    answer = context.system.questions.search(context.identity, recorded=False).answer(words[:MAX_QUERY_CHARACTERS], config)
+    config = QueryConfig(
+        min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
+    )
+    words = " ".join(
+        part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part
+    )
+    answer = context.system.questions.search(context.identity, recorded=False).answer(
+        words[:MAX_QUERY_CHARACTERS], config
+    )
     wanted = text.casefold().rstrip("/")
     titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
     placed = {one.document_id: one for one in answer.results if one.source.casefold().endswith(wanted)}
@@ -338,7 +354,9 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
     document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None
     commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
-    others: Annotated[tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")] = ()
+    others: Annotated[
+        tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
+    ] = ()
     receipt_id: Annotated[str, Meta(description="The record of the search, empty if there is none.")] = ""
     notes: Notes = ()
 
@@ -428,38 +446,26 @@ def _question(alert: Alert, given: str) -> str:
 
 
 def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
-    """Documents that are for the alert for sure, and why: its own runbook, or those that the graph says handle it."""
+    """Documents that are for the alert for sure, and why: the runbook that it names itself, else those that its rule names and
+    that say that they handle it."""
+    from opx.operations.bindings import Bindings, runbooks_of
+
     if alert.runbook:
         try:
-            return [named_document(context, alert.runbook)[0].document_id], "the runbook that the alert names"
+            return [named_document(context, alert.runbook)[0].document_id], _OWN_RUNBOOK
         except (DocumentNotFoundError, InvalidInputError):
-            pass
-    return _handling(context, alert.name), "a runbook for an alert of this name"
-
-
-def _handling(context: Context, name: str) -> list[str]:
-    """Current documents about the runbooks that handle the alert of this name."""
-    graph = context.system.graph.seen_by(context.identity)
+            found = runbooks_of(context).at(alert.runbook)
+            if found:
+                return [found.document_id], _OWN_RUNBOOK
     try:
-        around = graph.neighbours(f"alert:{name}", Walk(1, Direction.IN, ("handles",)))
-    except (NodeNotFoundError, InvalidReferenceError):
-        return []
-    runbooks = dict.fromkeys(edge.source for edge in sorted(around.edges, key=lambda edge: -edge.confidence))
-    nodes = {node.key: node for node in graph.nodes(list(runbooks)[:_OTHERS])}
-    evidence = [(key, one.document_id) for key in runbooks if key in nodes for one in nodes[key].evidence[:_EVIDENCE]]
-    return list(dict.fromkeys(document_id for key, document_id in evidence if _is_about(context, document_id, key)))
+        key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
+    except InvalidReferenceError:
+        return [], ""
+    documents = Bindings(context, [key]).documents()[key]
+    return [one.document_id for one in documents[:_OTHERS]], "a runbook for an alert of this name"
 
 
-def _is_about(context: Context, document_id: str, reference: str) -> bool:
-    """Whether a document is itself what a reference names, and doesn't only link to it."""
-    from opx.graph.extraction.own_node import reference_of_source
-
-    try:
-        document = context.system.questions.documents.find(context.reader, document_id)
-    except DocumentNotFoundError:
-        return False
-    is_current = document.state is DocumentState.CURRENT
-    return is_current and reference_of_source(document.key.source, document.category) == reference
+_OWN_RUNBOOK = "the runbook that the alert names"
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:

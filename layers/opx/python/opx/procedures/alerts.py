@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
 _NAME_KEYS = ("alertname", "alert", "AlarmName", "alarmName", "alert_title", "rulename", "ruleName", "title", "name", "summary", "message")
 _LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "details", "custom_details", "Trigger")
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
-_RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
+RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 
 class Alert(Record, frozen=True, omit_defaults=True):
@@ -41,12 +41,12 @@ class Alert(Record, frozen=True, omit_defaults=True):
 
 def read_alert(text: str, labels: str = "") -> Alert:
     """The alert that a text means, with further labels in any of the forms."""
-    data = _json(text[:_MAX_TEXT])
+    data = _json(text)
     found = _from_json(data) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
     more = _json(labels[:_MAX_TEXT])
     given = _texts(more) if isinstance(more, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
     merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
-    runbook = found.runbook or next((merged[key] for key in _RUNBOOK_KEYS if merged.get(key)), "")
+    runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
     return Alert(found.name, merged, found.text, runbook)
 
 
@@ -72,7 +72,7 @@ def _from_json(data: Mapping[str, Any]) -> Alert:
     named = [labels.get("alertname", ""), *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))]
     name = next((one for one in named if one.strip()), "")
     said = [annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "") for key in _TEXT_KEYS]
-    runbook = next((one for key in _RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
+    runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
     return Alert(_FIRING.sub("", name).strip(), labels, " ".join(dict.fromkeys(filter(None, said[:5]))), runbook)
 
 
