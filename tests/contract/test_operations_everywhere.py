@@ -212,6 +212,8 @@ EXAMPLES: Mapping[str, Example] = {
     "force_reindex": fixed(),
     "roll_back_reindex": fixed(),
     "discard_indexes": fixed(),
+    # alerts
+    "list_alerts": fixed(limit=5),
     # baselines
     "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
     "list_baseline_series": fixed(),
@@ -300,6 +302,10 @@ EXAMPLES: Mapping[str, Example] = {
     "list_gaps": fixed(settled=True),
     "check_gaps": fixed(limit=5),
     "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
+    # reading
+    "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
+    "find_procedure": fixed(alert="disk full", labels="namespace=prod"),
     # search
     "search": fixed(q="disk full", limit=3, category=["runbooks", "postmortems"], expand="section", receipt=True),
     "query": fixed(query="disk full", config={"minConfidence": 0, "maxResults": 2}),

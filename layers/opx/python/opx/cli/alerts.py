@@ -87,8 +87,13 @@ def _known(session: Session) -> dict[str, KnownAlert]:
 
 def _import_lines(rules: Sequence[AlertRule], known: Mapping[str, KnownAlert]) -> Iterator[str]:
     counts: Counter[str] = Counter()
-    for name in dict.fromkeys(rule.name for rule in rules):
+    by_name: dict[str, str] = {}
+    for rule in rules:
+        by_name[rule.name] = by_name.get(rule.name) or rule.runbook
+    for name, runbook in by_name.items():
         alert = known.get(made("alert", name))
+        if alert and alert.binding is Binding.NAMES_NONE and runbook:  # it is only known as an end of its edge
+            alert = None
         counts[alert.binding if alert else ""] += 1
         yield f"{printable(name)}  {_said_of(alert)}"
     yield (

@@ -96,7 +96,7 @@ class Bindings:
         return {node.key: node for node in self.context.system.graph.seen_by(self.context.identity).nodes(self.alerts)}
 
     def documents(self) -> dict[str, list[KnowledgeDocument]]:
-        """The runbooks of each alert, the surest first: the one that its rule names, then pages that say that they handle it."""
+        """The runbooks of each alert, the surest first: the one that its rule names, then pages that say they handle it."""
         found = {alert: dict.fromkeys(self._of(alert)) for alert in self.alerts}
         return {alert: list(documents) for alert, documents in found.items()}
 

@@ -409,6 +409,10 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     answer = answered(context, _question(alert, request.alert), _SEARCH)
     bound, found_by = _bound(context, alert)
     documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
+    if not documents and (nearest := answer.best_rejected):
+        why = f"{nearest.title}, unlikely ({nearest.confidence:.2f})"
+        others = (call("read_document", why, document=nearest.document_id),) if nearest.document_id else ()
+        return ProcedureAnswer(Procedure(alert=alert.name, labels=alert.labels, others=others, receipt_id=answer.receipt_id, notes=answer.notes))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
     chosen = _first_with_steps(context, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]

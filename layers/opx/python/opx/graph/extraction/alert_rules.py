@@ -16,6 +16,7 @@ import yaml
 from opx.domain.graph import EdgeStatement
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
+from opx.graph.extraction.gathering import MAX_NODES
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import runbook_at
 from opx.graph.extraction.references import made, named
@@ -71,7 +72,7 @@ def alerts_of_rules(material: Material, findings: Findings) -> None:
             findings,
             "it defines no alerts: it needs `groups` with `rules`, or a list `alerts` whose entries have a `name`",
         )
-    for rule in rules:
+    for rule in rules[: MAX_NODES + 1]:  # one too many has it remarked on
         key = made("alert", rule.name)
         if key:
             _state(rule, key, findings)
@@ -116,7 +117,7 @@ def read_rules(data: bytes) -> list[AlertRule]:
         _check_depth(text)
         found = [one for document in yaml.compose_all(text, _LOADER) if document for one in _visited(document)]
     except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
+        mark: yaml.Mark | None = exc.problem_mark or exc.context_mark
         raise UnreadableRulesError(
             f"it is no YAML: {exc.problem or exc.context}", mark.line + 1 if mark else 0
         ) from exc
