@@ -10,9 +10,10 @@ from typing import Any
 
 from opx.domain import ids
 from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument, Revision, contextual_text
+from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
-from opx.domain.results import IndexedChunk
+from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, Vector
 
@@ -176,3 +177,31 @@ def a_change(*entries: IndexEntry, superseded: Sequence[str] = ()) -> DocumentCh
 def a_removal(entry: IndexEntry, superseded: Sequence[str]) -> DocumentChange:
     """The change that takes the document of `entry` out of an index."""
     return DocumentChange(entry.indexed.key_id, entry.indexed.chunk.document_id, (), superseded)
+
+
+def a_document_answer(result: RetrievalResult, **changes: Any) -> DocumentAnswer:
+    """What is handed over of a document whose best passage is all of its text."""
+    facts: dict[str, Any] = {
+        "document_id": result.document_id,
+        "title": result.title,
+        "section": result.section,
+        "source": result.source,
+        "category": result.category,
+        "tier": result.tier,
+        "trust": result.trust_score,
+        "confidence": result.confidence,
+        "score": result.score,
+        "updated": result.timestamp,
+        "why": "words #1",
+        "content": result.content,
+        "whole": True,
+        "warnings": tuple(str(one["text"]) for one in result.warnings),
+        "flags": result.flags,
+        "outcome": str(result.outcome["text"]) if result.outcome else "",
+    }
+    return DocumentAnswer(**{**facts, **changes})
+
+
+def an_answer_of(*results: RetrievalResult, query: str = "q") -> Answer:
+    """An answer that hands over the documents of its results."""
+    return Answer(query, results, documents=tuple(map(a_document_answer, results)))

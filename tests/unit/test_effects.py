@@ -105,7 +105,7 @@ class TestPrograms:
     def test_rule_is_named(self) -> None:
         assert classified("kubectl -n x delete pod y").rule == "kubectl delete"
         assert classified("DROP TABLE x").rule == "sql DROP"
-        assert classified("> /etc/hosts").rule.startswith("redirection")
+        assert classified("> /etc/hosts").rule == "shell redirection"
 
     @pytest.mark.parametrize(
         ("command", "blast"),
@@ -171,6 +171,8 @@ class TestShell:
             'bash -lc "{}"',
             "ssh -p 22 host '{}'",
             "ssh host <<EOF\n{}\nEOF",
+            "sudo -i <<EOF\n{}\nEOF",
+            "oc rsh pod <<EOF\n{}\nEOF",
             "cat <<EOF | bash\n{}\nEOF",
             "echo '{}' | sh",
             "kubectl exec -it pod -c app -- {}",
@@ -217,6 +219,11 @@ class TestShell:
     )
     def test_code_that_is_not_seen_is_unknown(self, command: str) -> None:
         assert effect(command) is UNKNOWN
+
+    def test_words_sent_to_a_port_count(self) -> None:
+        assert effect("echo stats | nc cache 11211") is READ
+        assert effect("echo flush_all | nc cache 11211") is DESTRUCTIVE
+        assert effect("nc cache 11211 < commands.txt") is UNKNOWN
 
     @pytest.mark.parametrize("command", ["bash", "psql -h db -U app", "ssh host", "kubectl exec -it pod -- sh"])
     def test_session_without_a_command_is_read(self, command: str) -> None:

@@ -16,6 +16,7 @@ from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.research import FoundAnswer
 from opx.retrieval.citations import WARNINGS, citation, citations
 from tests.unit.test_citations import DISK, a_result
+from tests.builders import an_answer_of
 
 MARK = "0123456789abcdef"
 FORGED = (
@@ -129,13 +130,14 @@ class TestCitations:
 
 class TestReply:
     def test_text_and_json_say_that_there_is_something_from_outside(self) -> None:
-        reply = FoundAnswer(Answer("q", (a_result(), outside())))
+        reply = FoundAnswer(an_answer_of(a_result(), outside()))
         assert reply.text().startswith(QUOTED)
         assert plain(reply)["untrusted"] is True
 
     def test_our_own_answers_are_unmarked(self) -> None:
-        reply = FoundAnswer(Answer("q", (a_result(),)))
-        assert reply.text() == DISK
+        reply = FoundAnswer(an_answer_of(a_result()))
+        assert "Delete rotated logs." in reply.text().splitlines()
+        assert QUOTED not in reply.text()
         assert plain(reply)["untrusted"] is False
 
     def test_title_of_the_nearest_candidate_can_not_forge_an_id(self) -> None:

@@ -13,7 +13,8 @@ from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.calling import json_bytes, plain
 from opx.operations.research import DocsAnswer, FoundAnswer
-from opx.retrieval.citations import citation
+from opx.retrieval.citations import citation, with_warnings
+from tests.builders import a_document_answer, an_answer_of
 
 PARTS = ScoreParts(1, 4.2, 2, 0.8, 0.97, 0.81, 1.0, 0.8422, outcome=1.04)
 OUTCOME = OutcomeScore(Tally(Counts(resolved=4, made_worse=1)), "Repair").summary.to_json()
@@ -54,13 +55,14 @@ def test_where_nothing_was_told_nothing_is_said() -> None:
 
 
 def test_agents_see_both() -> None:
-    text = FoundAnswer(ANSWER).text()
+    content = with_warnings(RESULT.content, RESULT.warnings)
+    text = FoundAnswer(replace(ANSWER, documents=(a_document_answer(RESULT, content=content),))).text()
     assert "Outcomes: 4 of 5 resolved, 1 made it worse" in text
     assert "[Warning: tried in INC-7, made things worse: Grow the volume]\nGrow the volume." in text
 
 
 def test_items_of_json_have_warnings_where_there_are_any() -> None:
-    [with_it], [without] = (plain(DocsAnswer(Answer("q", (one,))))["results"] for one in (RESULT, PLAIN))
+    [with_it], [without] = (plain(DocsAnswer(an_answer_of(one)))["results"] for one in (RESULT, PLAIN))
     assert with_it["warnings"] == [WARNING["text"]]
     assert with_it["content"] == RESULT.content
     assert "warnings" not in without

@@ -18,6 +18,7 @@ from opx.domain.record import replace
 from opx.edges.tools import MAX_RESPONSE_BYTES, respond
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.registry import KNOWLEDGE
+from opx.retrieval.assembly import MAX_DOCUMENTS
 from opx.runtime.metrics import NAMESPACE, Metric
 from opx.system import System
 from tests.agent_calls import (
@@ -180,7 +181,8 @@ class TestApiGroup:
 class TestGateway:
     def test_answer_is_plain_json(self, handler: Handler) -> None:
         answer = handler({"query": DISK_TITLE, "max_results": 3}, FakeContext.of_gateway("search_runbooks"))
-        assert set(answer) == {"answer", "documentIds", "receiptId", "partial", "untrusted", "notes"}
+        assert set(answer) == {"answer", "documents", "documentIds", "receiptId", "partial", "untrusted", "notes"}
+        assert "content" not in answer["documents"][0]
         assert answer["answer"].startswith(f"Source: {DISK_TITLE}")
 
     def test_details_are_the_document(self, handler: Handler, services: System) -> None:
@@ -249,7 +251,7 @@ class TestScope:
     )
     def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str, shown: str) -> None:
         said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
-        assert said == f"unknown field {shown}; there are: query, max_results"
+        assert said == f"unknown field {shown}; there are: query, max_results, max_tokens"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
         event = a_function_event("search_runbooks", query=VAULT) | {"promptSessionAttributes": ACME}
@@ -337,7 +339,7 @@ class TestFailing:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """Twenty good answers to one question, too much for an action group."""
-    filler = "grüße word " * 180
+    filler = "grüße word " * 1200
     corpus = {f"documents/runbooks/{n}.md": f"# Broken gadget\n\nnumber{n} {filler}" for n in range(20)}
     with a_system(tmp_path_factory.mktemp("large"), corpus) as system:
         yield system
@@ -353,23 +355,24 @@ def answered(services: System, event: Any, context: FakeContext) -> dict[str, An
 class TestSize:
     def test_action_group_gets_as_many_results_as_it_takes(self, large: System) -> None:
         session = {"note": "x" * 5000}
-        event = a_function_event("search_runbooks", session, query="Broken gadget", max_results="20")
+        event = a_function_event("search_runbooks", session, query="Broken gadget", max_results="20", max_tokens="20000")
         response = answered(large, event, FakeContext())
         size = len(json.dumps(response, ensure_ascii=False).encode())
-        assert MAX_RESPONSE_BYTES - 3000 < size <= MAX_RESPONSE_BYTES
-        shown = text_of(response).count("Source: ")
-        assert f"Note: {20 - shown} more results were left out" in text_of(response)
+        assert MAX_RESPONSE_BYTES / 2 < size <= MAX_RESPONSE_BYTES
+        shown = text_of(response).count("[Document ID: ")
+        assert f"Note: {20 - shown} more documents were left out" in text_of(response)
 
     def test_api_response_is_limited_too(self, large: System) -> None:
-        event = an_api_event("/search_runbooks", query="Broken gadget", max_results="20")
+        event = an_api_event("/search_runbooks", query="Broken gadget", max_results="20", max_tokens="20000")
         response = answered(large, event, FakeContext())
         assert len(json.dumps(response, ensure_ascii=False).encode()) <= MAX_RESPONSE_BYTES
-        assert "more results were left out" in body_of(response)["notes"][0]
+        assert "more documents were left out" in body_of(response)["notes"][0]
 
     def test_gateway_gets_everything(self, large: System) -> None:
         context = FakeContext.of_gateway("search_runbooks")
-        answer = answered(large, {"query": "Broken gadget", "max_results": 20}, context)
-        assert answer["answer"].count("Source: ") == 20
+        answer = answered(large, {"query": "Broken gadget", "max_results": 20, "max_tokens": 20000}, context)
+        assert 1 < answer["answer"].count("Source: ") <= MAX_DOCUMENTS
+        assert len(answer["documents"]) == 20
         assert answer["notes"] == []
 
 

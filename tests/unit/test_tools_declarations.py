@@ -40,10 +40,12 @@ def test_tools_are_those_that_agents_know() -> None:
     }
     assert described == {
         "retrieve-knowledge": {
-            "search_runbooks": ["query", "max_results"],
-            "search_postmortems": ["query", "max_results"],
+            "search_runbooks": ["query", "max_results", "max_tokens"],
+            "search_postmortems": ["query", "max_results", "max_tokens"],
             "get_document_details": ["document_id"],
-            "search_docs": ["query", "thoroughness", "limit"],
+            "read_document": ["document", "part", "max_tokens", "after"],
+            "find_procedure": ["alert", "labels", "max_tokens"],
+            "search_docs": ["query", "thoroughness", "limit", "max_tokens"],
             "research_topic": ["topic", "max_iterations"],
             "find_related": ["reference", "hops", "edge_types", "direction", "since"],
             "explain_relation": ["from_reference", "to_reference"],
@@ -143,7 +145,7 @@ def test_missing_required_parameter_is_named() -> None:
     ],
 )
 def test_unknown_parameter_is_refused_with_the_known_ones(name: str, shown: str) -> None:
-    with pytest.raises(RequestError, match=rf"^unknown field {shown}; there are: query, max_results$"):
+    with pytest.raises(RequestError, match=rf"^unknown field {shown}; there are: query, max_results, max_tokens$"):
         read_pairs("search_runbooks", ("query", "q"), (name, "acme"))
 
 

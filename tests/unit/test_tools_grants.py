@@ -49,7 +49,7 @@ class TestReading:
     def test_without_a_default_it_is_all_but_what_needs_opting_in(self, tmp_path: Path, text: str) -> None:
         assert read(tmp_path, text).allowed("x") == for_all()
         searching = {"search_runbooks", "search_postmortems", "get_document_details", "search_docs"}
-        assert searching | {"find_related", "explain_relation"} == for_all()
+        assert searching | {"find_related", "explain_relation", "read_document", "find_procedure"} == for_all()
 
     def test_shipped_file_gives_nobody_what_needs_opting_in(self) -> None:
         assert read_grants() == ToolGrants()

@@ -19,13 +19,13 @@ from opx.edges.calling import plain
 from opx.edges.schemas import output_schema
 from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
-from opx.hygiene.untrusted import QUOTED
+from opx.hygiene.untrusted import QUOTED, boundary
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.documents import GetDocumentDetails, get_document_details
 from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.ports import SearchRequest, SearchResponse
-from opx.retrieval.citations import NOTHING_FOUND, citation
+from opx.retrieval.citations import NOTHING_FOUND, document_text
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
@@ -106,7 +106,7 @@ class TestSearching:
     def test_answer_is_the_citation_of_the_result_and_the_receipt(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks(DISK_TITLE)
         receipt = f"[Receipt ID: {reply.answer.receipt_id}]"
-        assert reply.text() == f"{citation(reply.answer.results[0])}\n\n{receipt}"
+        assert reply.text() == f"{document_text(reply.answer.documents[0], '', outline=True)}\n\n{receipt}"
         assert reply.text().startswith(f"Source: {DISK_TITLE}\nCategory: runbooks/procedures\nRelevance: ")
 
     def test_runbooks_and_postmortems_are_searched_apart(self, tools: KnowledgeTools) -> None:
@@ -121,8 +121,8 @@ class TestSearching:
         assert "Category: runbooks/architecture" in reply.text()
 
     def test_at_most_the_wanted_number_of_results(self, everything: KnowledgeTools) -> None:
-        assert len(everything.search_runbooks("servers hosts lookups", max_results=2).answer.results) == 2
-        assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.results) == 3
+        assert len(everything.search_runbooks("servers hosts lookups", max_results=2).answer.documents) == 2
+        assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.documents) == 3
 
     def test_nothing_above_the_threshold_names_the_nearest_as_not_confirmed(
         self, services: System, tools: KnowledgeTools
@@ -134,7 +134,8 @@ class TestSearching:
         document_id = id_of(services, "documents/runbooks/cpu.md")
         assert reply.text() == (
             f"{NOTHING_FOUND}\n\nNearest candidate, not confirmed (confidence {nearest.confidence:.2f}): "
-            f"High CPU on web servers\n[Document ID: {document_id}]"
+            f"High CPU on web servers\nNext: read_document(document=\"{document_id}\"): to see whether it fits\n"
+            f"[Document ID: {document_id}]"
         )
 
     def test_empty_corpus_is_said_plainly(self, tmp_path: Path) -> None:
@@ -159,9 +160,9 @@ class TestSearching:
     def test_text_from_outside_is_marked_as_quoted(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks(DISK_TITLE)
         assert QUOTED not in reply.text()
-        outside = tuple(replace(result, tier="specialized") for result in reply.answer.results)
-        marked = FoundAnswer(replace(reply.answer, results=outside, receipt_id="")).text()
-        assert marked == f"{QUOTED}\n\n{citation(outside[0])}"
+        outside = tuple(replace(one, tier="specialized") for one in reply.answer.documents)
+        marked = FoundAnswer(replace(reply.answer, documents=outside, receipt_id="")).text()
+        assert marked == f"{QUOTED}\n\n{document_text(outside[0], boundary([outside[0].content]), outline=True)}"
 
     def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks("worker restart")
@@ -179,9 +180,9 @@ class TestSearching:
         assert shorter is not None
         shortest = shorter.shortened()
         assert shortest is not None
-        assert "Note: 2 more results were left out" in shortest.text()
-        assert citation(reply.answer.results[0]) in shortest.text()
-        assert citation(reply.answer.results[1]) not in shortest.text()
+        assert "Note: 2 more documents were left out" in shortest.text()
+        assert reply.answer.documents[0].content in shortest.text()
+        assert reply.answer.documents[1].document_id not in shortest.text()
         assert shortest.shortened() is None
 
 
@@ -215,7 +216,7 @@ class TestDocs:
         shorter = reply.shortened()
         assert shorter is not None
         assert len(plain(shorter)["results"]) == len(plain(reply)["results"]) - 1
-        assert plain(shorter)["notes"] == ["1 more results were left out, as the answer would be too large"]
+        assert plain(shorter)["notes"] == ["1 more documents were left out, as the answer would be too large"]
 
 
 class FakeResearcher:

@@ -82,7 +82,7 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
     flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
     outcome: Annotated[str, Meta(description="What came of acting upon it before, if that is known.")] = ""
-    copies: Annotated[tuple[str, ...], Meta(description="Titles of documents that say the same.")] = ()
+    copies: Annotated[tuple[str, ...], Meta(description="Documents that say the same: title (source).")] = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +10,9 @@ from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+MAX_NESTING = 80
+"""Levels of nested blocks, of which a list takes two; markdown-it's own limit of 20 loses what is nested ten lists deep."""
 
 
 class BlockKind(StrEnum):
@@ -27,9 +29,11 @@ class BlockKind(StrEnum):
 
 @dataclass(slots=True)
 class Block:
-    """A block with its offsets in the text. `text` is a heading's or paragraph's own text, and the content of code without
-    fence and indentation; `level` is a heading's level; `label` is a list item's number as written; `children` are the
-    blocks of a list, an item or a quote. `language` is the first word of a fence's info string."""
+    """A block with its offsets in the text.
+
+    `text` is a heading's or paragraph's own text, and the content of code without fence and indentation; `level` is a
+    heading's level; `label` is a list item's number as written; `children` are the blocks of a list, an item or a quote.
+    `language` is the first word of a fence's info string."""
 
     kind: BlockKind
     start: int
@@ -48,22 +52,17 @@ class Block:
 
 
 def parse_blocks(text: str) -> list[Block]:
-    """The top-level blocks of a normalised text, in order. What markdown-it gives no block for, such as link definitions,
-    is in none."""
-    lines = list(accumulate((len(line) for line in text.split("\n")), lambda at, size: at + size + 1, initial=0))
+    """The top-level blocks of a text with `\\n` line ends, in order. Link definitions and blank lines are in none."""
+    lines = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     return _Builder(lines, len(text)).build(_parser().parse(text))
-
-
-def line_of(text: str, offset: int) -> int:
-    """The line that an offset is in, from 1."""
-    return text.count("\n", 0, offset) + 1
 
 
 @cache
 def _parser() -> MarkdownIt:
-    """Blocks only: inline marks are left as they are, which takes a third of the time."""
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.disable(["inline", "text_join"])
+    """Parses blocks only: inline marks are left as they are, which takes a third of the time. The text is not normalised,
+    which would move offsets."""
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table")
+    parser.core.ruler.disable(["normalize", "inline", "text_join"])
     return parser
 
 
@@ -80,7 +79,6 @@ _KINDS = {
     "html_block": BlockKind.OTHER,
     "hr": BlockKind.OTHER,
 }
-_WITH_CHILDREN = (BlockKind.ORDERED, BlockKind.BULLETS, BlockKind.ITEM, BlockKind.QUOTE)
 
 
 class _Builder:
@@ -125,8 +123,3 @@ class _Builder:
 
     def _at(self, line: int) -> int:
         return min(self._lines[line], self._length) if line < len(self._lines) else self._length
-
-
-def block_at(blocks: Sequence[Block], offset: int) -> int:
-    """The index of the last block that begins at or before an offset, -1 for none."""
-    return bisect_right(blocks, offset, key=lambda block: block.start) - 1

@@ -60,7 +60,7 @@ _REQUEST = re.compile(r"^(GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]+([/_]\S*|https?:\
 _BEGINNINGS = {"http": _REQUEST, "mongo": re.compile(r"(?:db|rs|sh)\.\w"), "sql": re.compile(r"\\[a-z!?]")}
 _BODY = re.compile(r"\s*(?:[\[{}\]\"]|[\w-]+:|#|HTTP/|\Z)")
 _MONGO_CALL = re.compile(r"(\w+)\s*\(\s*(?:\{\s*[\"']?(\w+))?")
-_BEGINNING = re.compile(r"(?:^|[&|\n])\s*(?:sudo\s+)?([a-z]+)(?=\s)")
+_BEGINNING = re.compile(r"(?:^|[;&|\n])\s*(?:sudo\s+)?([a-z]+)(?=\s)")
 _HIDDEN_IN_SQL = re.compile(r"\\['\"]|/\*!|/\*\+")
 _SQL_DATA = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
 _SQL_META = re.compile(r"^[ \t]*\\([a-zA-Z!?+]+)(?![gG]\b)([^\n]*)", re.MULTILINE)
@@ -136,6 +136,16 @@ class EffectTable:
         return Classified(effect=Effect.DESTRUCTIVE, rule="scan") if alarming([text], self.scanned) else _UNKNOWN
 
     def _code(self, text: str, language: str, stdin: _Input, depth: int) -> Classified:
+        found = self._of_language(text, language, stdin, depth)
+        return self._scan(text) if found.effect is Effect.READ and self._has_shell(text, language) else found
+
+    def _has_shell(self, text: str, language: str) -> bool:
+        """True for text of another language that goes on as shell: `SELECT 1; rm -rf x`."""
+        if language == "shell" and self._sniffed(text) == "shell":
+            return False
+        return any(word in self.programs for word in self.scanned.intersection(_BEGINNING.findall(text)))
+
+    def _of_language(self, text: str, language: str, stdin: _Input, depth: int) -> Classified:
         match self._sniffed(text) if language == "shell" else language:
             case "shell":
                 found = self._shell(text, stdin, depth)
@@ -150,10 +160,10 @@ class EffectTable:
             case "http":
                 found = self._requests(text)
             case "promql":
-                found = self._scan(text) if ";" in text else Classified(effect=Effect.READ, rule="query")
+                found = Classified(effect=Effect.READ, rule="query")
             case other:
                 found = self._scan(text)
-                if other == "query" and found is _UNKNOWN:
+                if other == "query" and found is _UNKNOWN and not alarming([text], self.verbs):
                     found = Classified(effect=Effect.READ, rule="query")
         return found
 
@@ -210,7 +220,8 @@ class EffectTable:
             return _READ
         verb = ">>" if operator == ">>" else "empty" if is_truncation else ">"
         is_local = not target.startswith(("/", "~", "$", "<", "{")) and ".." not in target
-        return self._by_rules("redirection", [verb, "local" if is_local else "other", target])
+        found = self._by_rules("redirection", [verb, "local" if is_local else "other", target])
+        return Classified(effect=found.effect, blast=found.blast, rule="shell redirection")
 
     def _call(self, call: _Call) -> Classified:
         if call.depth > MAX_DEPTH:
@@ -278,7 +289,7 @@ class EffectTable:
         rule = program.rule(found)
         codes = [(value, language) for name, language in program.code.items() for value in found.values((name,))]
         parts = [self._inner(value, language, call.depth) for value, language in codes]
-        if program.stdin and not parts and not (rule and rule.words):
+        if not parts and program.reads_code(rule):
             parts += self._from_stdin(program.stdin, call)
         if program.http:
             parts += self._http(program, found)
@@ -338,15 +349,14 @@ class EffectTable:
     def _request(self, method: str, url: str, body: Sequence[str]) -> Classified:
         found = self._by_rules("http", [method, url])
         segments = set(re.split(r"[/?&=:]", url.lower().partition("://")[2] or url.lower())[1:])
-        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "_search" not in url
+        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "/_search" not in url
         if is_mild and (not self.alarms.isdisjoint(segments) or (method != "get" and alarming(body, self.alarms))):
             return Classified(effect=Effect.DESTRUCTIVE, rule="http *")
         return found
 
     def _sql(self, text: str, depth: int) -> Classified:
-        beginnings = self.scanned.intersection(_BEGINNING.findall(text))
-        if _HIDDEN_IN_SQL.search(text) or any(word in self.programs for word in beginnings):
-            raise ShellError("a quote or comment that dialects read differently, or commands of the shell")
+        if _HIDDEN_IN_SQL.search(text):
+            raise ShellError("a quote or comment that dialects read differently")
         found = []
         for name, rest in _SQL_META.findall(text):
             found.append(self._inner(rest, "shell", depth) if name == "!" else self._meta(name, rest))
@@ -371,10 +381,7 @@ class EffectTable:
             calls.append(["$out", ""])
         if not calls:
             return _READ if re.match(r"\s*(?:show|use|db\b|exit|quit)", text) else self._scan(text)
-        found = _worst([self._by_rules("mongo-method", call) for call in calls])
-        return (
-            self._scan(text) if found.effect is Effect.READ and ";" in text and alarming([text], self.alarms) else found
-        )
+        return _worst([self._by_rules("mongo-method", call) for call in calls])
 
 
 def _worst(found: Sequence[Classified]) -> Classified:

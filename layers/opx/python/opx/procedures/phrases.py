@@ -1,65 +1,98 @@
 """Phrases of runbooks: roles of headings, instructions, expectations, conditions and warnings, by English word lists.
 
-Other languages and free style are matched as far as headings and list forms say what is meant; what isn't recognised keeps its
-text and has no type.
+Other languages and free style are matched as far as headings and list forms allow; text that isn't recognised is kept and has
+no type.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from opx.domain.procedures import SectionKind
 
-_ROLES = (
-    (
-        SectionKind.PRECONDITIONS,
-        r"pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed|you (?:will )?need",
-    ),
-    (SectionKind.ROLLBACK, r"roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back"),
-    (SectionKind.ESCALATION, r"escalat\w*|contacts?|who to (?:call|ask|page)|on-?call|support|getting help|help"),
-    (
-        SectionKind.VERIFICATION,
-        r"verif\w*|validat\w*|confirm(?:ation)?|check (?:that )?it (?:worked|works)|after(?:wards)?|post-?checks?|exit criteria|done when",
-    ),
-    (
-        SectionKind.REFERENCES,
-        r"references?|related(?: .*)?|links|see also|(?:further|additional) (?:reading|resources|information)|resources|documentation|other pages|more (?:information|reading)",
-    ),
-    (
-        SectionKind.BACKGROUND,
-        r"meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about|summary|abstract|architecture|"
-        r"default definition|history|why|timeline|contributing factors|root causes?|causes?|possible causes?|lessons? learn(?:ed|t)|what went (?:well|wrong)|"
-        r"where we got lucky|attendees|stats|action items|glossary|nomenclature|scope|when it (?:just )?works|limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention|preventing .*|process improvements|technical improvements",
-    ),
-    (
-        SectionKind.SYMPTOMS,
-        r"symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recognise|recognize|tell).*|what you see|indications?",
-    ),
-    (SectionKind.IMPACT, r"impact|severity|customer impact|user impact|effects?|consequences?|blast radius"),
-    (
-        SectionKind.DIAGNOSIS,
-        r"diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*|how (?:to|do i) (?:investigate|debug|diagnose).*|finding .*|identify\w*|checks?|(?:cli )?checks|first (?:look|checks|response)",
-    ),
-    (
-        SectionKind.STEPS,
-        r"mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*|restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|"
-        r"recommended actions?|process|workarounds?|response|short-?term .*|long-?term .*|playbook|runbook|immediate .*",
-    ),
-)
-_HEADINGS = [(kind, re.compile(rf"(?:{words})\b", re.IGNORECASE)) for kind, words in _ROLES]
-_WHOLE = [(kind, re.compile(rf"(?:{words})\Z", re.IGNORECASE)) for kind, words in _ROLES]
+
+def words(text: str) -> frozenset[str]:
+    """The words of a list that is written as a text."""
+    return frozenset(text.split())
+
+
+def pattern(alternatives: str) -> re.Pattern[str]:
+    """A pattern of alternatives, one a line, whatever the case. `\\b` before all of them is looked for once, which takes a
+    fifth of the time."""
+    lines = [line.strip() for line in alternatives.strip().split("\n")]
+    if all(line.startswith(r"\b") for line in lines):
+        return re.compile(rf"\b(?:{'|'.join(line[2:] for line in lines)})", re.IGNORECASE)
+    return re.compile("|".join(lines), re.IGNORECASE)
+
+
+# -- roles of headings
+
+_ROLES = {
+    SectionKind.PRECONDITIONS: r"""
+        pre-?requisites?|pre-?conditions?|before you (?:start|begin)|requirements|access needed
+        you (?:will )?need
+    """,
+    SectionKind.ROLLBACK: "roll(?:ing)?[ -]?back|undo|revert(?:ing)?|back ?out|fall ?back",
+    SectionKind.ESCALATION: r"""
+        escalat\w*|contacts?|who to (?:call|ask|page)|on-?call|support|getting help|help
+    """,
+    SectionKind.VERIFICATION: r"""
+        verif\w*|validat\w*|confirmation|confirm (?:recovery|the (?:fix|resolution))
+        check (?:that )?it (?:worked|works)|after(?:wards)?(?=\W*\Z)|post-?checks?|exit criteria|done when
+    """,
+    SectionKind.REFERENCES: r"""
+        references?|related(?: .*)?|links|see also
+        (?:further|additional|more) (?:reading|resources|information)|resources|documentation|other pages
+    """,
+    SectionKind.BACKGROUND: r"""
+        meaning|background|overview|introduction|intro|context|how (?:it|this) works|description|about
+        summary|abstract|architecture|default definition|history|why|timeline|contributing factors
+        (?:root|possible|common|likely) causes?|causes?|lessons?(?: learn(?:ed|t))?|what went (?:well|wrong)
+        where we got lucky|attendees|stats|action items|glossary|nomenclature|scope|when it (?:just )?works
+        limits|trigger(?:s|ing)?|what (?:is|does) .*|prevention|preventing .*
+        (?:process|technical) improvements|details(?=\W*\Z)
+    """,
+    SectionKind.SYMPTOMS: r"""
+        symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recogni[sz]e|tell).*|what you see
+        indications?
+    """,
+    SectionKind.IMPACT: r"""
+        impact|severity|(?:customer|user|business) impact|effects?|consequences?|blast radius
+    """,
+    SectionKind.DIAGNOSIS: r"""
+        diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*
+        how (?:to|do i) (?:investigate|debug|diagnose).*|finding .*|identify\w*|checks?|cli checks
+        first (?:look|checks|response)
+    """,
+    SectionKind.STEPS: r"""
+        mitigat\w*|resol(?:ution|ve|ving)\w*|solutions?|fix(?:es|ing)?|remed\w*|repair\w*|recover\w*
+        restor\w*|procedures?|steps?|actions?|what to do|how to .*|instructions|recommended actions?
+        workarounds?|response|(?:short|long)-?term .*|playbook|runbook|immediate .*
+    """,
+}
+_BEGINS = {kind: re.compile(rf"(?:{pattern(names).pattern})\b", re.IGNORECASE) for kind, names in _ROLES.items()}
+_WHOLE = {kind: re.compile(rf"(?:{pattern(names).pattern})\Z", re.IGNORECASE) for kind, names in _ROLES.items()}
 _NUMBER = re.compile(
-    r"\s*(?:(?:step|phase|part)\s*)?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z])\s*[.):–—-]\s*|\s*(?:step|phase|part)\s+\d{1,3}\s*[.):–—-]?\s*",
+    r"\s*(?:(?:step|phase|part|stage)\s+\d{1,3}\s*[.):–—-]?|\d{1,2}(?:\.\d{1,3})+[.)]?(?=\s)"
+    r"|\d{1,2}(?:[.)](?!\d)|\s*:(?=\s)|\s+[–—-](?=\s))|[A-Za-z][.)](?=\s))\s*",
     re.IGNORECASE,
 )
+_STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
+_MARKED = re.compile("[*`_[<#!]")
 _MARKS = re.compile(
-    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
+    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
+    r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
+)
+_LABEL = re.compile(
+    r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
 )
 
 
 def plain(text: str) -> str:
     """A line without Markdown's marks and links, white space joined."""
+    if not _MARKED.search(text):
+        return " ".join(text.split())
     return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
 
 
@@ -70,410 +103,287 @@ def unnumbered(heading: str) -> str:
 
 
 def is_numbered(heading: str) -> bool:
-    """Whether a heading begins with a number or the number of a step."""
+    """True if a heading begins with a number or the number of a step."""
     match = _NUMBER.match(heading)
     return bool(match and re.search(r"\d", match[0]))
+
+
+def is_step_number(heading: str) -> bool:
+    """True if a heading begins with `Step` and its number."""
+    return bool(_STEP_NUMBER.match(heading))
 
 
 def role_of(heading: str) -> SectionKind:
     """The role that a heading names, OTHER for none. One that is nothing but the name of a role comes before one that begins
     with it."""
     text = unnumbered(plain(heading)).strip(" :?!.")
-    for table in (_WHOLE, _HEADINGS):
-        for kind, pattern in table:
-            if pattern.match(text):
+    for table in (_WHOLE, _BEGINS):
+        for kind, names in table.items():
+            if names.match(text):
                 return kind
     return SectionKind.OTHER
 
 
-def is_role(heading: str) -> bool:
-    """Whether a heading is nothing but the name of a role, such as `Diagnosis`, `Resolution steps` or `Symptoms and impact`."""
+def is_role(heading: str, *, exactly: bool = False) -> bool:
+    """True if a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
+    has it first, such as `Resolution steps`."""
     parts = re.split(r"\s+(?:and|or|/|&)\s+|\s*[/&,]\s*", unnumbered(plain(heading)).strip(" :?!."))
     return all(
-        any(pattern.match(part) for _, pattern in _WHOLE)
-        or (role_of(part) is not SectionKind.OTHER and not begins_with_verb(part))
+        any(names.match(part) for names in _WHOLE.values())
+        or (not exactly and role_of(part) is not SectionKind.OTHER and not begins_with_verb(part))
         for part in parts
     )
 
 
-_VERBS = frozenset(
-    [
-        "access",
-        "acknowledge",
-        "activate",
-        "add",
-        "adjust",
-        "advise",
-        "allow",
-        "alter",
-        "analyse",
-        "analyze",
-        "announce",
-        "apply",
-        "ask",
-        "assign",
-        "attach",
-        "back",
-        "backup",
-        "be",
-        "begin",
-        "block",
-        "boot",
-        "bounce",
-        "bring",
-        "build",
-        "calculate",
-        "call",
-        "cancel",
-        "capture",
-        "change",
-        "check",
-        "choose",
-        "clean",
-        "clear",
-        "click",
-        "clone",
-        "close",
-        "collect",
-        "compare",
-        "complete",
-        "configure",
-        "confirm",
-        "connect",
-        "consider",
-        "consult",
-        "contact",
-        "continue",
-        "convert",
-        "copy",
-        "cordon",
-        "create",
-        "cut",
-        "deactivate",
-        "decide",
-        "declare",
-        "decrease",
-        "define",
-        "delete",
-        "deploy",
-        "describe",
-        "destroy",
-        "detach",
-        "determine",
-        "diagnose",
-        "disable",
-        "discard",
-        "disconnect",
-        "do",
-        "document",
-        "double-check",
-        "download",
-        "drain",
-        "drop",
-        "edit",
-        "eject",
-        "eliminate",
-        "enable",
-        "ensure",
-        "enter",
-        "escalate",
-        "establish",
-        "estimate",
-        "evaluate",
-        "evict",
-        "examine",
-        "execute",
-        "exec",
-        "exit",
-        "expand",
-        "export",
-        "extend",
-        "extract",
-        "fail",
-        "fetch",
-        "figure",
-        "file",
-        "fill",
-        "filter",
-        "find",
-        "fix",
-        "flush",
-        "follow",
-        "force",
-        "free",
-        "gather",
-        "generate",
-        "get",
-        "give",
-        "go",
-        "grab",
-        "grant",
-        "grep",
-        "handle",
-        "hover",
-        "identify",
-        "ignore",
-        "immediately",
-        "import",
-        "improve",
-        "include",
-        "increase",
-        "inform",
-        "initiate",
-        "insert",
-        "inspect",
-        "install",
-        "investigate",
-        "invoke",
-        "isolate",
-        "issue",
-        "join",
-        "keep",
-        "kick",
-        "kill",
-        "launch",
-        "leave",
-        "let",
-        "limit",
-        "list",
-        "load",
-        "locate",
-        "lock",
-        "log",
-        "login",
-        "look",
-        "lower",
-        "make",
-        "manually",
-        "mark",
-        "merge",
-        "migrate",
-        "mitigate",
-        "modify",
-        "monitor",
-        "mount",
-        "move",
-        "navigate",
-        "notify",
-        "note",
-        "observe",
-        "open",
-        "operate",
-        "optimise",
-        "optimize",
-        "order",
-        "page",
-        "patch",
-        "pause",
-        "perform",
-        "pick",
-        "ping",
-        "place",
-        "plan",
-        "please",
-        "point",
-        "power",
-        "prepare",
-        "press",
-        "prevent",
-        "print",
-        "promote",
-        "provide",
-        "provision",
-        "prune",
-        "pull",
-        "purge",
-        "push",
-        "put",
-        "query",
-        "raise",
-        "read",
-        "reach",
-        "rebalance",
-        "reboot",
-        "rebuild",
-        "recover",
-        "recreate",
-        "redeploy",
-        "redirect",
-        "redo",
-        "reduce",
-        "refer",
-        "refresh",
-        "regenerate",
-        "register",
-        "reinstall",
-        "reissue",
-        "reload",
-        "remove",
-        "rename",
-        "renew",
-        "reopen",
-        "repair",
-        "repeat",
-        "replace",
-        "replay",
-        "report",
-        "request",
-        "rerun",
-        "re-run",
-        "resend",
-        "reset",
-        "resize",
-        "resolve",
-        "restart",
-        "restore",
-        "resume",
-        "resync",
-        "retry",
-        "return",
-        "revert",
-        "review",
-        "revoke",
-        "roll",
-        "rollback",
-        "rotate",
-        "run",
-        "save",
-        "scale",
-        "scan",
-        "schedule",
-        "search",
-        "see",
-        "select",
-        "send",
-        "set",
-        "setup",
-        "shard",
-        "shrink",
-        "shut",
-        "sign",
-        "silence",
-        "skip",
-        "snapshot",
-        "sort",
-        "spin",
-        "split",
-        "ssh",
-        "stabilise",
-        "stabilize",
-        "start",
-        "stop",
-        "store",
-        "study",
-        "submit",
-        "suspend",
-        "switch",
-        "sync",
-        "take",
-        "tail",
-        "talk",
-        "tell",
-        "terminate",
-        "test",
-        "throttle",
-        "toggle",
-        "trace",
-        "track",
-        "transfer",
-        "trigger",
-        "try",
-        "tune",
-        "turn",
-        "type",
-        "unblock",
-        "uncordon",
-        "undo",
-        "uninstall",
-        "unlock",
-        "unmount",
-        "unseal",
-        "update",
-        "upgrade",
-        "upload",
-        "upscale",
-        "use",
-        "validate",
-        "verify",
-        "view",
-        "visit",
-        "wait",
-        "watch",
-        "wipe",
-        "work",
-        "write",
-        "zoom",
-    ]
+def label_of(paragraph: str) -> tuple[SectionKind, str] | None:
+    """The role that a paragraph names instead of a heading, and the text behind its name: `How to **investigate**:` alone on
+    its line, `**Rollback:** scale down again.`"""
+    found = _LABEL.match(paragraph)
+    if not found:
+        return None
+    label = plain(found["bold"] or found["line"] or found["all"]).strip(" :")
+    if len(label.split()) > 5 or not is_role(label):
+        return None
+    return role_of(label), paragraph[found.end() :].strip()
+
+
+# -- instructions
+
+_VERBS = words(
+    """
+    accept access acknowledge activate add address adjust advise align allow alter analyse analyze announce
+    append apply approve archive ask assess assign attach attempt authenticate back backup balance begin block
+    boot bounce bring browse build bypass calculate call cancel capture cd change check choose clean clear click
+    clone close collect commit communicate compact compare complete compress configure confirm connect consider
+    consult contact continue convert coordinate copy cordon correct correlate count create cut cycle deactivate
+    debug decide declare decommission decrease define defrag defragment delete demote deploy deprovision
+    describe destroy detach detect determine diagnose disable discard disconnect dismiss distribute do document
+    double-check downgrade download downscale drain drop dump edit eject eliminate email enable encrypt engage
+    enlarge ensure enter erase escalate establish estimate evacuate evaluate evict examine exclude exec execute
+    exit expand explore export extend extract fail failover fallback fence fetch figure file fill filter find
+    fix flush focus follow force format free gather generate get give go grab grant grep grow halt halve handle
+    hit hold hover identify ignore import improve include increase inform inhibit init initiate insert inspect
+    install investigate invoke isolate issue join keep kick kill label launch leave let limit link list load
+    locate lock log login look lower make map mark measure merge migrate minimise minimize mirror mitigate
+    modify monitor mount move mute narrow navigate notify observe obtain offload open operate optimise optimize
+    order override page paste patch pause perform pick pin ping place plan point post power prepare preserve
+    press prevent print probe proceed promote propagate provide provision prune publish pull purge push put
+    quarantine query raise re-add re-apply re-create re-deploy re-enable re-enter re-run re-start reach read
+    reapply reassign reattach rebalance rebase reboot rebuild recalculate recheck reconfigure reconnect record
+    recover recreate recycle redeploy redirect redo reduce refer refresh regenerate register reinstall reissue
+    reject relaunch relax release reload relocate remap remediate remember remount remove rename renew reopen
+    repair repeat replace replay repoint report reprocess request rerun reschedule reseed resend reset reshard
+    resize resolve respond restart restore restrict resubmit resume resync retrieve retry return revert review
+    revisit revoke rewind roll rollback rotate route run save scale scan schedule scp seal search secure see
+    select send set setup shard share shed shift shorten show shrink shut shutdown sign silence simulate size
+    skip snapshot sort spin split ssh stabilise stabilize stagger start stash step-down stop store strip study
+    submit suspend swap switch sync synchronise synchronize tag tail taint take talk tell terminate test
+    throttle tidy toggle trace track transfer trigger troubleshoot truncate try tune turn type unassign unblock uncomment
+    uncordon understand undo uninstall unlink unlock unmount unpause unregister unseal unset untag update
+    upgrade upload upscale use vacate vacuum validate verify view visit wait warm warn watch wipe work write
+    zoom
+    """
 )
-_OPENERS = frozenset(
-    [
-        "to",
-        "start",
-        "step",
-        "example",
-        "first",
-        "firstly",
-        "second",
-        "secondly",
-        "then",
-        "next",
-        "finally",
-        "lastly",
-        "afterwards",
-        "also",
-        "now",
-        "otherwise",
-        "once",
-        "optionally",
-        "carefully",
-        "manually",
-        "immediately",
-        "please",
-        "always",
-        "simply",
-        "just",
-        "alternatively",
-        "temporarily",
-    ]
+_NOUNS = words(
+    """
+    access back block boot build call change contact copy count cut cycle document drain drop fail file fix
+    force format label limit link list load lock log look map mark mirror monitor mount move order page patch
+    place plan point post power probe process query record release report request reset return review route
+    scale scan schedule search set shard share shift show size snapshot sort split start stop store swap switch
+    sync tag test trace track transfer trigger type update upgrade use view watch work write
+    """
 )
-_MODAL = re.compile(
-    r"\b(?:you (?:can|should|must|may|might|could|need to|will (?:need|have|want) to|have to|want to)|we (?:can|should|need to|must)|(?:users?|admins?|operators?|one) (?:will )?(?:needs?|ha(?:s|ve)|must|should)\b|(?:can|should|must|needs? to|has to|have to) (?:then )?be \w+(?:ed|en|t|n)\b|"
-    r"to (?:\w+ ){1,12}?(?:run|use|execute|do)\b|it(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary)|recommended to|make sure|try (?:to|\w+ing)|worth \w+ing|(?:contact|ask|page|call) (?:the|your)|"
-    r"(?:run|execute|use|running|using|with|by) (?:the )?(?:following|below|this|these)|following (?:command|commands|steps?|query|queries)|follow (?:the|these)|(?:can|could) help)",
+"""Verbs that are nouns, too: `Load is high`, `Review apps allow us to deploy`."""
+_OPENERS = words(
+    """
+    afterwards again also alternatively always and carefully directly finally first firstly gracefully immediately just
+    lastly manually next now once optionally or otherwise please second secondly simply step temporarily then to
+    """
+)
+_OBJECT_BEGINS = "the|an?|your|this|these|all|any|each|that|if|whether|for|to|in|on|of|with|from|by|into|at|as|until"
+_FINITE = "is|are|was|were|has|have|will|can|may|might|should|must|allows?|means|shows?|fires?|contains?|does"
+_STATEMENT = re.compile(
+    rf"\W*[\w-]+(?:\s+(?!(?:{_OBJECT_BEGINS})\b)[\w-]+){{0,3}}?\s+(?:{_FINITE})\b",
     re.IGNORECASE,
+)
+_NOMINAL = re.compile(
+    r"[\w-]*(?:ion|ing|ment|restart|checks?|cleanup|update|upgrade|reset|review|failover|switchover|scale-?up|scale-?down)\Z",
+    re.IGNORECASE,
+)
+_WHO = "you|we|users?|admins?|administrators?|operators?|customers?|one"
+_MAY = "can|should|must|may|might|could|needs? to|ha(?:ve|s) to|(?:need|have|want) to"
+_SEES = "see|find|notice|expect|experience|encounter|receive|be|have"
+_CAUSED = "caused|seen|found|observed|expected|reached|triggered|affected|lost"
+_MODAL = pattern(
+    rf"""
+    \b(?:{_WHO}) (?:also |will |then |now |first )?(?:{_MAY})(?! (?:also |now |then |still |only )?(?:{_SEES})\b)
+    \b(?:should|must|needs? to|ha(?:s|ve) to) (?:then |first )?be \w+(?:ed|en|t|n)\b
+    \bcan (?:then |also |now )?be (?!(?:{_CAUSED})\b)\w+(?:ed|en|t|n)\b
+    \bit(?:'s| is) (?:best|advisable|recommended|safe|possible|necessary) to\b
+    \brecommended to\b
+    \bmake sure\b
+    \btry (?:to|\w+ing)\b
+    \bworth \w+ing\b
+    \b(?:contact|ask|page|call) (?:the|your)\b
+    \b(?:run|execute|use|running|using|executing|entering|with) (?:the following|(?:below|this|these) commands?)\b
+    \bfollowing (?:prometheus |promql )?(?:commands?|queries|query)\b
+    \bby following\b
+    """
 )
 _CONDITION = re.compile(
-    r"(?:if|when|once|in case|should|after|before|for|on|in|from|to|as|while|unless|using|with|via|under|at|depending)\b",
+    r"(?:if|when|once|in|should|after|before|for|on|from|to|as|while|unless|using|with|via|under|at|depending|e\.?g)\b",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(
+    r"[,:;] ?| then | please |(?<=cases) |(?<=case) |(?<=needed) |(?<=necessary) |(?<=possible) |(?<=resort) "
+)
 _HEADED_CONDITION = re.compile(r"(?:if|when|in case|where)\b|.*(?:→|->|=>)", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z][\w'-]*")
-_OPTIONAL = re.compile(r"^\W*(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*", re.IGNORECASE)
+_FURTHER = pattern(
+    r"""
+    \W*(?:please\W+)?(?:see|refer to|read|consult|visit)\b.*\bfor (?:more|additional|further|details)\b
+    .*\bfor (?:more|additional|further|other) (?:details|information|tips|help|options|context)\b
+    \W*read more\b
+    \W*for details\b
+    """
+)
+_FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
+_ANNOUNCES = pattern(
+    r"""
+    \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections)\b
+    \b(?:following|these|below|next) (?:\w+ )?(?:options|approaches|ways)\b
+    \b(?:steps|actions|instructions) below\b
+    \bas follows\b
+    \bhere are\b
+    \bsteps:\s*\Z
+    """
+)
+_ANNOUNCES_OUTPUT = pattern(
+    r"""
+    \b(?:sample|example|expected|typical) (?:\w+ )?(?:outputs?|results?|responses?|messages?)\W*\Z
+    \boutputs? (?:\w+ ){0,3}(?:look|be|is|like|similar)\W*\Z
+    \boutputs?\s*:\W*\Z
+    \boutput (?:should|will) (?:contain|include|show|list|be)\b
+    \b(?:looks?|something|similar) (?:like|to)(?: this)?\W*\Z
+    \b(?:returns?|prints?|shows?|displays?|outputs)(?: (?:something|this|the following|an? \w+))?\W*\Z
+    ^\W*(?:outputs?|results?)\W*\Z
+    """
+)
+_LEADING = re.compile(
+    r"^\W*(?:(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*)?(?:step\s+\d+(?:\.\d+)*\W+)?", re.IGNORECASE
+)
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
 
 def is_instruction(text: str) -> bool:
-    """Whether a sentence tells to do something: it begins with an imperative, perhaps after a condition, or says what one can or must do."""
-    words = plain(_OPTIONAL.sub("", text[:600]))
+    """True if a sentence is an instruction: it begins with an imperative, perhaps after a condition, or has a phrase such
+    as `you can`. A pointer to further reading and a prohibition are none."""
+    words = plain(_LEADING.sub("", text[:600]))
+    if _FORBIDS.match(words) or _FURTHER.match(words):
+        return False
     if begins_with_verb(words):
         return True
-    if _CONDITION.match(words) and any(begins_with_verb(part) for part in re.split(r"[,:;] ?", words)[1:6]):
+    if _CONDITION.match(words) and any(begins_with_verb(part) for part in _CLAUSE.split(words)[1:8]):
         return True
     return bool(_MODAL.search(words))
 
 
-def is_condition(heading: str) -> bool:
-    """Whether a heading names the case that its section is for."""
-    return bool(_HEADED_CONDITION.match(heading))
-
-
 def begins_with_verb(text: str) -> bool:
+    """True if a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
     for word in _WORD.findall(text[:120])[:3]:
-        if word.lower() not in _OPENERS:
-            return word.lower() in _VERBS
+        verb = word.lower()
+        if verb not in _OPENERS:
+            return verb in _VERBS and not (verb in _NOUNS and _STATEMENT.match(text[text.index(word) :][:200]))
     return False
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'(*_`\[]*[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n")
+def names_action(heading: str) -> bool:
+    """True if a heading names something to do by a noun, such as `Credential update` or `Checking the disk`."""
+    words = _WORD.findall(heading)
+    return bool(words) and (words[0].lower().endswith("ing") or bool(_NOMINAL.match(words[-1])))
+
+
+def is_condition(heading: str) -> bool:
+    """True if a heading names the case that its section is for."""
+    return bool(_HEADED_CONDITION.match(heading))
+
+
+def announces_steps(paragraph: str) -> bool:
+    """True if a paragraph only leads to the steps behind it, such as `The following steps can help:`."""
+    return len(paragraph) < 400 and bool(_ANNOUNCES.search(plain(paragraph)))
+
+
+def announces_output(paragraph: str) -> bool:
+    """True if the code block behind a paragraph is output, such as after `Example output:`."""
+    return bool(_ANNOUNCES_OUTPUT.search(plain(paragraph[-200:])))
+
+
+# -- sentences
+
+_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)(?<!\b[eE]g\.)(?<!\b[iI]e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
+    r"\s+(?=[\"'(*_`\[]{0,4}[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n"
+)
+_EXPECT = pattern(
+    r"""
+    \bexpect(?:ed)? (?:to (?:see|find|get|have)|that|the|an?|it|output|results?|values?|state|response)\b
+    \b(?:is expected|expected:|expect to)\b
+    \bshould (?:now |then )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|report|look)\b
+    \bshould (?:now |then )?(?:disappear|become)\b
+    \byou(?:'ll| will) see\b
+    \bhealthy (?:is|means|looks)\b
+    """
+)
+_CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
+_WHAT = "it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either"
+_NOT = "without|no|never|nothing|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot"
+_STAYS = "still|persists?|remains?|keeps?|continues?"
+_FAILS = pattern(
+    rf"""
+    \bif (?:{_WHAT})\b[^.]{{0,200}}?\b(?:fails?|failed|{_NOT}|{_STAYS})\b
+    \bif (?:not|that fails|it fails)\b
+    \botherwise\b
+    \bin case of (?:failure|an? error)\b
+    """
+)
+_GO = "(?:goe?s?|goe?s? back|return|skip|jump) to|(?:continue|proceed) (?:with|at|in|to)|see|follow|use|repeat|then|try"
+_GOES_TO = re.compile(
+    rf"\b(?:{_GO})\s+[*\[]*(?:step|section)s?\s*\**\s*(\d{{1,3}}(?:\.\d{{1,3}})?)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"\[[^\]]{1,200}\]\(([^)\s]+)[^)]{0,200}\)")
+_APPROVAL = pattern(
+    r"""
+    \bapprovals?\b
+    \bapproved by\b
+    \b(?:must|has to|have to|needs? to|should) approve\b
+    \bsign-?off\b
+    \b(?:permission|authori[sz]ation) (?:of|from)\b
+    \b(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)\b
+    \bask \w+[^.]{0,60}\bbefore\b
+    \btwo-?person\b
+    \bsecond pair of eyes\b
+    """
+)
+_FORBIDDEN = re.compile(r"\b(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
+_CLAUSE_BEGINS = re.compile(r"(?:\A|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*\Z", re.IGNORECASE)
+_WARNS_FIRST = re.compile(
+    r"\W*(?:(?:warning|caution|danger|attention)\b|(?:do this )?only (?:if|when|after|as)\b)", re.IGNORECASE
+)
+_WARNING = pattern(
+    r"""
+    \b(?:you )?(?:must|should)(?: not| never|n't)\b
+    \b(?:warning|caution)\W*:
+    \b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|destructive|is disruptive)\b
+    \b(?:risky|unsafe|not safe|at your own risk)\b
+    \b(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)\b
+    \b(?:data loss|last resort)\b
+    \blose (?:\w+ ){0,2}(?:data|messages|writes)\b
+    \b(?:be (?:very )?careful|(?:use|with) (?:extreme )?(?:care|caution))\b
+    \b(?:made|makes?|making) (?:it|things) worse\b
+    \brisk of (?:\w+ ){0,2}(?:loss|losing|corruption|downtime|outage)\b
+    \b(?:caus|result|lead|incur)\w* (?:\w+ ){0,4}(?:outage|downtime|interruption|disruption|corruption)\b
+    """
+)
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -483,52 +393,38 @@ def sentences(text: str) -> Iterator[str]:
             yield line
 
 
-_EXPECT = re.compile(
-    r"\b(?:expect(?:ed)?\b|should (?:now )?(?:see|show|be|return|read|say|print|list|have|come|drop|fall|rise|start|report|look)|you(?:'ll| will) see|healthy (?:is|means|looks))",
-    re.IGNORECASE,
-)
-_CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
-_FAILS = re.compile(
-    r"\bif (?:it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either)\b[^.]{0,200}?\b(?:fails?|failed|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot|still|persists?|remains?|keeps?|"
-    r"errors?|without|no |never|nothing|continues?)|\bif (?:not|that fails|it fails)\b|\botherwise\b|\bin case of (?:failure|an? error)\b",
-    re.IGNORECASE,
-)
-_GOES_TO = re.compile(
-    r"\b(?:go(?:es)? (?:back )?to|see|skip to|continue (?:with|at|in|to)|proceed (?:to|with)|jump to|follow|use|return to|then|try)\s+\**(?:step|section)s?\s*\**\s*(\d{1,3}(?:\.\d{1,3})?)",
-    re.IGNORECASE,
-)
-_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)[^)]*\)")
-_APPROVAL = re.compile(
-    r"\b(?:approv\w+|sign-?off|permission (?:of|from)|authori[sz]ation (?:of|from)|(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)|ask \w+[^.]{0,60}\bbefore|two-?person|second pair of eyes)\b",
-    re.IGNORECASE,
-)
-_WARNING = re.compile(
-    r"\b(?:never|do not|don'?t|dont|must not|mustn't|should not|shouldn't|warning|caution|danger(?:ous)?|careful(?:ly)?|beware|avoid|irreversib\w+|cannot be undone|can't be undone|data loss|lose data|"
-    r"made? (?:it|things) worse|risk(?:y|s)? (?:of|to)|destructive|disruptive|downtime|not safe|unsafe|only (?:if|when|after|as a last)|last resort)\b",
-    re.IGNORECASE,
-)
-
-
-def expectation(lines: list[str]) -> str:
+def expectation(lines: Sequence[str]) -> str:
+    """The first sentence about the expected result."""
     return next((line for line in lines if _EXPECT.search(line)), "")
 
 
-def check(lines: list[str]) -> str:
+def check(lines: Sequence[str]) -> str:
+    """The first sentence that asks for verification."""
     return next((line for line in lines if _CHECK.search(line)), "")
 
 
-def failure(lines: list[str]) -> tuple[str, str]:
-    """The sentence that says what to do if the step fails, and the number of the step or the address of the page that it leads to."""
-    found = next((line for line in lines if _FAILS.search(line)), "")
-    if not found:
-        return "", ""
-    step, link = _GOES_TO.search(found), _LINK.search(found)
-    return found, step[1] if step else (link[1] if link else "")
+def failure(lines: Sequence[str]) -> tuple[str, str]:
+    """The sentence about a step that fails, and the number of the step or the address of the page that it leads to."""
+    for line in lines:
+        found = _FAILS.search(line)
+        if not found:
+            continue
+        step, link = _GOES_TO.search(line), _LINK.search(line)
+        if step or link or any(map(is_instruction, (line[found.start() :], line[found.end() :].lstrip(" ,:;")))):
+            return line, step[1] if step else (link[1] if link else "")
+    return "", ""
 
 
-def approval(lines: list[str]) -> str:
+def approval(lines: Sequence[str]) -> str:
+    """The first sentence that requires approval."""
     return next((line for line in lines if _APPROVAL.search(line)), "")
 
 
-def warnings(lines: list[str]) -> tuple[str, ...]:
-    return tuple(line for line in lines if _WARNING.search(line))
+def warnings(lines: Sequence[str]) -> tuple[str, ...]:
+    """The sentences that warn or forbid."""
+    return tuple(line for line in lines if _WARNS_FIRST.match(line) or _WARNING.search(line) or _forbids(line))
+
+
+def _forbids(line: str) -> bool:
+    """True if a clause of a sentence is a prohibition: `do not restart it`, but not `pods that do not restart`."""
+    return any(_CLAUSE_BEGINS.search(line[: found.start()][-20:]) for found in _FORBIDDEN.finditer(line))

@@ -156,10 +156,10 @@ def _has(wanted: tuple[frozenset[str], Glob | None], name: str, value: str) -> b
 class Program:
     """How a program's arguments are read, and its rules by their first word (see `by_word`).
 
-    `values` are options that have a value, `code` those whose value is code of a language, `stdin` the language of its
-    standard input; `http` are options by the method that they imply. `runs` are rules up to where a command begins that it
-    runs; `joins` its language if its words are joined. `is_long`: options with one dash have long names. `is_data`: its
-    arguments are data. `folds`: letters may be of either case.
+    `values` are options that have a value, `code` those whose value is code of a language, `http` options by the method that
+    they imply. `stdin` is the language of standard input, which it reads by rules without words and those in `sessions`.
+    `runs` are rules up to where a command begins that it runs; `joins` its language if its words are joined. `is_long`:
+    options with one dash have long names. `is_data`: its arguments are data. `folds`: letters may be of either case.
     """
 
     name: str
@@ -168,6 +168,7 @@ class Program:
     harmless: frozenset[str] = frozenset()
     code: Mapping[str, str] = field(default_factory=dict)
     stdin: str = ""
+    sessions: frozenset[str] = frozenset()
     http: Mapping[str, frozenset[str]] = field(default_factory=dict)
     runs: tuple[Rule, ...] = ()
     writes: frozenset[str] = frozenset()
@@ -196,6 +197,7 @@ class Program:
             harmless=sets["harmless"],
             code=code,
             stdin=given.get("stdin", ""),
+            sessions=frozenset(_lines(given.get("sessions"))),
             http=http,
             runs=tuple(Rule.parse(line, Effect.UNKNOWN) for line in _lines(given.get("runs"))),
             writes=sets["writes"],
@@ -205,6 +207,11 @@ class Program:
             folds=folds,
             by_word=by_word(rules),
         )
+
+    def reads_code(self, rule: Rule | None) -> bool:
+        """True if the program takes standard input as code."""
+        names = any(word.text.strip("*") for word in rule.words) if rule else False
+        return bool(self.stdin) and (not names or (rule is not None and rule.name in self.sessions))
 
     def arguments(self, argv: Sequence[str]) -> Arguments:
         """Takes words after the program's name apart."""

@@ -60,16 +60,16 @@ class Features(NamedTuple):
 
 
 COEFFICIENTS = Features(
-    terms=13.44,
-    terms_squared=-7.81,
-    before=1.02,
+    terms=13.40,
+    terms_squared=-7.80,
+    before=1.03,
     passage=0.52,
-    tells=-0.86,
-    links=-2.93,
-    in_step=0.70,
+    tells=-1.09,
+    links=-2.88,
+    in_step=0.60,
     warns=0.54,
-    place=2.75,
-    confidence=0.97,
+    place=2.81,
+    confidence=0.98,
     rank=-0.18,
     units=-0.39,
 )

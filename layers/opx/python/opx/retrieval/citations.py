@@ -147,7 +147,7 @@ def _named_step(step: StepView) -> str:
 
 def next_line(following: NextCall) -> str:
     """`Next: read_document(document="…", part="steps"): steps 4-9 of 9`."""
-    return f"Next: {_call(following.tool, following.arguments)}: {following.why}"
+    return f"Next: {_call(following.tool, following.arguments)}: {one_line(following.why)}"
 
 
 def _next_of(document_id: str, following: NextCall) -> str:

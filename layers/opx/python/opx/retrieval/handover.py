@@ -49,7 +49,8 @@ Read = Callable[[str], Readable]
 """The document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
 
 Classify = Callable[[Command], Classified]
-WarningsOf = Callable[[Sequence["Passage"]], "list[list[StepWarning]]"]
+WarningsOf = Callable[[Callable[[], "Sequence[Passage]"]], "list[list[StepWarning]]"]
+"""Warnings for each of the passages that are made where there are any warnings; `[]` where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,7 @@ class Handover:
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
         """Warnings of steps in a text of a document that were tried before."""
-        from opx.learning.outcomes.tried import Passage
-
-        passage = Passage(
-            title=document.title,
-            section="",
-            content=content,
-            document_id=document.document_id,
-            scope_key=document.scope.key,
-            key_id=document.key.id,
-            source_uri=document.source_uri,
-        )
-        return self._looked_up([passage])[0]
+        return next(iter(self._looked_up(lambda: [_passage(document.title, "", content, document)])), [])
 
     def _readable(self, document_id: str) -> Readable | None:
         try:
@@ -107,28 +97,21 @@ class Handover:
     def _warned(
         self, found: Sequence[Found], readable: Sequence[Readable | None], contents: Sequence[_Content]
     ) -> list[list[StepWarning]]:
-        from opx.learning.outcomes.tried import Passage
+        def passages() -> list[Passage]:
+            parts = zip(found, readable, contents, strict=True)
+            return [
+                _passage(one.best.title, one.best.section, content.text, document[0] if document else None)
+                for one, document, content in parts
+            ]
 
-        passages = [
-            Passage(
-                title=one.best.title,
-                section=one.best.section,
-                content=content.text,
-                document_id=one.best.document_id,
-                scope_key=document[0].scope.key if document else "",
-                key_id=document[0].key.id if document else "",
-                source_uri=one.best.source,
-            )
-            for one, document, content in zip(found, readable, contents, strict=True)
-        ]
-        return self._looked_up(passages)
+        return self._looked_up(passages) or [[] for _ in found]
 
-    def _looked_up(self, passages: Sequence[Passage]) -> list[list[StepWarning]]:
+    def _looked_up(self, passages: Callable[[], Sequence[Passage]]) -> list[list[StepWarning]]:
         try:
             return self.warnings_of(passages)
         except StoreUnavailableError:
             log.warning("warnings can't be looked up", exc_info=True)
-            return [[] for _ in passages]
+            return []
 
     def _frame(self, question: str, found: Found, readable: Readable | None) -> DocumentAnswer:
         """What is said of a document beside its content."""
@@ -152,7 +135,7 @@ class Handover:
             step_count=len(found.outline.steps),
             flags=best.flags,
             outcome=str(best.outcome.get("text", "")) if best.outcome else "",
-            copies=tuple(str(copy["title"]) for copy in best.copies),
+            copies=tuple(f"{copy['title']} ({copy['source']})" for copy in best.copies),
         )
 
     def _filled(
@@ -208,6 +191,15 @@ class Handover:
             **({"effect": max((one.effect for _, one in classified), key=lambda e: e.severity)} if classified else {}),
             **details,
         )
+
+
+def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
+    from opx.learning.outcomes.tried import Passage
+
+    if document is None:
+        return Passage(title, section, content)
+    key = document.key
+    return Passage(title, section, content, document.document_id, key.scope.key, key.id, document.source_uri)
 
 
 # -- the text

@@ -64,13 +64,15 @@ class LearnedExperience:
         tried = [self._tried_in(item) for item in items if item["entry"] == WARNINGS]
         return Told(_by_key(heads), tried, judged, self._document_of)
 
-    def warnings_of(self, scopes: Sequence[str], passages: Sequence[Passage]) -> list[list[StepWarning]]:
-        """Warnings of steps in each passage that were tried before, by what these scopes know. Raises
-        `StoreUnavailableError`."""
+    def warnings_of(self, scopes: Sequence[str], passages: Callable[[], Sequence[Passage]]) -> list[list[StepWarning]]:
+        """Warnings of steps in each passage that were tried before, by what these scopes know; `[]` where they know of none at
+        all, and the passages aren't asked for. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)[WARNINGS]
         items = self._table.get_many([known_key(scope, WARNINGS) for scope in known]) if known else ()
         tried = [self._tried_in(item) for item in items]
-        return [[one for each in tried for one in each.warnings(passage, self._document_of)] for passage in passages]
+        if not tried:
+            return []
+        return [[one for each in tried for one in each.warnings(passage, self._document_of)] for passage in passages()]
 
     def _tried_in(self, item: Item) -> TriedSteps:
         """The steps of a scope, read again when its mark is another one."""
