@@ -433,10 +433,13 @@ def check_equal(
         assert said.text == wanted.text, edge
 
 
+TOOL_EDGES = ("function", "api schema", "gateway", "mcp")
+
+
 def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
     """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
     message = (
-        in_words_of_tools(operation, wanted.message) if operation.tool and "command" not in edge else wanted.message
+        in_words_of_tools(operation, wanted.message) if edge in TOOL_EDGES else wanted.message
     )
     assert said.message == message, edge
     codes = {
