@@ -411,7 +411,9 @@ def test_an_operation_that_writes_says_the_same_everywhere(fresh: Callable[[], A
 def without_text(data: Any, text: str) -> Any:
     """What is said over the Model Context Protocol beside the text: all but the answers and contents that are in it."""
     if isinstance(data, dict):
-        said = {name for name in ("answer", "content") if isinstance(data.get(name), str) and data[name].strip() in text}
+        said = {
+            name for name in ("answer", "content") if isinstance(data.get(name), str) and data[name].strip() in text
+        }
         return {name: without_text(one, text) for name, one in data.items() if name not in said}
     return [without_text(one, text) for one in data] if isinstance(data, list) else data
 
@@ -438,9 +440,7 @@ TOOL_EDGES = ("function", "api schema", "gateway", "mcp")
 
 def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
     """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
-    message = (
-        in_words_of_tools(operation, wanted.message) if edge in TOOL_EDGES else wanted.message
-    )
+    message = in_words_of_tools(operation, wanted.message) if edge in TOOL_EDGES else wanted.message
     assert said.message == message, edge
     codes = {
         wanted.code,

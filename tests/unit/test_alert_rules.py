@@ -1,4 +1,4 @@
-"""Rules of alerts: the alerts and runbooks that a file states, the runbooks that places mean, and what is wrong with files."""
+"""Rules of alerts: what a file states, the runbooks that places mean, and what is wrong with files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stated(extraction: Extraction, content: str) -> Said:
     return extraction.said(content, "alert-rules/kafka.yaml")
 
 
-def a_runbook(source: str, *, scope: Scope = Scope(), address: str = "") -> KnowledgeDocument:
+def a_runbook(source: str, *, client: str = "", address: str = "") -> KnowledgeDocument:
     return KnowledgeDocument(
         document_id="0" * 32,
         title=source,
@@ -59,7 +59,7 @@ def a_runbook(source: str, *, scope: Scope = Scope(), address: str = "") -> Know
         source_uri=address or source,
         metadata=Revision(last_updated="2026-01-01T00:00:00Z"),
         created_at="2026-01-01T00:00:00Z",
-        scope=scope,
+        scope=Scope(client),
         source=f"documents/{source}",
         trust=1.0,
     )
@@ -139,7 +139,7 @@ def test_a_file_that_unfolds_by_aliases_is_refused() -> None:
         read_rules(data.encode())
 
 
-@pytest.mark.parametrize("content", ["groups: 3\n", "alerts: {a: b}\n", "[1, 2]\n", "text\n", "groups: [{rules: [x, [y]]}]\n"])
+@pytest.mark.parametrize("content", ["groups: 3", "alerts: {a: b}", "[1, 2]", "text", "groups: [{rules: [x, [y]]}]"])
 def test_what_has_no_alerts_gives_none(content: str) -> None:
     assert read_rules(content.encode()) == []
 
@@ -186,7 +186,7 @@ class TestRunbooks:
         assert runbooks.at("https://wiki/redis/lag") is None
 
     def test_page_of_the_narrowest_scope_is_meant(self) -> None:
-        pages = [a_runbook("runbooks/lag.md", scope=Scope("acme")), a_runbook("runbooks/lag.md")]
+        pages = [a_runbook("runbooks/lag.md", client="acme"), a_runbook("runbooks/lag.md")]
         assert Runbooks(pages, ["global", "client:acme"]).at("lag.md") == pages[0]
 
     @pytest.mark.parametrize("place", ["", "https://wiki", "/", "https://wiki/lag2"])

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opx.cli import do
+from opx.cli.output import printable_lines
 from opx.domain.procedures import Command
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx
@@ -83,9 +84,8 @@ def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
 
 
 @pytest.fixture
-def at_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(do, "_is_terminal", lambda: True)
-    yield
 
 
 def pressed(opx: Opx, keys: str, *arguments: str) -> str:
@@ -187,11 +187,18 @@ def test_nothing_found_names_what_is_nearest_and_exits_with_1(opx: Opx) -> None:
     assert "Nearest:" in found.stdout
 
 
-def test_control_characters_of_documents_stay_away_from_the_terminal(tmp_path: Path) -> None:
-    opx = Opx(tmp_path)
-    opx.write("runbooks/evil.md", "# Evil\n\n## Steps\n\n1. Do \x1b]52;c;AAAA\x07 it.\n\n   ```bash\n   ls \x1b[2J /\n   ```\n")
-    opx("ingest", tmp_path / "docs")
-    assert "\x1b" not in opx("do", "Evil", "do", "it").stdout.replace("\x1b[0m", "")
+def test_control_characters_of_labels_stay_away_from_the_terminal(opx: Opx) -> None:
+    shown = opx("do", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"})).stdout
+    assert "\x1b" not in shown
+    assert "exec  'p\ufffd[2J' --" in shown
+
+
+def test_lines_keep_everything_but_what_a_terminal_acts_on() -> None:
+    assert list(printable_lines("a  b\tc\r\n\x1b]52;c;AAAA\x07\u202e\n")) == [
+        "a  b\tc",
+        "\ufffd]52;c;AAAA\ufffd\ufffd",
+        "",
+    ]
 
 
 # -- keys
@@ -227,6 +234,11 @@ class TestKeys:
     def test_a_destructive_command_is_copied_only_after_another_y(self, opx: Opx) -> None:
         assert copies(pressed(opx, "3ynq")) == []
         assert copies(pressed(opx, "3yyq")) == ["kubectl -n prod delete pvc data"]
+
+    def test_a_command_with_control_characters_is_not_copied(self, opx: Opx) -> None:
+        shown = pressed(opx, "yq", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"}))
+        assert copies(shown) == []
+        assert "type it by hand" in shown
 
     def test_l_lists_the_steps_with_their_effects(self, opx: Opx) -> None:
         shown = pressed(opx, "lq")
@@ -276,7 +288,11 @@ class TestKeys:
 def test_a_value_is_one_word_of_a_filled_command_or_its_placeholder_is_left(value: str) -> None:
     command = Command("kubectl delete pod <pod> --now", "bash", ("<pod>",))
     text, left = filled(command, {"pod": value})
-    assert left == ("<pod>",) if text == command.text else shlex.split(text) == ["kubectl", "delete", "pod", value, "--now"]
+    assert (
+        left == ("<pod>",)
+        if text == command.text
+        else shlex.split(text) == ["kubectl", "delete", "pod", value, "--now"]
+    )
 
 
 @given(value=st.text(min_size=1, max_size=40))

@@ -84,7 +84,7 @@ class Marked:
 
     def flag(self) -> bool:
         if isinstance(self.node, yaml.ScalarNode) and self.node.value in ("true", "false"):
-            return self.node.value == "true"
+            return bool(self.node.value == "true")
         raise self.error(f"{self.path} must be true or false")
 
     def plain(self) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.handover import DocumentAnswer, NextCall, SectionView, ShownCommand, StepView, call
+from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
@@ -27,7 +27,8 @@ from opx.retrieval.assembly import MAX_BUDGET, MIN_BUDGET
 from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:
-    from opx.domain.procedures import Command, Outline
+    from opx.domain.procedures import Outline
+    from opx.domain.results import RetrievalResult
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
 
@@ -154,7 +155,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     part, more_notes = _part(context, document, outline, request.part)
     units, reached = fitting(outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
-    following = ()
+    following: tuple[NextCall, ...] = ()
     if reached:
         left = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
         following = (call("read_document", left, document=document.document_id, part=part.name, after=reached),)
@@ -409,10 +410,6 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     answer = answered(context, _question(alert, request.alert), _SEARCH)
     bound, found_by = _bound(context, alert)
     documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
-    if not documents and (nearest := answer.best_rejected):
-        why = f"{nearest.title}, unlikely ({nearest.confidence:.2f})"
-        others = (call("read_document", why, document=nearest.document_id),) if nearest.document_id else ()
-        return ProcedureAnswer(Procedure(alert=alert.name, labels=alert.labels, others=others, receipt_id=answer.receipt_id, notes=answer.notes))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
     chosen = _first_with_steps(context, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
@@ -420,7 +417,8 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     procedure = Procedure(
         alert=alert.name,
         labels=alert.labels,
-        others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others),
+        others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
+        or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
         notes=answer.notes,
     )
@@ -441,6 +439,14 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     )
 
 
+def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
+    """What came closest where nothing was found."""
+    if result is None or not result.document_id:
+        return ()
+    why = f"{result.title}, unlikely ({result.confidence:.2f})"
+    return (call("read_document", why, document=result.document_id),)
+
+
 _SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
 
 
@@ -450,8 +456,8 @@ def _question(alert: Alert, given: str) -> str:
 
 
 def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
-    """Documents that are for the alert for sure, and why: the runbook that it names itself, else those that its rule names and
-    that say that they handle it."""
+    """Documents that are for the alert for sure, and why: the runbook that it names itself, else the one that its rule names
+    and those that say they handle it."""
     from opx.operations.bindings import Bindings, runbooks_of
 
     if alert.runbook:

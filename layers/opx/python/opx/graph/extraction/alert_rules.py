@@ -131,7 +131,8 @@ def _check_depth(text: str) -> None:
     for event in yaml.parse(text, _LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise UnreadableRulesError(f"it is nested deeper than {MAX_DEPTH} levels", event.start_mark.line + 1)
+            mark = event.start_mark
+            raise UnreadableRulesError(f"it is nested deeper than {MAX_DEPTH} levels", mark.line + 1 if mark else 0)
 
 
 def _visited(document: yaml.Node) -> list[yaml.Node | None]:
