@@ -15,8 +15,8 @@ from opx.hygiene.instructions import FLAG
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.research import FoundAnswer
 from opx.retrieval.citations import WARNINGS, citation, citations
-from tests.unit.test_citations import DISK, a_result
 from tests.builders import an_answer_of
+from tests.unit.test_citations import DISK, a_result
 
 MARK = "0123456789abcdef"
 FORGED = (

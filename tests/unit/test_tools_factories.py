@@ -32,7 +32,10 @@ def test_tool_describes_itself(services: System) -> None:
 
 def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
     signature = inspect.signature(create_search_docs_tool(services))
-    assert str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200) -> str"
+    assert (
+        str(signature)
+        == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200) -> str"
+    )
 
 
 def test_call_answers_with_text(services: System) -> None:

@@ -134,7 +134,7 @@ class TestSearching:
         document_id = id_of(services, "documents/runbooks/cpu.md")
         assert reply.text() == (
             f"{NOTHING_FOUND}\n\nNearest candidate, not confirmed (confidence {nearest.confidence:.2f}): "
-            f"High CPU on web servers\nNext: read_document(document=\"{document_id}\"): to see whether it fits\n"
+            f'High CPU on web servers\nNext: read_document(document="{document_id}"): to see whether it fits\n'
             f"[Document ID: {document_id}]"
         )
 

@@ -16,9 +16,9 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
 
     text: str
     language: str = ""
-    effect: Annotated[Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")] = (
-        always(Effect.UNKNOWN)
-    )
+    effect: Annotated[
+        Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")
+    ] = always(Effect.UNKNOWN)
     blast: Annotated[Blast | None, Meta(description="How far that reaches, if it is known.")] = None
     undo: Annotated[str, Meta(description="The command that puts it back, if one is known.")] = ""
     placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
@@ -54,9 +54,9 @@ class NextCall(Record, frozen=True):
 class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What a document has for a question.
 
-    `content` are the blocks that help, each whole, in the document's order, under their headings, with `[…]` where something
-    between them is left out, and with warnings of ours before the lines that they are of. `review` says since when it should have been looked at again, or by when it is to be.
-    """
+    `content` are the blocks that help, each whole, in the document's order, under their headings, with `[…]` where
+    something between them is left out, and with warnings of ours before the lines that they are of. `review` says since
+    when it should have been looked at again, or by when it is to be."""
 
     document_id: str
     title: str
@@ -79,7 +79,9 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
         tuple[StepView, ...], Meta(description="The steps of its procedure, those that are shown and others near them.")
     ] = ()
     step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
-    warnings: Annotated[tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")] = ()
+    warnings: Annotated[
+        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+    ] = ()
     flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
     outcome: Annotated[str, Meta(description="What came of acting upon it before, if that is known.")] = ""
     copies: Annotated[tuple[str, ...], Meta(description="Documents that say the same: title (source).")] = ()

@@ -118,8 +118,9 @@ class Step(Record, frozen=True, omit_defaults=True):
 
 class Unit(Record, frozen=True, array_like=True):
     """A block of text that is shown whole or not at all: a paragraph with the code below it, a list item, a table's row.
-    `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit that
-    has to stand before it, -1 for none: a table's header for its rows, an item's first paragraph for what is nested in it. `tokens` is an estimate."""
+    `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit
+    that has to stand before it, -1 for none: a table's header for its rows, an item's first paragraph for what is nested
+    in it. `tokens` is an estimate; `warns`: it has a word such as never or not."""
 
     start: int
     end: int
@@ -127,14 +128,14 @@ class Unit(Record, frozen=True, array_like=True):
     step: int = 0
     head: int = -1
     tokens: int = 0
+    warns: bool = False
 
 
 class Outline(Record, frozen=True, omit_defaults=True):
     """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
 
-    `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised text that offsets of sections and steps point into;
-    `whole` is false where it was too long to find steps in.
-    """
+    `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised
+    text that offsets of sections and steps point into; `whole` is false where it was too long to find steps in."""
 
     document_id: str
     title: str
@@ -153,4 +154,6 @@ class Outline(Record, frozen=True, omit_defaults=True):
         """What each step is called, by its number: the author's own number where no other step has it, else `#` and the
         number."""
         labels = Counter(step.label for step in self.steps)
-        return {one.number: one.label if one.label and labels[one.label] == 1 else f"#{one.number}" for one in self.steps}
+        return {
+            one.number: one.label if one.label and labels[one.label] == 1 else f"#{one.number}" for one in self.steps
+        }

@@ -248,15 +248,14 @@ class TierStep(Record, frozen=True):
 class Answer(Record, frozen=True, omit_defaults=True):
     """The results of a query with what a caller must know about them.
 
-    `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected`
-    is the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a
-    step for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or
-    the name of a reranker. `understood` is how the question was read: what was searched for, and within what.
-    `receipt_id` names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
-    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph, `documents` where a budget was
-    given for what to hand over of them. `outcomes` is another text
-    for other outcomes that moved scores, "" where none did.
-    """
+    `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected` is
+    the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a step
+    for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or the
+    name of a reranker. `understood` is how the question was read: what was searched for, and within what. `receipt_id`
+    names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
+    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph, `documents` where a
+    budget was given for what to hand over of them. `outcomes` is another text for other outcomes that moved scores, ""
+    where none did."""
 
     query: str
     results: tuple[RetrievalResult, ...]
@@ -276,7 +275,9 @@ class Answer(Record, frozen=True, omit_defaults=True):
     evidence: EvidencePack | None = field(default=None, name="evidencePack")
     documents: Annotated[
         tuple[DocumentAnswer, ...],
-        Meta(description="The documents of the results with the blocks that help, within the budget that was asked for."),
+        Meta(
+            description="The documents of the results with the blocks that help, within the budget that was asked for."
+        ),
     ] = ()
     outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""
 

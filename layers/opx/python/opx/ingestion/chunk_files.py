@@ -18,7 +18,8 @@ VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 """The name of a version's file within its scope, with the document id."""
 
 OUTLINE_RULES = 1
-"""Raise when `opx.procedures.outline` finds other sections or steps: outlines on file are then made anew when they are read."""
+"""Raise when `opx.procedures.outline` finds other sections or steps: outlines on file are then made anew when they are
+read."""
 
 
 class _OutlineFile(Record, frozen=True):
@@ -74,7 +75,9 @@ def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: 
         return file.outline
     from opx.procedures.outline import MAX_CHARACTERS, outline_of  # with its parser, only where it is needed
 
-    text = file.outline.text if file else _beginning(joined_text(read_chunks(store, key, document_id)), MAX_CHARACTERS + 1)
+    text = (
+        file.outline.text if file else _beginning(joined_text(read_chunks(store, key, document_id)), MAX_CHARACTERS + 1)
+    )
     return outline_of(document_id, title, text)
 
 

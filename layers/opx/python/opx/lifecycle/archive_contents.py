@@ -12,6 +12,7 @@ from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.catalog_items import document_from_item, document_item
+from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.installation import Installation
 from opx.item_json import from_json
@@ -19,7 +20,6 @@ from opx.lifecycle.archive import ArchiveReader
 from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
-from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ports import Item, Storage, Tables
 from opx.tables import DOCUMENTS, PROJECTS
 from opx.tenants.clients import CLIENTS

@@ -11,6 +11,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import scope_of_object
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.catalog_items import document_item
+from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.lifecycle.archive import ArchiveReader
@@ -19,7 +20,6 @@ from opx.lifecycle.archived_rows import ARCHIVED, Archived
 from opx.lifecycle.blobs import Blob, BlobReader
 from opx.lifecycle.corpus_export import AT_ONCE
 from opx.lifecycle.report import Fate, ImportReport
-from opx.ingestion.chunk_files import VERSION_FILE
 from opx.ports import Absent, Equals, Item, Tables
 from opx.tables import DOCUMENTS, KEYS, TableSpec
 

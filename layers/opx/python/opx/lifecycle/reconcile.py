@@ -14,8 +14,8 @@ from itertools import chain, groupby, islice
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.naming_scopes import ScopeDirectory
-from opx.ingestion.events import is_document
 from opx.ingestion.chunk_files import VERSION_FILE
+from opx.ingestion.events import is_document
 from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
 from opx.lifecycle.store_checks import Checked, ComparedStores, Known, StoreChecks

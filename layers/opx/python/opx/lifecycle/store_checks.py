@@ -6,7 +6,6 @@ writer is about to end is none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,7 +32,6 @@ from opx.tables import FAILURES, GRAPH, KEYS
 
 YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
@@ -350,7 +350,7 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What to do about an alert."""
 
     alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
     confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
     document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None

@@ -37,7 +37,8 @@ AGENT_CONFIDENCE = 0.7
 
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
 Tokens = Annotated[
-    int, Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps.")
+    int,
+    Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps."),
 ]
 Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
 
@@ -71,7 +72,9 @@ Untrusted = Annotated[
 
 class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     answer: Annotated[str, Meta(description="The documents with what helps of each, or that there is none.")]
-    documents: Annotated[tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")]
+    documents: Annotated[
+        tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")
+    ]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
@@ -289,7 +292,9 @@ class SearchRunbooks(Request, frozen=True):
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
-    return FoundAnswer(_found(context, request.query, request.max_results, request.max_tokens, "runbooks"))
+    return FoundAnswer(
+        _found(context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",)))
+    )
 
 
 class SearchPostmortems(Request, frozen=True):
@@ -308,7 +313,11 @@ class SearchPostmortems(Request, frozen=True):
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
-    return FoundAnswer(_found(context, request.query, request.max_results, request.max_tokens, "postmortems"))
+    return FoundAnswer(
+        _found(
+            context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("postmortems",))
+        )
+    )
 
 
 class SearchDocs(Request, frozen=True):
@@ -333,7 +342,9 @@ class SearchDocs(Request, frozen=True):
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
-    return DocsAnswer(_found(context, request.query, request.limit, request.max_tokens, mode=request.thoroughness))
+    return DocsAnswer(
+        _found(context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness))
+    )
 
 
 class ResearchTopic(Request, frozen=True):
@@ -354,20 +365,12 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 
 
-def _found(
-    context: Context,
-    question: str,
-    documents: int,
-    tokens: int,
-    category: str = "",
-    mode: SearchMode = SearchMode.BALANCED,
-) -> Answer:
-    config = QueryConfig(
-        categories=(category,) if category else None,
+def _found(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
+    config = replace(
+        config,
         min_confidence=AGENT_CONFIDENCE,
         max_results=documents * PASSAGES_PER_DOCUMENT,
         max_chunks_per_document=PASSAGES_PER_DOCUMENT,
-        mode=mode,
     )
     answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET))
     return replace(answer, documents=answer.documents[:documents])

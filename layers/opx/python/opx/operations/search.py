@@ -105,9 +105,7 @@ def query(context: Context, request: Query) -> Answer:
     return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
-def answered(
-    context: Context, question: str, config: QueryConfig, *, receipt: bool = False, budget: int = 0
-) -> Answer:
+def answered(context: Context, question: str, config: QueryConfig, *, receipt: bool = False, budget: int = 0) -> Answer:
     """The answer to a question; with a budget, what of its documents helps."""
     questions = context.system.questions
     answer = questions.search(context.identity, context.report).answer(question, config)

@@ -1,9 +1,8 @@
 """Alerts as people and agents paste them: a name, labels, and what the alert says.
 
-Read are the JSON that Alertmanager, Grafana, CloudWatch, PagerDuty, Datadog and Opsgenie send, lines such as
-`[FIRING:1] HighLatency (service="checkout" pod="web-1")` and `HighLatency{pod="web-1"}`, and `name=value` pairs; anything else is the
-alert's name or its text.
-"""
+Read are the JSON that Alertmanager, Grafana, CloudWatch, PagerDuty, Datadog and Opsgenie send, lines such as `[FIRING:1]
+HighLatency (service="checkout" pod="web-1")` and `HighLatency{pod="web-1"}`, and `name=value` pairs; anything else is the
+alert's name or its text."""
 
 from __future__ import annotations
 
@@ -13,6 +12,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import field
+
 from opx.domain.procedures import Command
 from opx.domain.record import Record
 
@@ -20,21 +21,35 @@ MAX_LABELS = 100
 MAX_VALUE = 500
 _MAX_TEXT = 20_000
 
-_PAIR = re.compile(r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))")
+_PAIR = re.compile(
+    r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
+)
 _FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
-_NAME_KEYS = ("alertname", "alert", "AlarmName", "alarmName", "alert_title", "rulename", "ruleName", "title", "name", "summary", "message")
+_NAME_KEYS = (
+    "alertname",
+    "alert",
+    "AlarmName",
+    "alarmName",
+    "alert_title",
+    "rulename",
+    "ruleName",
+    "title",
+    "name",
+    "summary",
+    "message",
+)
 _LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "details", "custom_details", "Trigger")
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 
 class Alert(Record, frozen=True, omit_defaults=True):
-    """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if it has
-    one."""
+    """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if
+    it has one."""
 
     name: str
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     text: str = ""
     runbook: str = ""
 
@@ -63,15 +78,30 @@ def _json(text: str) -> Any:
 def _from_json(data: Mapping[str, Any]) -> Alert:
     alerts = data.get("alerts")
     first = alerts[0] if isinstance(alerts, list) and alerts and isinstance(alerts[0], Mapping) else {}
-    parts = [data, *(part for part in (data.get("detail"), data.get("alarm"), data.get("event"), first) if isinstance(part, Mapping))]
-    labels: dict[str, str] = {}
+    parts = [
+        data,
+        *(
+            part
+            for part in (data.get("detail"), data.get("alarm"), data.get("event"), first)
+            if isinstance(part, Mapping)
+        ),
+    ]
+    labels: dict[str, str] = field(default_factory=dict)
     for part in parts:
         for key in _LABEL_KEYS:
             labels.update(_labels(part.get(key)))
-    annotations = _texts(data.get("commonAnnotations")) | _texts(first.get("annotations")) | _texts(data.get("annotations"))
-    named = [labels.get("alertname", ""), *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))]
+    annotations = (
+        _texts(data.get("commonAnnotations")) | _texts(first.get("annotations")) | _texts(data.get("annotations"))
+    )
+    named = [
+        labels.get("alertname", ""),
+        *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str)),
+    ]
     name = next((one for one in named if one.strip()), "")
-    said = [annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "") for key in _TEXT_KEYS]
+    said = [
+        annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "")
+        for key in _TEXT_KEYS
+    ]
     runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
     return Alert(_FIRING.sub("", name).strip(), labels, " ".join(dict.fromkeys(filter(None, said[:5]))), runbook)
 
@@ -96,7 +126,11 @@ def _labels(value: Any) -> dict[str, str]:
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(name): str(one)[:MAX_VALUE] for name, one in list(value.items())[:MAX_LABELS] if isinstance(one, str | int | float)}
+    return {
+        str(name): str(one)[:MAX_VALUE]
+        for name, one in list(value.items())[:MAX_LABELS]
+        if isinstance(one, str | int | float)
+    }
 
 
 def _from_line(text: str) -> Alert:

@@ -128,7 +128,9 @@ def _numbered(outline: Outline, text: str) -> int:
 def _procedure(outline: Outline) -> tuple[int, ...]:
     """Units of preconditions and steps; of a document without steps, all."""
     kinds = [section.kind for section in outline.sections]
-    found = [at for at, unit in enumerate(outline.units) if unit.step or kinds[unit.section] is SectionKind.PRECONDITIONS]
+    found = [
+        at for at, unit in enumerate(outline.units) if unit.step or kinds[unit.section] is SectionKind.PRECONDITIONS
+    ]
     return tuple(found if outline.steps else range(len(outline.units)))
 
 
@@ -139,14 +141,14 @@ def _of_steps(outline: Outline, numbers: Collection[int]) -> tuple[int, ...]:
 def _sections(outline: Outline, name: str) -> set[int]:
     """Sections with this heading, else of this role, else whose heading has these words; with those below them."""
     wanted = name.removeprefix("section").strip(" :#").casefold()
-    tests = (
-        lambda at: outline.sections[at].heading.casefold() == wanted,
-        lambda at: outline.sections[at].kind == wanted,
-        lambda at: wanted in outline.sections[at].heading.casefold(),
+    if not wanted:
+        return set()
+    headings = [section.heading.casefold() for section in outline.sections]
+    found = (
+        [at for at, heading in enumerate(headings) if heading == wanted]
+        or [at for at, section in enumerate(outline.sections) if section.kind == wanted]
+        or [at for at, heading in enumerate(headings) if wanted in heading]
     )
-    found: list[int] = []
-    for test in tests:
-        found = found or [at for at in range(len(outline.sections)) if wanted and test(at)]
     return {below for at in found for below in _with_below(outline, at)}
 
 
@@ -168,8 +170,8 @@ def _names(outline: Outline) -> Iterator[str]:
 
 
 def fitting(outline: Outline, part: Part, room: int, after: int) -> tuple[list[int], int]:
-    """The units of a part behind the first `after` of them, as many as take about `room` tokens, at least one; and how many of
-    the part are over then, 0 if that is all of it."""
+    """The units of a part behind the first `after` of them, as many as take about `room` tokens, at least one; and how
+    many of the part are over then, 0 if that is all of it."""
     chosen: list[int] = []
     for at in part.units[after:]:
         unit = outline.units[at]

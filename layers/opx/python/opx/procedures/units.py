@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ LONG_ITEM = 500
 """Characters of a list item above which what is nested in it is shown block by block."""
 FEW_ROWS = 3
 """A table of so few rows is shown whole."""
+_WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
 _LISTS = (BlockKind.ORDERED, BlockKind.BULLETS)
 
 
@@ -25,7 +27,9 @@ class _Found:
     takes_code: bool = False
 
 
-def units_of(blocks: Sequence[Block], sections: Sequence[Section], steps: Sequence[Step], text: str) -> tuple[Unit, ...]:
+def units_of(
+    blocks: Sequence[Block], sections: Sequence[Section], steps: Sequence[Step], text: str
+) -> tuple[Unit, ...]:
     """The units of top-level blocks, in order and without overlap."""
     splitting = _Splitting(text)
     for block in blocks:
@@ -61,7 +65,9 @@ class _Splitting:
 
     def _add_item(self, item: Block, head: int) -> None:
         if item.end - item.start <= LONG_ITEM or len(item.children) < 2:
-            self.found.append(_Found(item.start, item.end, head, not any(b.kind is BlockKind.CODE for b in item.walk())))
+            self.found.append(
+                _Found(item.start, item.end, head, not any(b.kind is BlockKind.CODE for b in item.walk()))
+            )
             return
         first, *others = item.children
         own = len(self.found)
@@ -93,5 +99,5 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
         at = bisect_right(step_starts, one.start) - 1
         step = steps[at].number if at >= 0 and one.start < steps[at].end else 0
         section = max(bisect_right(starts, one.start) - 1, 0)
-        tokens = estimated_tokens(text[one.start : one.end])
-        yield Unit(one.start, one.end, section, step, one.head, tokens)
+        content = text[one.start : one.end]
+        yield Unit(one.start, one.end, section, step, one.head, estimated_tokens(content), bool(_WARNS.search(content)))

@@ -1,9 +1,9 @@
 """Assembles an answer for a reader: of each document that was found, the blocks that help, within a budget of tokens.
 
-Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of its
-section and its place; the coefficients were fitted to labelled questions (docs/decisions/0050-answers-by-procedure.md). Blocks are
-taken by probability per token, over all documents at once, and shown in the document's order.
-"""
+Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of
+its section and its place; the coefficients were fitted to labelled questions
+(docs/decisions/0050-answers-by-procedure.md). Blocks are taken by probability per token, over all documents at once, and
+shown in the document's order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ _SMALL = 8
 _PER_TOKEN = 0.7
 """How much the length of a block counts against it: at 1, very short ones win."""
 _MAX_TERMS = 200
+_READ = 600
+"""Characters of a question whose words are named."""
+_WORD = re.compile(r"[\w.:/-]{2,}\w")
 _NEVER = 0.01
 """Added to a confidence before its logarithm is taken."""
 
 _TELLS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
-_WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
 
 
 class Features(NamedTuple):
@@ -74,6 +76,7 @@ COEFFICIENTS = Features(
     units=-0.39,
 )
 
+
 @dataclass(slots=True)
 class Found:
     """A document that was found: its outline, and its passages, the best first."""
@@ -97,11 +100,15 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
 
 
 def choose(
-    question: str, documents: Sequence[Found], overheads: Sequence[int], budget: int, measure: Callable[[Found], int]
+    terms: QuestionTerms,
+    documents: Sequence[Found],
+    overheads: Sequence[int],
+    budget: int,
+    measure: Callable[[Found], int],
 ) -> None:
-    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any; `measure`
-    gives those of a document's blocks as they are shown, which may be less than those of each alone."""
-    parts = zip(documents, overheads, features_of(question, documents), strict=True)
+    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any;
+    `measure` gives those of a document's blocks as they are shown, which may be less than those of each alone."""
+    parts = zip(documents, overheads, features_of(terms, documents), strict=True)
     filling = _Filling([_Document(*part) for part in parts])
     filling.fill(budget)
     shown = [(one, overhead) for one, overhead in zip(documents, overheads, strict=True) if one.chosen]
@@ -117,6 +124,7 @@ class _Document:
         self.tokens = [unit.tokens + _MARK for unit in found.outline.units]
         self.worth = [math.exp(sum(map(float.__mul__, COEFFICIENTS, one))) for one in features]
         self._headed: set[int] = set()
+        self._headings: dict[int, int] = {}
 
     def units(self) -> Iterator[int]:
         """Units that may be chosen by themselves: a table's header comes with its rows."""
@@ -127,14 +135,19 @@ class _Document:
     def value(self, at: int) -> float:
         """The worth of a unit per token that choosing it now takes."""
         opening = 0 if self.found.chosen else self.overhead
-        return self.worth[at] / max(self.tokens[at] + opening, _SMALL) ** _PER_TOKEN
+        return self.worth[at] / math.pow(max(self.tokens[at] + opening, _SMALL), _PER_TOKEN)
 
     def cost(self, units: Sequence[int]) -> int:
         """The tokens that choosing these takes."""
-        outline = self.found.outline
-        sections = {outline.units[at].section for at in units} - self._headed
-        headings = sum(estimated_tokens(outline.sections[at].heading) + _MARK for at in sections)
-        return sum(self.tokens[at] for at in units) + headings + (0 if self.found.chosen else self.overhead)
+        found = self.found
+        sections = {found.outline.units[at].section for at in units} - self._headed
+        opening = 0 if found.chosen else self.overhead
+        return opening + sum(self.tokens[at] for at in units) + sum(map(self._heading_tokens, sections))
+
+    def _heading_tokens(self, section: int) -> int:
+        if section not in self._headings:
+            self._headings[section] = estimated_tokens(self.found.outline.sections[section].heading) + _MARK
+        return self._headings[section]
 
     def choose(self, units: Sequence[int]) -> None:
         self.found.chosen.update(units)
@@ -154,6 +167,8 @@ class _Filling:
         while heap:
             _, number, at = heapq.heappop(heap)
             document = self._documents[number]
+            if document.tokens[at] > room:
+                continue
             units = [one for one in _with_heads(document.found.outline.units, at) if one not in document.found.chosen]
             cost = document.cost(units)
             if not units or cost > room:
@@ -179,16 +194,15 @@ def _with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
 # -- features
 
 
-def features_of(question: str, documents: Sequence[Found]) -> list[list[Features]]:
+def features_of(terms: QuestionTerms, documents: Sequence[Found]) -> list[list[Features]]:
     """The features of each unit of each document."""
-    weights = QuestionTerms(question).shares([found.outline for found in documents])
+    weights = terms.shares([found.outline for found in documents])
     return [_features(found, rank, weights[rank]) for rank, found in enumerate(documents)]
 
 
 def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Features]:
     outline = found.outline
     passages = _Passages(found)
-    warns = {_unit_at(outline, match.start()) for match in _WARNS.finditer(outline.text)}
     length = max(len(outline.text), 1)
     confidence = math.log(found.best.confidence + _NEVER)
     units = math.log(max(len(outline.units), 1))
@@ -204,7 +218,7 @@ def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Feature
                 tells=float(kind in _TELLS),
                 links=float(kind is SectionKind.REFERENCES),
                 in_step=float(unit.step > 0),
-                warns=float(at in warns),
+                warns=float(unit.warns),
                 place=unit.start / length,
                 confidence=confidence,
                 rank=float(rank),
@@ -229,6 +243,16 @@ class QuestionTerms:
         chosen = [stem for stem in stems if len(stem) > 1][:_MAX_TERMS]
         prefixes = sorted({_prefix(stem) for stem in chosen}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, prefixes))) if prefixes else None
+        self._words = [(word.lower(), word) for word in _WORD.findall(question[:_READ])]
+
+    def words_in(self, text: str) -> list[str]:
+        """Words of the question's beginning of which the text has a form, the longest first."""
+        if self._pattern is None:
+            return []
+        lower = text.lower()
+        found = {match[0] for match in self._pattern.finditer(lower) if _begins_word(lower, match.start())}
+        words = {lower: word for lower, word in self._words if any(map(lower.startswith, found))}
+        return sorted(words.values(), key=lambda word: (-len(word), word))
 
     def shares(self, outlines: Sequence[Outline]) -> list[list[float]]:
         """For each unit of each document the weight of the terms that it has, as a share of that of all terms that the
@@ -249,15 +273,18 @@ class QuestionTerms:
 
     def _places(self, outline: Outline) -> Iterator[tuple[int, str]]:
         text = outline.text.lower()
-        if self._pattern is None or len(text) != len(outline.text):  # a letter whose small form is longer moves all offsets
+        if self._pattern is None or len(text) != len(
+            outline.text
+        ):  # a letter whose small form is longer moves all offsets
             return
         for match in self._pattern.finditer(text):
-            start = match.start()
-            if start and text[start - 1].isalnum() and text[start].isascii():
-                continue
-            at = _unit_at(outline, start)
-            if at >= 0:
+            at = _unit_at(outline, match.start())
+            if at >= 0 and _begins_word(text, match.start()):
                 yield at, match[0]
+
+
+def _begins_word(text: str, at: int) -> bool:
+    return at == 0 or not text[at - 1].isalnum() or not text[at].isascii()
 
 
 def _prefix(stem: str) -> str:

@@ -98,10 +98,14 @@ def handed_over(documents: Sequence[DocumentAnswer]) -> str:
 
 
 def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False) -> str:
-    """A document in the form that agents know, with `outline` also the steps that aren't wholly shown. Content from outside is
-    in a frame with the boundary `mark`."""
+    """A document in the form that agents know, with `outline` also the steps that aren't wholly shown. Content from
+    outside is in a frame with the boundary `mark`."""
     body = framed(document.content, mark) if document.untrusted else document.content.strip()
-    foot = [*(_steps_not_shown(document) if outline else ()), *(_next_of(document.document_id, one) for one in document.next), f"[Document ID: {document.document_id}]"]
+    foot = [
+        *(_steps_not_shown(document) if outline else ()),
+        *(_next_of(document.document_id, one) for one in document.next),
+        f"[Document ID: {document.document_id}]",
+    ]
     return "\n".join(_head_of(document)) + f"\n\n{body}\n\n" + "\n".join(foot)
 
 
@@ -164,4 +168,7 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> str:
 def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
     """A line for each of the first few documents that may well be meant."""
     likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
-    return [f"- {one_line(one.title)} ({one.confidence:.2f}) [Document ID: {one.document_id}]" for one in likely[:_MENTIONED]]
+    return [
+        f"- {one_line(one.title)} ({one.confidence:.2f}) [Document ID: {one.document_id}]"
+        for one in likely[:_MENTIONED]
+    ]

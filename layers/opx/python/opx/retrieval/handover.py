@@ -1,28 +1,25 @@
-"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what to read
-next, within a budget of tokens."""
+"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what
+to read next, within a budget of tokens."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
-from opx.domain.procedures import Classified, Command, Outline, Step
+from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.times import day_number
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.parallel import Each
 from opx.procedures.layout import laid_out, whole_steps
-from opx.retrieval.assembly import MAX_DOCUMENTS, Found, choose, grouped
+from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, mentions, with_warnings
-from opx.text.analyzer import analyze
 from opx.text.estimates import estimated_tokens
-from opx.text.languages import question_languages
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
@@ -37,12 +34,9 @@ _DETAILS = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
 """Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
-_READ = 600
-"""Characters of a question whose words are named."""
 _FOOT, _STEPS = 30, 50
 """Tokens of the call that reads on, and of the names of steps that aren't shown, which the first document has."""
 
-_WORD = re.compile(r"[\w.:/-]*\w")
 
 Readable = tuple[KnowledgeDocument, Outline]
 Read = Callable[[str], Readable]
@@ -66,20 +60,22 @@ class Handover:
     def documents(self, question: str, results: Sequence[RetrievalResult], budget: int) -> tuple[DocumentAnswer, ...]:
         """Each document of the results, the best first. Together they take about `budget` tokens; a document of which nothing
         fits has no content. One that can't be read any more has the passages that were found."""
-        groups = grouped(results)
+        terms, groups = QuestionTerms(question), grouped(results)
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
         found = [Found(_outline(group, one), group) for group, one in zip(groups, readable, strict=True)]
-        frames = [self._frame(question, one, document) for one, document in zip(found, readable, strict=True)]
-        self._choose(question, found[:MAX_DOCUMENTS], frames, budget)
+        frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
+        self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
         contents = [_Content(one) for one in found]
         parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)
         return tuple(self._filled(*part) for part in parts)
 
-    def _choose(self, question: str, found: Sequence[Found], frames: Sequence[DocumentAnswer], budget: int) -> None:
+    def _choose(
+        self, terms: QuestionTerms, found: Sequence[Found], frames: Sequence[DocumentAnswer], budget: int
+    ) -> None:
         overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
-        choose(question, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
+        choose(terms, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
         """Warnings of steps in a text of a document that were tried before."""
@@ -113,7 +109,7 @@ class Handover:
             log.warning("warnings can't be looked up", exc_info=True)
             return []
 
-    def _frame(self, question: str, found: Found, readable: Readable | None) -> DocumentAnswer:
+    def _frame(self, terms: QuestionTerms, found: Found, readable: Readable | None) -> DocumentAnswer:
         """What is said of a document beside its content."""
         best = found.best
         document = readable[0] if readable else None
@@ -131,7 +127,7 @@ class Handover:
             age_days=_age(best.timestamp, self.today),
             owner=document.owner if document else "",
             review=document.review_by if document else str(best.metadata.get("reviewBy", "")),
-            why=why(question, best),
+            why=why(terms, best),
             step_count=len(found.outline.steps),
             flags=best.flags,
             outcome=str(best.outcome.get("text", "")) if best.outcome else "",
@@ -171,26 +167,22 @@ class Handover:
         """`within`: only commands that this text has."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
-            ShownCommand(
-                command.text, command.language, found.effect, found.blast, found.undo, command.placeholders
-            )
+            ShownCommand(command.text, command.language, found.effect, found.blast, found.undo, command.placeholders)
             for command, found in classified
             if within is None or _has(within, command)
         ]
-        details = {}
-        if shown:
-            details = {name: getattr(step, name) for name in _DETAILS}
-        return StepView(
+        effects = [one.effect for _, one in classified]
+        view = StepView(
             number=step.number,
             name=names[step.number],
             step_id=step.step_id,
             title=step.title,
+            effect=max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN),
             shown=shown,
             section=outline.sections[step.section].heading,
             commands=tuple(commands),
-            **({"effect": max((one.effect for _, one in classified), key=lambda e: e.severity)} if classified else {}),
-            **details,
         )
+        return replace(view, **{name: getattr(step, name) for name in _DETAILS}) if shown else view
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
@@ -260,16 +252,9 @@ def _named(outline: Outline, numbers: Sequence[int]) -> str:
 # -- what is said of it
 
 
-def why(question: str, best: RetrievalResult) -> str:
+def why(terms: QuestionTerms, best: RetrievalResult) -> str:
     """The words of the question that the passage has, and how it was found."""
-    languages = question_languages(question)
-    there = set(analyze(f"{best.title}\n{best.section}\n{best.content}", languages))
-    words: dict[str, str] = {}
-    for word in _WORD.findall(question[:_READ]):
-        terms = analyze(word, languages) if len(word) > 2 else ()
-        if terms and there.issuperset(terms):
-            words.setdefault(word.casefold(), word)
-    named = ", ".join(sorted(words.values(), key=len, reverse=True)[:MAX_WORDS])
+    named = ", ".join(terms.words_in(f"{best.title}\n{best.section}\n{best.content}")[:MAX_WORDS])
     parts = best.parts
     ranks = (("words", parts.lexical_rank), ("meaning", parts.vector_rank)) if parts else ()
     ways = ", ".join(f"{way} #{rank}" for way, rank in ranks if rank is not None)
@@ -289,5 +274,3 @@ def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Out
 
     best = group[0]
     return outline_of(best.document_id, best.title, "\n\n".join(dict.fromkeys(result.content for result in group)))
-
-

@@ -19,9 +19,9 @@ from opx.ports import Item, Table
 from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
 if TYPE_CHECKING:
+    from opx.domain.learning import StepWarning
     from opx.domain.outcomes import DocumentOutcomes
     from opx.ingestion.catalog import Catalog
-    from opx.domain.learning import StepWarning
     from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
     from opx.learning.warnings import StepWarnings
 
@@ -65,8 +65,8 @@ class LearnedExperience:
         return Told(_by_key(heads), tried, judged, self._document_of)
 
     def warnings_of(self, scopes: Sequence[str], passages: Callable[[], Sequence[Passage]]) -> list[list[StepWarning]]:
-        """Warnings of steps in each passage that were tried before, by what these scopes know; `[]` where they know of none at
-        all, and the passages aren't asked for. Raises `StoreUnavailableError`."""
+        """Warnings of steps in each passage that were tried before, by what these scopes know; `[]` where they know of
+        none at all, and the passages aren't asked for. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)[WARNINGS]
         items = self._table.get_many([known_key(scope, WARNINGS) for scope in known]) if known else ()
         tried = [self._tried_in(item) for item in items]

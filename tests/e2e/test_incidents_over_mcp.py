@@ -1,0 +1,91 @@
+"""Five incidents over the Model Context Protocol, played by an agent that does nothing but follow `next`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+
+from opx.domain.scopes import Identity
+from opx.edges.mcp import make_server, tools_for
+from opx.ingestion.outcomes import Outcome
+from opx.operations.context import Caller, Context
+from opx.settings import Settings
+from opx.system import System, bootstrap
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+CORPUS = Path(__file__).parents[2] / "corpus"
+MOST_CALLS = 3
+
+INCIDENTS = {
+    "pods keep restarting in payments, CrashLoopBackOff": ("Pod in CrashLoopBackOff", "kubectl"),
+    "DynamoDB requests are throttled for table cart-sessions": ("DynamoDB throttling", "aws dynamodb"),
+    "FATAL: sorry, too many clients already": ("PostgreSQL connections exhausted", "pg_terminate_backend"),
+    '[FIRING:1] KafkaConsumerLagHigh (consumergroup="notifications-order-mail" severity="critical")': (
+        "Kafka consumer lag",
+        "kafka-consumer-groups.sh",
+    ),
+    "No space left on device on a Linux host": ("Disk full on a Linux host", "df -h"),
+}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    settings = Settings(home=str(tmp_path_factory.mktemp("home")), knowledge_file=str(CORPUS / "knowledge.yaml"))
+    with bootstrap(settings) as system:
+        documents = CORPUS / "documents"
+        for file in system.manager.plan([documents], documents):
+            assert not isinstance(file, Outcome), file
+            system.manager.put_file(file, {})
+        list(system.manager.work())
+        yield system
+
+
+async def played(server: Any, incident: str, wanted: str) -> tuple[list[str], list[str]]:
+    """The titles and the commands that the agent has after at most `MOST_CALLS`: it begins with a search, stops as soon as it
+    has the wanted command, and follows the first `next` otherwise."""
+    titles: list[str] = []
+    commands: list[str] = []
+    tool, arguments = "search_runbooks", {"query": incident}
+    async with Client(server) as client:
+        for _ in range(MOST_CALLS):
+            found = await client.call_tool(tool, arguments)
+            assert not found.is_error, found.content
+            reply = found.structured_content
+            documents = reply.get("documents") or ([reply] if "steps" in reply else [])
+            titles += [one["title"] for one in documents]
+            steps = [step for one in documents[:1] for step in one.get("steps", ())]
+            commands += [command["text"] for step in steps for command in step.get("commands", ())]
+            following = [*(call for one in documents[:1] for call in one.get("next", ())), *reply.get("next", ())]
+            if any(wanted in command for command in commands) or not following:
+                break
+            tool, arguments = following[0]["tool"], following[0]["arguments"]
+    return titles, commands
+
+
+@pytest.mark.parametrize("incident", INCIDENTS)
+def test_agent_gets_runnable_commands_of_the_right_runbook(system: System, incident: str) -> None:
+    context = Context(system, Caller(Identity()))
+    title, wanted = INCIDENTS[incident]
+    titles, commands = anyio.run(played, make_server(tools_for(context), context), incident, wanted)
+    assert titles[0] == title
+    assert any(wanted in command for command in commands), commands
+
+
+def test_procedure_for_an_alert_takes_one_call(system: System) -> None:
+    context = Context(system, Caller(Identity()))
+
+    async def call() -> Any:
+        async with Client(make_server(tools_for(context), context)) as client:
+            alert = '[FIRING:1] KubePodCrashLooping (namespace="payments" pod="payments-gateway-7d9c")'
+            return await client.call_tool("find_procedure", {"alert": alert})
+
+    reply = anyio.run(call).structured_content
+    assert reply["document"]["title"] == "Pod in CrashLoopBackOff"
+    assert reply["labels"] == {"namespace": "payments", "pod": "payments-gateway-7d9c"}
+    assert any(one["effect"] == "read" for one in reply["commands"])
