@@ -304,6 +304,28 @@ def test_a_value_within_quotes_stays_within_them(value: str) -> None:
     assert left == ("<pod>",) if text == command.text else shlex.split(text) == ["psql", "-c", f"select {value}"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh web-1 systemctl restart <pod>",
+        "eval kubectl delete pod <pod>",
+        "kubectl exec x -- sh -c 'rm <pod>'",
+        "cat <<END\n<pod>\nEND",
+        "echo `ls <pod>`",
+    ],
+)
+def test_what_a_second_shell_reads_takes_only_names(text: str) -> None:
+    command = Command(text, "bash", ("<pod>",))
+    assert filled(command, {"pod": "a; reboot"}) == (text, ("<pod>",))
+    assert filled(command, {"pod": "web-1"}) == (text.replace("<pod>", "web-1"), ())
+
+
+def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
+    command = Command("echo $POD $POD_NAME <pod>", "bash", ("$POD", "$NODE", "$POD_NAME", "<pod>"))
+    labels = {"pod": "<node>", "node": "n1"}
+    assert filled(command, labels)[0].split()[1:] == ["'<node>'"] * 3
+
+
 # -- alerts
 
 
