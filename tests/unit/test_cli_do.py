@@ -358,6 +358,12 @@ def test_list_has_severity_and_runbook_and_with_unbound_only_the_rest(opx: Opx) 
     assert "Elsewhere" in unbound
 
 
+def test_an_alert_whose_runbook_is_elsewhere_counts_as_one_without(opx: Opx) -> None:
+    found = json.loads(opx("graph", "coverage", "--json").stdout)
+    assert [one["key"] for one in found["alertsWithoutRunbook"]] == ["alert:bare", "alert:elsewhere"]
+    assert "runbook:nothing" not in str(found)
+
+
 def test_rules_are_no_search_results(opx: Opx) -> None:
     found = json.loads(opx("search", "GroupIsSlow", "--min-confidence", "0", "--json").stdout)
     assert not any(one["category"] == "operations/alert_rules" for one in found["results"])
