@@ -66,9 +66,9 @@ class TestArchives:
     ) -> None:
         first = taken_in(embedded, OWN)
         taken_in(embedded, OWN, "Look at the lag.")
-        kept = embedded.services.questions.documents.outline_of(
-            embedded.services.corpus.catalog.version(key_of(OWN), first)
-        )
+        version = embedded.services.corpus.catalog.version(key_of(OWN), first)
+        assert version is not None
+        kept = embedded.services.questions.documents.outline_of(version)
         forget_outlines(embedded.services)
         embedded.services.lifecycle.exporter().write(tmp_path / "x")
         with services_at(tmp_path / "to") as other:
