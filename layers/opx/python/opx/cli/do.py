@@ -18,7 +18,7 @@ from opx.cli.session import Session, pass_session
 from opx.domain.handover import NextCall, ShownCommand, StepView
 from opx.domain.outcomes import MAX_STEP, OutcomeResult
 from opx.domain.procedures import Command, Effect
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import MAX_BUDGET, QueryConfig
 from opx.domain.record import Record
 from opx.edges.calling import record_of
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
@@ -35,7 +35,6 @@ from opx.operations.reading import (
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
 from opx.procedures.alerts import filled, read_alert
-from opx.retrieval.assembly import MAX_BUDGET
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
@@ -401,14 +400,14 @@ class Keys:
         """The outcome that was kept. A runbook that the alert is bound to may be none of its search's results: then a search
         within it gives the receipt."""
         client, receipt = self._walk.client, self._walk.procedure.receipt_id
-        outcome = RecordOutcome(receipt or "-", document_id, result, step=step)
+        outcome = RecordOutcome(receipt or "-", result, document_id, step=step)
         try:
             return client.call(record_outcome, outcome)
         except OpxError:
             config = QueryConfig(document_id=document_id, min_confidence=0, plain=True)
             question = self._walk.procedure.alert or self._walk.document.title
             answer = client.call(ask, Query(query=question, config=config, receipt=True))
-            found = RecordOutcome(answer.receipt_id, document_id, result, step=step)
+            found = RecordOutcome(answer.receipt_id, result, document_id, step=step)
             return client.call(record_outcome, found)
 
     def _key(self, prompt: str) -> str:
