@@ -293,7 +293,9 @@ class SearchRunbooks(Request, frozen=True):
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
     return FoundAnswer(
-        _found(context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",)))
+        found_documents(
+            context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",))
+        )
     )
 
 
@@ -314,7 +316,7 @@ class SearchPostmortems(Request, frozen=True):
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
     return FoundAnswer(
-        _found(
+        found_documents(
             context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("postmortems",))
         )
     )
@@ -343,7 +345,9 @@ class SearchDocs(Request, frozen=True):
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
     return DocsAnswer(
-        _found(context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness))
+        found_documents(
+            context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness)
+        )
     )
 
 
@@ -365,10 +369,19 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 
 
-def _found(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
+def found_documents(
+    context: Context,
+    question: str,
+    documents: int,
+    tokens: int,
+    config: QueryConfig,
+    *,
+    min_confidence: float = AGENT_CONFIDENCE,
+) -> Answer:
+    """The answer of agents' searches: at most so many documents, with what helps of each in about so many tokens."""
     config = replace(
         config,
-        min_confidence=AGENT_CONFIDENCE,
+        min_confidence=min_confidence,
         max_results=documents * PASSAGES_PER_DOCUMENT,
         max_chunks_per_document=PASSAGES_PER_DOCUMENT,
     )
