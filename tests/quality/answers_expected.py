@@ -1,8 +1,8 @@
 """The figures that replies are expected to reach on questions with gold spans.
 
 `python -m tests.quality.answers_expected` shows what differs from `answers/expected.json`; with `--write` it writes the file
-anew. The questions of `answers/elsewhere.jsonl` are over a corpus that isn't ours to copy: `--elsewhere FOLDER` names a folder
-in BEIR form that has it. Without one, its figures are left as they are.
+anew. Questions of `answers/elsewhere.jsonl` are over a corpus that isn't ours to copy: `--elsewhere FOLDER` names a folder in
+BEIR form that has it. Without one, its figures are left as they are.
 """
 
 from __future__ import annotations
