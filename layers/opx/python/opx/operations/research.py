@@ -376,12 +376,15 @@ def found_documents(
     tokens: int,
     config: QueryConfig,
     *,
-    min_confidence: float = AGENT_CONFIDENCE,
+    min_confidence: float | None = None,
 ) -> Answer:
-    """The answer of agents' searches: at most so many documents, with what helps of each in about so many tokens."""
+    """The answer of agents' searches: at most so many documents, with what helps of each in about so many tokens.
+
+    `min_confidence` replaces the bar of agents.
+    """
     config = replace(
         config,
-        min_confidence=min_confidence,
+        min_confidence=AGENT_CONFIDENCE if min_confidence is None else min_confidence,
         max_results=documents * PASSAGES_PER_DOCUMENT,
         max_chunks_per_document=PASSAGES_PER_DOCUMENT,
     )
