@@ -212,6 +212,8 @@ EXAMPLES: Mapping[str, Example] = {
     "force_reindex": fixed(),
     "roll_back_reindex": fixed(),
     "discard_indexes": fixed(),
+    # alerts
+    "list_alerts": fixed(limit=5),
     # baselines
     "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
     "list_baseline_series": fixed(),
@@ -300,6 +302,10 @@ EXAMPLES: Mapping[str, Example] = {
     "list_gaps": fixed(settled=True),
     "check_gaps": fixed(limit=5),
     "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
+    # reading
+    "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
+    "find_procedure": fixed(alert="disk full", labels="namespace=prod"),
     # search
     "search": fixed(q="disk full", limit=3, category=["runbooks", "postmortems"], expand="section", receipt=True),
     "query": fixed(query="disk full", config={"minConfidence": 0, "maxResults": 2}),
@@ -429,11 +435,12 @@ def check_equal(
         assert said.text == wanted.text, edge
 
 
+TOOL_EDGES = ("function", "api schema", "gateway", "mcp")
+
+
 def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
     """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
-    message = (
-        in_words_of_tools(operation, wanted.message) if operation.tool and "command" not in edge else wanted.message
-    )
+    message = in_words_of_tools(operation, wanted.message) if edge in TOOL_EDGES else wanted.message
     assert said.message == message, edge
     codes = {
         wanted.code,

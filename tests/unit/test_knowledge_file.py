@@ -248,11 +248,19 @@ def test_inventory_of_services_is_kept_for_good(shipped: KnowledgeModel) -> None
     assert shipped.category_of_path("inventory/services.yaml") == found
 
 
+def test_rules_of_alerts_are_kept_for_good_and_in_the_graph_without_being_searched(shipped: KnowledgeModel) -> None:
+    found = shipped.category("operations/alert_rules")
+    assert (found.tier, found.retention_days, found.embed, found.is_related) == (Tier.INTERNAL, None, (), True)
+    assert shipped.category_of_path("alert-rules/kafka.yaml") == found
+    assert not shipped.category("operations/baselines").is_related
+
+
 def test_no_category_is_shipped_beside_the_agreed_ones(shipped: KnowledgeModel) -> None:
     assert set(shipped.categories) == {row[0] for row in SHIPPED} | {
         "learning/patterns",
         "learning/warnings",
         "operations/inventory",
+        "operations/alert_rules",
     }
 
 

@@ -22,11 +22,13 @@ from opx.operations.questions import (
     GetAuditRecord,
     ListAuditRecords,
     ListGaps,
+    ReportGap,
     SettleGap,
     check_gaps,
     get_audit_record,
     list_audit_records,
     list_gaps,
+    report_gap,
     settle_gap,
 )
 from opx.operations.search import Query, query
@@ -306,3 +308,41 @@ def test_row_of_a_gap_of_a_version_before_is_read() -> None:
         config={"tiers": ["internal"], "minConfidence": 0.7},
         revision=2,
     )
+
+
+class TestReporting:
+    REPORT = ReportGap(ESPRESSO, "no page names the grinder's setting")
+
+    def test_a_report_is_a_gap_of_the_callers_scope_with_what_was_missing(self, system: System) -> None:
+        report_gap(caller(system, ACME), self.REPORT)
+        (gap,) = list_gaps(caller(system, ACME), ListGaps()).gaps
+        assert (gap.question, gap.missing, gap.count) == (ESPRESSO, (self.REPORT.missing,), 1)
+        assert list_gaps(caller(system, OTHER), ListGaps()).gaps == ()
+
+    def test_told_again_at_once_it_counts_once(self, system: System) -> None:
+        for missing in ("one thing", "one thing", "another"):
+            report_gap(caller(system, ACME), ReportGap(ESPRESSO, missing))
+        (gap,) = list_gaps(caller(system, ACME), ListGaps()).gaps
+        assert (gap.count, gap.missing) == (1, ("one thing", "another"))
+
+    def test_a_report_of_what_was_just_asked_in_vain_counts_once(self, system: System) -> None:
+        ask(system, ACME, ESPRESSO, min_confidence=0.7)
+        assert report_gap(caller(system, ACME), self.REPORT).record().count == 1
+
+    def test_reports_of_several_callers_count_each(self, system: System) -> None:
+        for principal in ("a", "b"):
+            report_gap(caller(system, Identity("acme", principal=principal)), self.REPORT)
+        assert list_gaps(caller(system, ACME), ListGaps()).gaps[0].count == 2
+
+    def test_what_had_an_answer_when_it_was_reported_stays_open_until_a_document_changes(self, system: System) -> None:
+        report_gap(caller(system, ACME), ReportGap(DISK_TITLE, "which volume"))
+        assert check_gaps(owner(system), CheckGaps()).closed == ()
+
+    def test_secrets_are_masked(self, system: System) -> None:
+        report_gap(caller(system, ACME), ReportGap(ESPRESSO, "use AKIAJ5Q2M7X9K3W8R4T6"))
+        assert "AKIAJ5Q2M7X9K3W8R4T6" not in str(list_gaps(caller(system, ACME), ListGaps()).gaps)
+
+    @pytest.mark.parametrize("question", ["?!", "the of"])
+    def test_a_question_without_words_is_refused(self, system: System, question: str) -> None:
+        with pytest.raises(InvalidInputError, match="no words"):
+            report_gap(caller(system, ACME), ReportGap(question, "all"))

@@ -149,6 +149,20 @@ def test_status_tells_of_an_index_that_is_broken(opx: DeployedOpx) -> None:
     assert "was built for another/1" in json.loads(opx("status", "--json").stdout)["index"]
 
 
+def test_a_procedure_is_gone_through_as_in_a_folder(opx: DeployedOpx) -> None:
+    opx.write(
+        "runbooks/kafka-lag.md",
+        "# Consumer lag\n\n## Steps\n\n1. Look.\n\n   ```bash\n   kubectl get pods -n <namespace>\n   ```\n",
+    )
+    opx("ingest", opx.folder / "docs")
+    rules = opx.folder / "rules.yaml"
+    rules.write_text("alerts: [{name: GroupIsSlow, runbook: 'https://wiki/kafka-lag'}]\n")
+    assert "GroupIsSlow  bound to Consumer lag" in opx("alerts", "import", rules).stdout
+    found = opx("do", "GroupIsSlow", "--label", "namespace=prod")
+    assert found.exit_code == 0, found.output
+    assert "kubectl get pods -n prod" in found.stdout
+
+
 def test_a_token_says_whose_documents_are_meant(opx: DeployedOpx) -> None:
     opx.system.tokens = {"abc": {"opx_client_id": "acme", "scope": "opx/write"}}
     result = opx("ingest", opx.write("a.md", RUNBOOK), OPX_API_TOKEN="abc")

@@ -38,6 +38,8 @@ PATHS = st.lists(NAMES, max_size=5).map(lambda names: "/".join([*names, "README.
         ("Runbook", "pages/0123456789abcdef0123456789abcdef.md", "Runbook"),
         ("Index", "big%20cluster/index.html", "Index (big cluster)"),
         ("README", "README.md", "README"),
+        ("README", "runbooks/streams/shardId-000000000001/49590338.json", "README"),
+        ("A", "letters/b.md", "A"),
         ("Snapshot too old", "oracle/ORA-01555.md", "Snapshot too old (ORA-01555)"),
         ("A consumer lags", "alerts/KafkaConsumerLag.md", "A consumer lags"),
         ("Optional log gathering", "helpers/gatherLogs.md", "Optional log gathering"),

@@ -63,6 +63,7 @@ def test_tools_are_those_that_agents_know() -> None:
             "capture_gate_approval": ["gate_type", "approved_approach"],
             "capture_warning": ["tried", "effect", "problem", "reference", "incident"],
             "report_outcome": ["receipt_id", "document_id", "result", "step", "incident"],
+            "report_gap": ["question", "missing"],
             "query_for_task": ["task_description", "agent_type", "task_type", "technology", "max_results"],
             "query_for_failure": ["failure_description", "error_message", "agent_type", "task_type"],
             "build_context_for_task": ["task", "agent_type", "task_type", "technology"],

@@ -68,6 +68,7 @@ def test_replies_are_as_their_schemas_say(services: System) -> None:
         "capture_gate_approval": called(services, "capture_gate_approval", gate_type="g", approved_approach="a"),
         "capture_warning": called(services, "capture_warning", tried="Restart the broker", effect="made_worse"),
         "report_outcome": called(services, "report_outcome", **receipt_of(services), result="resolved"),
+        "report_gap": called(services, "report_gap", question="How do we rotate keys?", missing="Who holds them."),
         "query_for_task": called(services, "query_for_task", PLANNER, task_description=FAILURE),
         "query_for_failure": called(services, "query_for_failure", PLANNER, failure_description=FAILURE),
         "build_context_for_task": called(services, "build_context_for_task", PLANNER, task=FAILURE),

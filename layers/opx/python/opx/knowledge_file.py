@@ -82,6 +82,11 @@ class Marked:
                 pass  # notations that only YAML knows, such as .inf
         raise self.error(f"{self.path} must be a number")
 
+    def flag(self) -> bool:
+        if isinstance(self.node, yaml.ScalarNode) and self.node.value in ("true", "false"):
+            return bool(self.node.value == "true")
+        raise self.error(f"{self.path} must be true or false")
+
     def plain(self) -> Any:
         """The value as YAML's own types: texts, numbers, flags, lists and mappings."""
         loader = yaml.SafeLoader("")
@@ -142,7 +147,7 @@ SECTIONS = (
 _PACKAGE = Path(__file__).resolve().parent
 _CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
 _REQUIRED = ("tier", "description", "retention", "schema", "embed")
-_OPTIONAL = ("trust", "schedule", "folders", "json")
+_OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
 
 
 def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) -> KnowledgeModel:
@@ -212,6 +217,7 @@ def _category(path: str, entry: Marked, default_trust: Mapping[Tier, float], che
         schema=schema,
         embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
         json_mapping=_json_mapping(fields["json"], check_json_paths) if "json" in fields else {},
+        graph=fields["graph"].flag() if "graph" in fields else False,
     )
 
 

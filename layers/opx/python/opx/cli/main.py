@@ -25,6 +25,8 @@ _COMMANDS = {
     "search": ("search", "Ask a question: the documents that answer it, with the blocks that help."),
     "research": ("research", "Several searches for one topic, with what is missing searched again."),
     "web": ("research", "Ask a search engine on the web."),
+    "do": ("do", "Go through the procedure for an alert, step by step."),
+    "alerts": ("alerts", "Alerts: import their rules, list them with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),

@@ -13,13 +13,12 @@ from opx.cli.hits import Page, no_answer_lines, receipt_line
 from opx.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
+from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET
 from opx.retrieval.query import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()

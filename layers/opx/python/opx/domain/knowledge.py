@@ -70,7 +70,8 @@ class Category(Record, frozen=True):
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to
     their JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` says where
-    in a JSON document the title, content and metadata fields are (JSONPath).
+    in a JSON document the title, content and metadata fields are (JSONPath). `graph`: its documents are in the graph
+    although none of their fields are searched.
     """
 
     path: str
@@ -83,6 +84,12 @@ class Category(Record, frozen=True):
     schema: dict[str, str] = field(default_factory=dict)
     embed: tuple[str, ...] = ()
     json_mapping: dict[str, str] = field(default_factory=dict)
+    graph: bool = False
+
+    @property
+    def is_related(self) -> bool:
+        """Whether what its documents say of things is in the graph."""
+        return self.graph or bool(self.embed)
 
     @property
     def retention_days(self) -> int | None:

@@ -48,6 +48,9 @@ def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED
     alerts, runbooks, services = (looking.things(kind) for kind in ("alert", "runbook", "service"))
     handled = looking.edges(alerts, Direction.IN, "handles", "runbook")
     handles = looking.edges(runbooks, Direction.OUT, "handles", "alert")
+    elsewhere = looking.elsewhere(edge for some in (*handled.values(), *handles.values()) for edge in some)
+    handled = {key: [edge for edge in some if edge.source not in elsewhere] for key, some in handled.items()}
+    handles = {book: some for book, some in handles.items() if book not in elsewhere}
     documented = looking.edges(services, Direction.IN, "documents", "runbook")
     fired = looking.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})
     silent = [book for book, some in handles.items() if some and not any(fired[edge.target] for edge in some)]
@@ -55,7 +58,7 @@ def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED
         since=since,
         alerts_without_runbook=_by_firings([alert for alert in alerts if not handled[alert]], fired),
         runbooks_never_fired=tuple(map(Uncovered, silent)),
-        runbooks_without_alert=tuple(Uncovered(book) for book in runbooks if not handles[book]),
+        runbooks_without_alert=tuple(Uncovered(book) for book, some in handles.items() if not some),
         services_without_runbook=tuple(Uncovered(service) for service in services if not documented[service]),
         looked_at={"alert": len(alerts), "runbook": len(runbooks), "service": len(services)},
         cut=tuple(looking.cut),
@@ -78,6 +81,13 @@ class _Looking:
         if len(found) > self._limit:
             self.cut.append(node_type)
         return found[: self._limit]
+
+    def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
+        """Runbooks that rules of alerts name, and that aren't here."""
+        from opx.graph.extraction.alert_rules import RULE
+
+        named = {edge.source for edge in handling if all(proof.rule == RULE for proof in edge.evidence)}
+        return named - {node.key for node in self._store.nodes(self._scopes, sorted(named)) if node.declared}
 
     def firings(self, alerts: Collection[str]) -> dict[str, list[Edge]]:
         walk = Walk(1, Direction.IN, ("instance_of",), MAX_FAN_OUT, since=self._since)

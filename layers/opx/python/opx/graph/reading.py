@@ -84,17 +84,18 @@ class TableReads:
         node_type: str,
         *,
         begins_with: str = "",
+        after: str = "",
         limit: int = 1_000,
         declared: bool = False,
     ) -> list[Node]:
-        where = KeyRange(begins_with=begins_with) if begins_with else None
+        where = KeyRange(begins_with=begins_with) if begins_with else KeyRange(low=after) if after else None
 
         def listed(scope: str) -> list[str]:
             name = declared_place(scope, node_type) if declared else place(scope, node_type)
-            most = None if declared else limit  # of a thing that several declare, there are several rows
+            most = None if declared else limit + bool(after)  # of a thing that several declare, there are several rows
             items = self._table.query(name, index="type-index", where=where, limit=most)
             keys = (str(item["nodeKey"]) for item in items)
-            return list(islice((key for key, _ in groupby(keys)), limit))
+            return list(islice((key for key, _ in groupby(keys) if key > after), limit))
 
         keys = dict.fromkeys(merge(*self._each(listed, list(dict.fromkeys(scopes)))))
         return [Node(key, node_type, declared=declared) for key in islice(keys, limit)]

@@ -111,12 +111,12 @@ class Chunks:
         document = self._cut(read, lines)
         self._keep(document, lines)
         self._keep_outline(document, read)
-        if not read.category.embed:
-            lines.truncate(0)
         prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
-        if self._extract and read.category.embed:
+        if self._extract and read.category.is_related:
             opened = partial(self._store.open, claim.event.document_key)
             prepared.add_statements(_statements(self._extract, document, read.facts, prepared.chunks, opened))
+        if not read.category.embed:
+            lines.truncate(0)
         return prepared
 
     def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> None:

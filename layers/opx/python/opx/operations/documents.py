@@ -212,6 +212,11 @@ def current_documents(context: Context) -> Iterator[KnowledgeDocument]:
     return _visible(context, sorted(context.system.installation.knowledge.categories))
 
 
+def documents_within(context: Context, categories: Sequence[str]) -> Iterator[KnowledgeDocument]:
+    """The current documents of these categories (sorted) that the caller may see."""
+    return _visible(context, categories)
+
+
 def _visible(
     context: Context, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
 ) -> Iterator[KnowledgeDocument]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.errors import InvalidInputError, ReceiptNotFoundError
+from opx.hygiene.untrusted import one_line
+from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.paging import fitting
-from opx.operations.registry import Access, operation
-from opx.operations.requests import FilledText, Request, Text
+from opx.operations.registry import LEARNING, Access, agent_tool, operation
+from opx.operations.requests import Filled, FilledText, Request, Text
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import GapView, listed
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from opx.records.gaps.model import Gap
 
 MAX_REASON = 1000
+MAX_QUESTION = 10_000
 
 
 class ListAuditRecords(Request, frozen=True):
@@ -150,6 +154,55 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
     status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
     settled = records.gaps.settle(gap, status, because=request.because)
     return listed([settled], owners, settled=True)[0]
+
+
+class ReportGap(Request, frozen=True):
+    question: Annotated[
+        Filled, Meta(max_length=MAX_QUESTION, description="What was to be found out, as it was searched for.")
+    ]
+    missing: Annotated[
+        Filled, Meta(max_length=MAX_REASON, description="What the documents that were found didn't say, in a sentence.")
+    ]
+
+
+class ReportedGap(Record, frozen=True):
+    gap_id: str
+    question: Annotated[str, Meta(description="The first wording of the gap that it was counted for.")]
+    count: Annotated[int, Meta(description="How often it was asked or reported.")]
+
+
+@dataclass(frozen=True, slots=True)
+class GapAnswer(Paragraphs):
+    """A gap as it is counted."""
+
+    gap: Gap
+
+    def record(self) -> ReportedGap:
+        return ReportedGap(self.gap.gap_id, self.gap.question, self.gap.count)
+
+    def _paragraphs(self) -> Iterator[str]:
+        often = "once" if self.gap.count == 1 else f"{self.gap.count} times"
+        yield f"Kept as a gap: {one_line(self.gap.question)} (asked {often}). [Gap ID: {self.gap.gap_id}]"
+
+
+@agent_tool(
+    LEARNING,
+    "Say that the knowledge lacks something you needed: the question, and what the documents didn't tell. Use it after a "
+    "search that found nothing of use; whoever owns the topic is asked to write it down.",
+    opt_in=True,
+    writes=True,
+)
+def report_gap(context: Context, request: ReportGap) -> GapAnswer:
+    """Keep a question among the gaps of the caller's own scope, as if it had had no answer. Told again within a minute, it
+    counts once.
+
+    Raises `InvalidInputError` for a question without words, and where no gaps are kept.
+    """
+    from opx.records.gaps.likeness import is_empty
+
+    if is_empty(request.question):
+        raise InvalidInputError("question has no words to search for")
+    return GapAnswer(context.system.records.report_gap(context.reader, request.question, request.missing))
 
 
 def _scopes(context: Context) -> list[str]:

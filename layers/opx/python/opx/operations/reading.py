@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.graph import Direction, Walk
 from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.scopes import scope_of_key
 from opx.domain.titles import repeats
-from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError, NodeNotFoundError
+from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
@@ -25,11 +24,11 @@ from opx.operations.documents import find_document, versions_of
 from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.requests import Filled, Request
 from opx.operations.search import MAX_QUESTION, answered
-from opx.retrieval.assembly import MAX_BUDGET, MIN_BUDGET
 from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
+    from opx.domain.results import RetrievalResult
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
 
@@ -39,8 +38,6 @@ _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _OTHERS = 4
 """Documents that are named beside the procedure for an alert."""
-_EVIDENCE = 10
-"""Documents that are looked at for one runbook."""
 _OWN_FOLDER = "documents/"
 
 DocumentName = Annotated[
@@ -293,8 +290,11 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
         DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source
     ]
     found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
-    visible = [one for one in found if context.reader.may_see(one.scope)]
-    return context.system.questions.documents.find(context.reader, visible[0].document_id) if visible else None
+    scopes = context.reader.visible
+    visible = sorted(
+        (one for one in found if context.reader.may_see(one.scope)), key=lambda one: scopes.index(one.scope.key)
+    )
+    return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
@@ -418,7 +418,8 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     procedure = Procedure(
         alert=alert.name,
         labels=alert.labels,
-        others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others),
+        others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
+        or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
         notes=answer.notes,
     )
@@ -439,6 +440,14 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     )
 
 
+def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
+    """What came closest where nothing was found."""
+    if result is None or not result.document_id:
+        return ()
+    why = f"{result.title}, unlikely ({result.confidence:.2f})"
+    return (call("read_document", why, document=result.document_id),)
+
+
 _SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
 
 
@@ -448,38 +457,26 @@ def _question(alert: Alert, given: str) -> str:
 
 
 def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
-    """Documents that are for the alert for sure, and why: its own runbook, or those that the graph says handle it."""
+    """Documents that are for the alert for sure, and why: the runbook that it names itself, else the one that its rule names
+    and those that say they handle it."""
+    from opx.operations.bindings import Bindings, runbooks_of
+
     if alert.runbook:
         try:
-            return [named_document(context, alert.runbook)[0].document_id], "the runbook that the alert names"
+            return [named_document(context, alert.runbook)[0].document_id], _OWN_RUNBOOK
         except (DocumentNotFoundError, InvalidInputError):
-            pass
-    return _handling(context, alert.name), "a runbook for an alert of this name"
-
-
-def _handling(context: Context, name: str) -> list[str]:
-    """Current documents about the runbooks that handle the alert of this name."""
-    graph = context.system.graph.seen_by(context.identity)
+            found = runbooks_of(context).at(alert.runbook)
+            if found:
+                return [found.document_id], _OWN_RUNBOOK
     try:
-        around = graph.neighbours(f"alert:{name}", Walk(1, Direction.IN, ("handles",)))
-    except (NodeNotFoundError, InvalidReferenceError):
-        return []
-    runbooks = dict.fromkeys(edge.source for edge in sorted(around.edges, key=lambda edge: -edge.confidence))
-    nodes = {node.key: node for node in graph.nodes(list(runbooks)[:_OTHERS])}
-    evidence = [(key, one.document_id) for key in runbooks if key in nodes for one in nodes[key].evidence[:_EVIDENCE]]
-    return list(dict.fromkeys(document_id for key, document_id in evidence if _is_about(context, document_id, key)))
+        key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
+    except InvalidReferenceError:
+        return [], ""
+    documents = Bindings(context, [key]).documents()[key]
+    return [one.document_id for one in documents[:_OTHERS]], "a runbook for an alert of this name"
 
 
-def _is_about(context: Context, document_id: str, reference: str) -> bool:
-    """Whether a document is itself what a reference names, and doesn't only link to it."""
-    from opx.graph.extraction.own_node import reference_of_source
-
-    try:
-        document = context.system.questions.documents.find(context.reader, document_id)
-    except DocumentNotFoundError:
-        return False
-    is_current = document.state is DocumentState.CURRENT
-    return is_current and reference_of_source(document.key.source, document.category) == reference
+_OWN_RUNBOOK = "the runbook that the alert names"
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:

@@ -41,7 +41,7 @@ _NAME_KEYS = (
 )
 _LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "details", "custom_details", "Trigger")
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
-_RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
+RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 
 class Alert(Record, frozen=True, omit_defaults=True):
@@ -56,12 +56,12 @@ class Alert(Record, frozen=True, omit_defaults=True):
 
 def read_alert(text: str, labels: str = "") -> Alert:
     """The alert that a text means, with further labels in any of the forms."""
-    data = _json(text[:_MAX_TEXT])
+    data = _json(text)
     found = _from_json(data) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
     more = _json(labels[:_MAX_TEXT])
     given = _texts(more) if isinstance(more, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
     merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
-    runbook = found.runbook or next((merged[key] for key in _RUNBOOK_KEYS if merged.get(key)), "")
+    runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
     return Alert(found.name, merged, found.text, runbook)
 
 
@@ -86,7 +86,7 @@ def _from_json(data: Mapping[str, Any]) -> Alert:
             if isinstance(part, Mapping)
         ),
     ]
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = {}
     for part in parts:
         for key in _LABEL_KEYS:
             labels.update(_labels(part.get(key)))
@@ -102,7 +102,7 @@ def _from_json(data: Mapping[str, Any]) -> Alert:
         annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "")
         for key in _TEXT_KEYS
     ]
-    runbook = next((one for key in _RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
+    runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
     return Alert(_FIRING.sub("", name).strip(), labels, " ".join(dict.fromkeys(filter(None, said[:5]))), runbook)
 
 
@@ -181,24 +181,34 @@ _SAME = (
 
 _NUMBERED = re.compile(r":\d+\Z")
 _SAFE_SQL = re.compile(r"[\w.:@/-]+\Z")
+_READ_TWICE = re.compile(
+    r"<<|(?<![\w.-])(?:ssh|mosh|pssh|pdsh|eval|su|runuser|watch|xargs|parallel|script|at|batch|ansible|salt|chroot|sh|bash|zsh|ksh|cmd)(?![\w-])"
+)
+"""Programs that hand words on to another shell, which would take the quotes of this one off; and here-documents."""
 
 
 def filled(command: Command, labels: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """The command with placeholders that a label is for filled in, and those that are left.
 
-    Values are quoted for a shell wherever they have other characters than names have; within quotes of the command, and in
-    languages without such a rule, only values without such characters are filled in.
+    Values are quoted for a shell wherever they have other characters than names have. Only values without such characters are
+    filled in within quotes and here-documents, in what a second shell reads (`ssh`, `eval`), and in languages without such a
+    rule.
     """
-    text, left = command.text, []
-    for placeholder in command.placeholders:
-        value = value_for(placeholder, labels)
-        if value and _is_assigned(text, placeholder):
-            left.append(placeholder)
-        elif value and (quoted := _quoted(text, placeholder, value, command.language)):
-            text = text.replace(placeholder, quoted)
-        else:
-            left.append(placeholder)
-    return text, tuple(left)
+    values = {one: quoted for one in command.placeholders if (quoted := _filling(command, one, labels))}
+    left = tuple(one for one in command.placeholders if one not in values)
+    if not values:
+        return command.text, left
+    longest_first = sorted(command.placeholders, key=len, reverse=True)  # $POD_NAME begins with $POD
+    found = re.compile("|".join(map(re.escape, longest_first)))
+    return found.sub(lambda match: values.get(match[0], match[0]), command.text), left
+
+
+def _filling(command: Command, placeholder: str, labels: Mapping[str, str]) -> str:
+    """What stands for a placeholder, "" if nothing can."""
+    value = value_for(placeholder, labels)
+    if not value or _is_assigned(command.text, placeholder):
+        return ""
+    return _quoted(command.text, placeholder, value, command.language)
 
 
 def value_for(placeholder: str, labels: Mapping[str, str]) -> str:
@@ -229,7 +239,9 @@ def _is_assigned(text: str, placeholder: str) -> bool:
 def _quoted(text: str, placeholder: str, value: str, language: str) -> str:
     if _SAFE_SQL.match(value) and not value.startswith("-"):
         return value
-    if "\n" in value or language in ("sql", "promql", "http", "powershell") or _in_quotes(text, placeholder):
+    if "\n" in value or language in ("sql", "promql", "http", "powershell"):
+        return ""
+    if _READ_TWICE.search(text) or _in_quotes(text, placeholder):
         return ""
     return shlex.quote(value) if not value.startswith("-") else ""
 

@@ -9,6 +9,7 @@ from opx.corpus import Corpus
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.record import replace
 from opx.domain.scopes import Reader
+from opx.errors import InvalidInputError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.ports import Tables
@@ -21,6 +22,7 @@ from opx.text.analyzer import ANALYZER_VERSION
 
 if TYPE_CHECKING:
     from opx.records.gaps.log import GapLog
+    from opx.records.gaps.model import Gap
     from opx.records.gaps.owners import Owners
     from opx.records.gaps.recording import GapRecorder
     from opx.retrieval.searching import RememberedVectors
@@ -59,6 +61,17 @@ class QuestionRecords:
         from opx.records.gaps.owners import read_owners
 
         return read_owners(self._installation.knowledge, self._installation.knowledge_path)
+
+    def report_gap(self, reader: Reader, question: str, missing: str) -> Gap:
+        """Keep a question whose answers lacked something. Raises `InvalidInputError` where no gaps are kept, and
+        `KnowledgeConfigError` if the section `owners` of `knowledge.yaml` is wrong."""
+        from opx.retrieval.searching import RememberedVectors
+
+        if not self._settings.gap_days:
+            raise InvalidInputError("this installation keeps no gaps: OPX_GAP_DAYS is 0")
+        embedder = self._indexing.query_embedder
+        vector = RememberedVectors(embedder).of(question) if embedder else None
+        return self._recorder.report(reader, question, missing, vector, embedder.model_id if embedder else "")
 
     def observers(
         self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True

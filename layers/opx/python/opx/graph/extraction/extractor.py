@@ -46,6 +46,7 @@ def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[Pas
     """Those that read a document as a whole, one passage, and all passages together; each in their order."""
     from opx.graph.extraction import (
         advisories,
+        alert_rules,
         code,
         commits,
         front_matter,
@@ -61,6 +62,7 @@ def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[Pas
         front_matter.stated_fields,
         operations.tagged_alerts,
         inventory.inventory_entries,
+        alert_rules.alerts_of_rules,
         advisories.affected_in_record,
         commits.author,
         mentions.listed,

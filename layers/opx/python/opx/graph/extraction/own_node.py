@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
@@ -33,6 +34,9 @@ _IDS = {
 
 _PAGES = (".md", ".markdown")
 """Extensions that are left out: they say nothing about a page."""
+
+_PAGE = re.compile(r"\.(?:md|markdown|html?|rst|adoc|asciidoc|txt|pdf|docx)\Z", re.IGNORECASE)
+_INDEXES = ("index", "readme", "_index")
 
 _RECORD = re.compile(r"[A-Za-z]{2,12}[-_]?\d{1,12}")
 _TITLED = re.compile(r"([A-Z]{2,10}-\d{1,12})\b")
@@ -97,6 +101,39 @@ def runbook_of(text: str) -> str:
         return read(text, "runbook")
     path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
     return reference_of_source(path) if path else ""
+
+
+def runbook_at(place: str) -> str:
+    """The reference of the runbook that an alert's annotation names: of a path as `runbook_of`, of an address by its end
+    (`https://wiki/runbooks/kafka/lag.html#causes` -> `runbook:kafka/lag`, `https://wiki/ops/KafkaLag` ->
+    `runbook:kafkalag`). "" for an address without one, and for a template."""
+    if "{{" in place:
+        return ""
+    if "://" not in place:
+        return runbook_of(place.partition("#")[0])
+    parts = page_parts(place)
+    if not parts:
+        return ""
+    known = _last(parts[:-1])[0]
+    return reference_of_source("/".join(parts) + _PAGES[0]) if known else made("runbook", parts[-1])
+
+
+def page_parts(place: str) -> tuple[str, ...]:
+    """The folders and the name of the page at a path or an address, without the page's extension: an index is called as its
+    folder."""
+    path = re.split(r"[?#]", place, maxsplit=1)[0]
+    if "://" in path:
+        path = path.partition("://")[2].partition("/")[2]
+    parts = [part for part in unquote(path).split("/") if part not in ("", ".", "..")]
+    if not parts:
+        return ()
+    name = _PAGE.sub("", parts[-1])
+    return tuple(parts[:-1]) if name.lower() in _INDEXES and parts[:-1] else (*parts[:-1], name)
+
+
+def is_runbook_category(category: str) -> bool:
+    """Whether documents of this category are runbooks."""
+    return _NAMESPACES.get(_last(tuple(category.split("/")))[0]) == "runbook"
 
 
 def _told(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]]:

@@ -65,15 +65,17 @@ def check(
 
 
 def answering(gap: Gap, ask: Ask) -> RetrievalResult | None:
-    """The best answer to the first wording if all wordings have one; else None."""
+    """The best answer to the first wording if all wordings have one; else None. A gap that was reported had answers then:
+    only what was updated since answers it."""
     config = replace(QueryConfig.from_json(gap.config), include_internet=False)
     identity = identity_of(gap.scope_key)
     best: RetrievalResult | None = None
     for example in gap.examples:
         answer = ask(identity, example.text, config)
-        if not answer.results or answer.partial:
+        found = [one for one in answer.results if not gap.missing or one.timestamp > gap.last_asked_at]
+        if not found or answer.partial:
             return None
-        best = best or answer.results[0]
+        best = best or found[0]
     return best
 
 

@@ -27,6 +27,7 @@ class GapView(Record, frozen=True, kw_only=True):
     status: GapStatus
     question: Annotated[str, Meta(description="The first wording, without secrets.")]
     examples: tuple[str, ...]
+    missing: Annotated[tuple[str, ...], Meta(description="What those who reported it lacked.")]
     count: int
     callers: Annotated[int, Meta(description="How many different ones asked; 20 stands for more, too.")]
     first_asked_at: str
@@ -67,6 +68,7 @@ def _view(gap: Gap, owner: str) -> GapView:
         status=gap.status,
         question=gap.question,
         examples=tuple(example.text for example in gap.examples),
+        missing=gap.missing,
         count=gap.count,
         callers=len(gap.callers),
         first_asked_at=gap.first_asked_at,
@@ -104,6 +106,8 @@ def _item_lines(gap: GapView) -> Iterator[str]:
     yield f"  - {times(gap)}; `{gap.gap_id[:12]}`"
     for example in gap.examples[1:]:
         yield f"  - also: {_plain(example)}"
+    for text in gap.missing:
+        yield f"  - missing: {_plain(text)}"
     if gap.nearest_id:
         yield f"  - nearest: {_plain(gap.nearest_title)} ({gap.nearest_confidence:.2f})"
     if gap.status is not GapStatus.OPEN:

@@ -7,11 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from opx.domain.record import Record, replace
+from opx.domain.times import epoch_seconds
 from opx.ports import Item
 from opx.records.gaps.likeness import Wording, likeness
 
 MAX_EXAMPLES = 5
 MAX_CALLERS = 20
+REPORT_SECONDS = 60
+"""A report counts once within so long, also where the question was asked just before."""
 _FAR_OFF = 0.1
 """Weight of a question that nothing is near to: mostly something else than operations."""
 
@@ -39,7 +42,7 @@ class Gap(Record, frozen=True):
     """A cluster of questions of one scope. `examples` are the first wordings, `callers` hashes of the first callers.
 
     `named` are the services that the questions are about, because they say so. `config` is how the last one was to be
-    answered (as JSON). `revision` counts writes.
+    answered (as JSON). `missing` is what those who reported it lacked. `revision` counts writes.
     """
 
     scope_key: str
@@ -54,6 +57,7 @@ class Gap(Record, frozen=True):
     categories: tuple[str, ...] = ()
     nearest: Nearest = Nearest()
     config: Mapping[str, Any] = {}
+    missing: tuple[str, ...] = ()
     because: str = ""
     closed_by: str = ""
     closed_by_title: str = ""
@@ -92,14 +96,22 @@ class Gap(Record, frozen=True):
             examples=examples,
             last_asked_at=max(self.last_asked_at, other.last_asked_at),
             status=GapStatus.OPEN if reopened else self.status,
-            count=self.count + 1,
+            count=self.count + (not self._was_reported_of(other)),
             callers=tuple(dict.fromkeys((*self.callers, *other.callers)))[:MAX_CALLERS],
             categories=tuple(sorted({*self.categories, *other.categories})),
             nearest=other.nearest if reopened else nearer,
             config=other.config,
+            missing=tuple(dict.fromkeys((*self.missing, *other.missing)))[:MAX_EXAMPLES],
             revision=self.revision + 1,
         )
         return replace(found, because="", closed_by="", closed_by_title="", closed_at="") if reopened else found
+
+    def _was_reported_of(self, other: Gap) -> bool:
+        """Whether another gap only reports what its caller has asked or reported just now."""
+        known = {example.terms_key for example in self.examples}
+        seconds = (epoch_seconds(other.last_asked_at) or 0) - (epoch_seconds(self.last_asked_at) or 0)
+        is_same = other.examples[0].terms_key in known and set(other.callers) <= set(self.callers)
+        return bool(other.missing) and is_same and seconds < REPORT_SECONDS
 
 
 def to_item(gap: Gap, expires_at: int) -> Item:

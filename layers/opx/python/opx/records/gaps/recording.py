@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.records.audit import InstallationKey, scope_of
-from opx.records.gaps.likeness import wording_of
+from opx.records.gaps.likeness import Wording, wording_of
 from opx.records.gaps.log import GapLog, gap_id
 from opx.records.gaps.model import Gap, Nearest
 from opx.records.gaps.owners import Owners
@@ -40,24 +42,38 @@ class GapRecorder:
         Raises `StoreUnavailableError`.
         """
         config = answered.config
-        scope = scope_of(reader.identity)
-        text = shown(answered.query)
-        wording = wording_of(text, vector, model)
-        named = tuple(sorted(config.services)) or self._owners.services_in(text)
-        now = iso_time(self._clock())
+        wording = wording_of(shown(answered.query), vector, model)
+        asked = self._asked(reader, wording, tuple(sorted(config.services)))
         return self._gaps.add(
-            Gap(
-                scope_key=scope,
-                gap_id=gap_id(scope, wording, named),
-                examples=(wording,),
-                first_asked_at=now,
-                last_asked_at=now,
-                callers=(self._key.hash("caller", scope, reader.identity.principal)[:12],),
-                named=named,
+            replace(
+                asked,
                 categories=tuple(sorted(config.categories or ())),
                 nearest=self._nearest(answered.answer.best_rejected, reader),
                 config=plain_config(config),
             )
+        )
+
+    def report(
+        self, reader: Reader, question: str, missing: str, vector: Sequence[float] | None = None, model: str = ""
+    ) -> Gap:
+        """Count in a question whose answers lacked something, as a reader says. Told again within a minute, it counts once.
+
+        Raises `StoreUnavailableError`.
+        """
+        asked = self._asked(reader, wording_of(shown(question), vector, model))
+        return self._gaps.add(replace(asked, missing=(shown(missing),), config=plain_config(QueryConfig())))
+
+    def _asked(self, reader: Reader, wording: Wording, services: tuple[str, ...] = ()) -> Gap:
+        scope, now = scope_of(reader.identity), iso_time(self._clock())
+        named = services or self._owners.services_in(wording.text)
+        return Gap(
+            scope_key=scope,
+            gap_id=gap_id(scope, wording, named),
+            examples=(wording,),
+            first_asked_at=now,
+            last_asked_at=now,
+            callers=(self._key.hash("caller", scope, reader.identity.principal)[:12],),
+            named=named,
         )
 
     def _nearest(self, result: RetrievalResult | None, reader: Reader) -> Nearest:

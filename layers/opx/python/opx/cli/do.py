@@ -1,0 +1,424 @@
+"""`opx do`: the procedure for an alert, step by step in the terminal. Nothing is ever executed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opx.cli.output import FAILED, NO_ANSWER, CommandFailed, plural, print_lines, printable, safe, warn
+from opx.cli.session import Session, pass_session
+from opx.domain.handover import NextCall, ShownCommand, StepView
+from opx.domain.outcomes import MAX_STEP, OutcomeResult
+from opx.domain.procedures import Command, Effect
+from opx.domain.queries import MAX_BUDGET, QueryConfig
+from opx.domain.record import Record
+from opx.edges.calling import record_of
+from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
+from opx.hygiene.untrusted import one_line
+from opx.operations.outcomes import RecordOutcome, record_outcome
+from opx.operations.reading import (
+    DocumentPart,
+    FindProcedure,
+    Procedure,
+    ReadDocument,
+    find_procedure,
+    read_document,
+)
+from opx.operations.search import MAX_QUESTION, Query
+from opx.operations.search import query as ask
+from opx.procedures.alerts import filled, read_alert
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+
+_COLOURS = {
+    Effect.READ: "green",
+    Effect.UNKNOWN: "yellow",
+    Effect.REVERSIBLE: "yellow",
+    Effect.PAGES: "magenta",
+    Effect.COSTS: "magenta",
+    Effect.DESTRUCTIVE: "red",
+}
+_MEANS = {
+    Effect.READ: "read: changes nothing",
+    Effect.UNKNOWN: "unknown: treat it as one that changes something",
+    Effect.REVERSIBLE: "reversible: another command puts it back",
+    Effect.PAGES: "pages: notifies people",
+    Effect.COSTS: "costs: starts or enlarges something that is billed",
+    Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
+}
+_DESTRUCTIVE = "This step loses something that can't be put back."
+_KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
+_RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
+_INDENT = "  "
+
+
+@click.command("do")
+@click.argument("alert", nargs=-1, required=True, metavar="ALERT...")
+@click.option("--label", "pairs", multiple=True, metavar="NAME=VALUE", help="A label of the alert; may be repeated.")
+@click.option(
+    "--labels", "labels", default="", metavar="JSON", help="Labels as JSON, or as `namespace=prod, pod=web-1`."
+)
+@click.option("--step", "step", default="", metavar="N", help="Begin at this step.")
+@click.option("--print", "at_once", is_flag=True, help="Print all of it and ask for no keys.")
+@pass_session
+def do_command(
+    session: Session, /, alert: tuple[str, ...], *, pairs: tuple[str, ...], labels: str, step: str, at_once: bool
+) -> None:
+    """Go through the procedure for ALERT: its name, a line with its labels, or what it says; `-` reads the alert from
+    standard input, as it was sent. Its labels fill the placeholders of commands. No command is ever executed.
+
+    \b
+    opx do KafkaLag --label namespace=prod
+    opx do 'HighLatency{service="checkout"}' --step 3
+    pbpaste | opx do -
+
+    Keys: n or Enter next, b back, a number goes to that step, y copies a command, l lists the steps, o tells what came of
+    this step, q quits. Where the output is no terminal, all is printed at once.
+
+    Exit codes: 0 there is a procedure, 1 there is none, 2 wrong usage or another error.
+    """
+    asked = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels), max_tokens=MAX_BUDGET)
+    procedure: Procedure = record_of(session.call(find_procedure, asked))
+    if procedure.document is None:
+        print_lines(_nothing_lines(procedure))
+        raise click.exceptions.Exit(NO_ANSWER)
+    walk = Walk(session.client, procedure, procedure.document)
+    begin = walk.place(step) if step else 0
+    print_lines(head_lines(walk))
+    if at_once or not _is_terminal():
+        for at in range(begin, len(walk.steps)):
+            print_lines(step_lines(walk, at))
+        if not walk.steps:
+            print_lines(_text_lines(walk.document.content))
+    else:
+        Keys(walk, begin).run()
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _alert(words: Sequence[str]) -> str:
+    text = sys.stdin.read() if tuple(words) == ("-",) else " ".join(words)
+    text = text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
+    if not text:
+        raise InvalidInputError("the alert is empty: opx do AlertName")
+    if len(text) > MAX_QUESTION:
+        warn(f"of the alert's {len(text):,} characters, the first {MAX_QUESTION:,} are read")
+    return text[:MAX_QUESTION]
+
+
+def _labels(pairs: Sequence[str], labels: str) -> str:
+    """All labels as JSON, those of `--label` above those of `--labels`."""
+    if not pairs:
+        return labels
+    given = dict(read_alert("", labels).labels) if labels else {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (equals and name.strip()):
+            raise InvalidInputError(f"--label takes NAME=VALUE, not {pair[:60]!r}")
+        given[name.strip()] = value
+    return json.dumps(given)
+
+
+# -- the procedure
+
+
+class Filled(Record, frozen=True):
+    """A command of a step with the alert's labels filled in; `left` are the placeholders that no label is for."""
+
+    written: ShownCommand
+    text: str
+    left: tuple[str, ...] = ()
+
+
+@dataclass
+class Walk:
+    """The steps of a procedure. The text of each is read when it is shown."""
+
+    client: Client
+    procedure: Procedure
+    document: DocumentPart
+    _parts: dict[int, DocumentPart] = field(default_factory=dict)
+
+    @cached_property
+    def steps(self) -> tuple[StepView, ...]:
+        """All steps in order. Raises `OpxError` if the document is another by now."""
+        found = {step.number: step for step in self.document.steps}
+        page = self.document
+        while page.next:
+            page = self._read(page.part, int(page.next[0].arguments["after"]))
+            found |= {step.number: step for step in page.steps if step.shown or step.number not in found}
+        return tuple(found[number] for number in sorted(found))
+
+    def part(self, at: int) -> DocumentPart:
+        """The text of a step with what is known of it."""
+        if at not in self._parts:
+            self._parts[at] = self._read(f"step {self.steps[at].name}")
+        return self._parts[at]
+
+    def view(self, at: int) -> StepView:
+        """A step with its details, which are only there with its text."""
+        number = self.steps[at].number
+        return next((step for step in self.part(at).steps if step.number == number), self.steps[at])
+
+    def commands(self, at: int) -> list[Filled]:
+        labels = self.procedure.labels
+        commands = (Command(one.text, one.language, one.placeholders) for one in self.steps[at].commands)
+        return [
+            Filled(one, *filled(command, labels))
+            for one, command in zip(self.steps[at].commands, commands, strict=True)
+        ]
+
+    def preconditions(self) -> str:
+        try:
+            return self._read("preconditions").content
+        except InvalidInputError:  # it has none
+            return ""
+
+    def place(self, name: str) -> int:
+        """The index of the step that a name means: its author's number, else its own. Raises `InvalidInputError`."""
+        wanted = name.strip().casefold().removeprefix("step").strip().removeprefix("#")
+        for names in ([step.name for step in self.steps], [str(step.number) for step in self.steps]):
+            if wanted in names:
+                return names.index(wanted)
+        raise InvalidInputError(f"there is no step {name[:40]!r}; there are {len(self.steps)}: {self._names()}")
+
+    def _names(self) -> str:
+        return ", ".join(step.name for step in self.steps[:40])
+
+    def _read(self, part: str, after: int = 0) -> DocumentPart:
+        request = ReadDocument(self.document.document_id, part, MAX_BUDGET, after)
+        found: DocumentPart = record_of(self.client.call(read_document, request))
+        if found.document_id != self.document.document_id:
+            raise OpxError("the document was replaced by a newer version meanwhile: run the command again")
+        return found
+
+
+# -- lines
+
+
+def head_lines(walk: Walk) -> Iterator[str]:
+    """What the procedure is, where it is from, how it was found, and what it needs before."""
+    part, found = walk.document, walk.procedure
+    yield click.style(printable(part.title), bold=True)
+    if part.untrusted:
+        yield click.style(f"untrusted: from outside ({printable(part.tier)})", fg="yellow")
+    owner = f", owner {printable(part.owner)}" if part.owner else ""
+    yield f"{printable(part.source)}  updated {printable(part.updated[:10])}, version {part.version}{owner}"
+    yield f"{printable(found.found_by)} (confidence {found.confidence:.2f})"
+    if found.labels:
+        yield "labels: " + ", ".join(printable(f"{name}={value}") for name, value in found.labels.items())
+    yield from (click.style(f"Note: {printable(note)}", dim=True) for note in (*found.notes, *part.notes))
+    if before := walk.preconditions():
+        yield from ("", *_text_lines(before))
+    if walk.steps:
+        effects = Counter(step.effect for step in walk.steps if step.commands)
+        counts = ", ".join(click.style(f"{count} {effect}", fg=_COLOURS[effect]) for effect, count in effects.items())
+        yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
+    else:
+        yield from ("", "It has no steps.")
+
+
+def step_lines(walk: Walk, at: int) -> Iterator[str]:
+    """A step: warnings first, then its text, its commands with what they do, and what is to be seen."""
+    step, part = walk.view(at), walk.part(at)
+    yield from (
+        "",
+        click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}): {printable(step.title)}", bold=True),
+    )
+    yield from (_warning(text) for text in (*step.warnings, *part.warnings))
+    if step.effect is Effect.DESTRUCTIVE:
+        yield click.style(_DESTRUCTIVE, fg="red", bold=True)
+    if step.approval:
+        yield _warning(f"approval: {step.approval}")
+    yield from ("", *_text_lines(_own_text(part)))
+    for number, command in enumerate(walk.commands(at), 1):
+        yield from ("", *_command_lines(number, command))
+    after = (("Expect", step.expect), ("Check", step.check), ("If it fails", _failing(step)))
+    told = [f"{name}: {printable(text)}" for name, text in after if text]
+    yield from ("", *told) if told else ()
+
+
+def _failing(step: StepView) -> str:
+    goes = f"-> step {step.goes_to}" if step.goes_to.isdecimal() else f"-> {step.goes_to}"
+    return " ".join(filter(None, (step.if_fails, goes if step.goes_to else "")))
+
+
+def _warning(text: str) -> str:
+    return click.style(f"! {printable(text)}", fg="yellow", bold=True)
+
+
+def _own_text(part: DocumentPart) -> str:
+    """The step's own words: without the headings above it, and without lines of ours, which are shown before it."""
+    ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
+    lines = [line for line in part.content.split("\n") if line not in ours]
+    first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
+    return "\n".join(lines[first:])
+
+
+def _text_lines(text: str) -> Iterator[str]:
+    return (_INDENT + line for line in safe(text.strip("\n")).split("\n"))
+
+
+def _command_lines(number: int, command: Filled) -> Iterator[str]:
+    written = command.written
+    yield from _shown_command(f"{number} as written", written.text)
+    if command.text != written.text:
+        yield from _shown_command("with labels", command.text)
+    if command.left:
+        yield f"{_INDENT}still to be filled in: {printable(', '.join(command.left))}"
+    yield _INDENT + click.style(_MEANS[written.effect], fg=_COLOURS[written.effect])
+    if written.blast:
+        yield f"{_INDENT}reaches: {written.blast}"
+    if written.undo:
+        yield from _shown_command("undo", written.undo)
+
+
+def _shown_command(name: str, text: str) -> Iterator[str]:
+    yield click.style(f"{_INDENT}{name}:", dim=True)
+    yield from (f"{_INDENT * 2}{line}" for line in safe(text).split("\n"))
+
+
+def _nothing_lines(found: Procedure) -> Iterator[str]:
+    yield f"No procedure was found for {printable(found.alert)[:200]}."
+    yield from (f"Note: {printable(note)}" for note in found.notes)
+    if found.others:
+        yield "Nearest:"
+        yield from (f"{_INDENT}{_other(one)}" for one in found.others)
+
+
+def _other(one: NextCall) -> str:
+    return f"{printable(one.why)}  [{printable(str(one.arguments.get('document', '')))}]"
+
+
+def _list_lines(walk: Walk, here: int) -> Iterator[str]:
+    for at, step in enumerate(walk.steps):
+        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.commands else ""
+        yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
+
+
+# -- keys
+
+
+class Keys:
+    """Shows steps as keys are pressed."""
+
+    def __init__(self, walk: Walk, begin: int) -> None:
+        self._walk = walk
+        self._at = begin
+
+    def run(self) -> None:
+        if not self._walk.steps:
+            print_lines(_text_lines(self._walk.document.content))
+            return
+        self._show(self._at)
+        while (key := self._key(_KEYS)) not in ("q", ""):
+            try:
+                self._do(key)
+            except DocumentNotFoundError as exc:
+                raise CommandFailed(f"the document is gone meanwhile: {exc}", FAILED) from exc
+            except InvalidInputError as exc:
+                warn(str(exc))
+
+    def _do(self, key: str) -> None:
+        if key in ("n", "\r", "\n"):
+            self._next()
+        elif key == "b":
+            self._show(max(self._at - 1, 0))
+        elif key.isdecimal():
+            self._show(self._walk.place(self._number(key)))
+        elif key == "y":
+            self._copy()
+        elif key == "l":
+            print_lines(_list_lines(self._walk, self._at))
+        elif key == "o":
+            self._tell()
+
+    def _next(self) -> None:
+        if self._at + 1 < len(self._walk.steps):
+            self._show(self._at + 1)
+        else:
+            click.echo("That was the last step.")
+
+    def _show(self, at: int) -> None:
+        self._at = at
+        print_lines(step_lines(self._walk, at))
+
+    def _number(self, digits: str) -> str:
+        """The rest of a number up to Enter, where one digit can't be all of it."""
+        most = max(len(step.name.removeprefix("#")) for step in self._walk.steps)
+        while len(digits) < most and (key := click.getchar()) not in ("\r", "\n", ""):
+            digits += key
+        return digits
+
+    def _copy(self) -> None:
+        commands = self._walk.commands(self._at)
+        if not commands:
+            click.echo("This step has no command.")
+            return
+        number = "1" if len(commands) == 1 else self._key(f"Which command, 1 to {len(commands)}?")
+        if not (number.isdecimal() and 1 <= int(number) <= len(commands)):
+            click.echo("Nothing was copied.")
+            return
+        command = commands[int(number) - 1]
+        if (
+            command.written.effect is Effect.DESTRUCTIVE
+            and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y"
+        ):
+            click.echo("Nothing was copied.")
+        elif any(not (letter.isprintable() or letter in "\n\t") for letter in command.text):
+            click.echo("It has control characters, so it isn't copied: type it by hand.")
+        else:
+            click.echo(_clipboard(command.text), nl=False)
+            left = f" Still to be filled in: {printable(', '.join(command.left))}." if command.left else ""
+            click.echo(f"Copied, not executed.{left}")
+
+    def _tell(self) -> None:
+        result = _RESULTS.get(self._key("What came of it? [r]esolved  [n]o effect  made it [w]orse"))
+        if result is None:
+            click.echo("Nothing was told.")
+            return
+        step, document = self._walk.steps[self._at], self._walk.document
+        try:
+            report = self._recorded(document.document_id, result, step.title[:MAX_STEP])
+        except OpxError as exc:
+            warn(f"it was not kept: {exc}")
+            return
+        click.echo(f"Kept: {report.result.value.replace('_', ' ')}. {printable(report.standing.explanation)}.")
+
+    def _recorded(self, document_id: str, result: OutcomeResult, step: str) -> Any:
+        """The outcome that was kept. A runbook that the alert is bound to may be none of its search's results: then a search
+        within it gives the receipt."""
+        client, receipt = self._walk.client, self._walk.procedure.receipt_id
+        outcome = RecordOutcome(receipt or "-", result, document_id, step=step)
+        try:
+            return client.call(record_outcome, outcome)
+        except OpxError:
+            config = QueryConfig(document_id=document_id, min_confidence=0, plain=True)
+            question = self._walk.procedure.alert or self._walk.document.title
+            answer = client.call(ask, Query(query=question, config=config, receipt=True))
+            found = RecordOutcome(answer.receipt_id, result, document_id, step=step)
+            return client.call(record_outcome, found)
+
+    def _key(self, prompt: str) -> str:
+        """The key that is pressed, "" at the end of the input."""
+        click.echo(click.style(prompt, dim=True))
+        try:
+            return click.getchar().lower()
+        except EOFError:
+            return ""
+
+
+def _clipboard(text: str) -> str:
+    """OSC 52, with which a terminal puts a text into the clipboard, also through ssh (xterm, "Operating System Commands")."""
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode('ascii')}\a"
