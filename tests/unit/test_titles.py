@@ -40,6 +40,7 @@ PATHS = st.lists(NAMES, max_size=5).map(lambda names: "/".join([*names, "README.
         ("README", "README.md", "README"),
         ("README", "runbooks/streams/shardId-000000000001/49590338.json", "README"),
         ("A", "letters/b.md", "A"),
+        ("Docs", "sources/127.0.0.1%3A8080/docs.html", "Docs"),
         ("Snapshot too old", "oracle/ORA-01555.md", "Snapshot too old (ORA-01555)"),
         ("A consumer lags", "alerts/KafkaConsumerLag.md", "A consumer lags"),
         ("Optional log gathering", "helpers/gatherLogs.md", "Optional log gathering"),

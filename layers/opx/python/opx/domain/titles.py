@@ -19,15 +19,16 @@ PARTS = 2
 """Folders and file names that a title is completed by, counted from the end of the path."""
 
 _NO_SUBJECT = """
-    a about action actions after all an and are asked at batch be before by can common content contents default
+    a about action actions after all an and are asked at batch be before by can com common content contents default
     description detail details do doc docs document documentation documents does en example examples faq file files
     first for frequently from general getting guide guidelines guides handbook help helpers here home how howto if
     important in index info information intro introduction is it known latest links list main manual manuals master md
-    misc miscellaneous more my need new next note notes of on or other our overview page pages playbook playbooks
-    please procedure procedures process processes purpose questions quick quickstart read readme reference references
-    related runbook runbooks section see site some sop sops source sources src start started static step steps stream
-    streams summary table template that the there these things this title to toc topic topics tutorial untitled use
-    useful using way web webhook webhooks website welcome what when where which why wiki with you your
+    misc miscellaneous more my need net new next note notes of on or org other our overview page pages playbook
+    playbooks please procedure procedures process processes purpose questions quick quickstart read readme reference
+    references related runbook runbooks section see site some sop sops source sources src start started static step
+    steps stream streams summary table template that the there these things this title to toc topic topics tutorial
+    untitled use useful using way web webhook webhooks website welcome what when where which why wiki with www you
+    your
 """
 _VAGUE = frozenset(_NO_SUBJECT.split())
 """Words that say nothing of a subject, in titles and in paths. They are English: a vague title in another language stays."""
@@ -50,8 +51,8 @@ _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,8}~?\Z")
 _ALERT_NAME = re.compile(r"(?=.*[a-z]{3})[A-Za-z][a-z]*(?:[A-Z][a-z]*\d*)+\Z")
 _CODE = re.compile(r"(?=.*\d)[A-Z]{1,8}\d*(?:[-_]\d+)*\Z")
-_OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8}[0-9a-f-]*|[\d_.-]+|.*\d{8,}.*)\Z", re.IGNORECASE)
-"""Hashes, dates and numbers, which are no names."""
+_OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8}[0-9a-f-]*|[\d_.:-]+|.*\d{8,}.*)\Z", re.IGNORECASE)
+"""Hashes, dates, numbers and addresses, which are no names."""
 
 
 def completed(title: str, path: str) -> str:
