@@ -8,7 +8,7 @@ never called read. `rules` explains how a rule is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -66,7 +66,9 @@ _MONGO_FORCE = re.compile(r"reconfig.*\bforce[\"']?\s*:\s*true", re.IGNORECASE |
 _MONGO_CALL = re.compile(r"(\w+)\s*\(\s*(?:\{\s*[\"']?(\w+))?")
 _BEGINNING = re.compile(r"(?:[;&|\n])\s*((?:sudo\s+)?([a-z][\w.-]*))(?=\s)")
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.){1,300}/I?)"
-_SED_COMMAND = r"(?:[pdqQ=nNhHgGxDPl]|s([/|#,@:!])(?:(?!\1)[^\\\n]|\\.){0,300}\1(?:(?!\1)[^\\\n]|\\.){0,300}\1[gIip\d]*)"
+_SED_COMMAND = (
+    r"(?:[pdqQ=nNhHgGxDPl]|s([/|#,@:!])(?:(?!\1)[^\\\n]|\\.){0,300}\1(?:(?!\1)[^\\\n]|\\.){0,300}\1[gIip\d]*)"
+)
 _SED = re.compile(rf"\s*(?:{_SED_ADDRESS}(?:,\+?{_SED_ADDRESS})?)?\s*!?\s*{_SED_COMMAND}\s*;?\s*\Z")
 """One command of sed that only prints. Several, and those that write files or run programs, are unknown."""
 _AWK_WRITES = re.compile(r"system|getline|print[^;}\n]*[>|]|@load|@include|\|&")
@@ -161,37 +163,33 @@ class EffectTable:
         return [_without_undo(one) for one in found if one.effect.severity > Effect.UNKNOWN.severity]
 
     def _of_language(self, text: str, kind: str, stdin: _Input, depth: int) -> Classified:
-        match kind:
-            case "shell":
-                found = self._shell(text, stdin, depth)
-            case "powershell":
-                found = self._shell(_as_shell(text), stdin, depth)
-            case "sql":
-                found = self._sql(text, depth)
-            case "redis":
-                found = self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth)
-            case "mongo":
-                found = self._mongo(text)
-            case "python":
-                found = self._python(text)
-            case "sed":
-                found = _READ if _SED.match(text) else _UNKNOWN
-            case "awk":
-                found = _UNKNOWN if _AWK_WRITES.search(text) else _READ
-            case "ssm":
-                found = self._remote_commands(text, depth)
-            case "port":
-                lines = [line.split() for line in re.split(r"\n|\\r|\\n", text)]
-                found = _worst([self._by_rules("port", line) for line in lines if line] or [_READ])
-            case "http":
-                found = self._requests(text)
-            case "promql":
-                found = Classified(effect=Effect.READ, rule="query")
-            case other:
-                found = self._scan(text)
-                if other == "query" and found is _UNKNOWN and not alarming([text], self.verbs):
-                    found = Classified(effect=Effect.READ, rule="query")
+        readers: dict[str, Callable[[], Classified]] = {
+            "shell": lambda: self._shell(text, stdin, depth),
+            "powershell": lambda: self._shell(_as_shell(text), stdin, depth),
+            "sql": lambda: self._sql(text, depth),
+            "redis": lambda: self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth),
+            "mongo": lambda: self._mongo(text),
+            "http": lambda: self._requests(text),
+            "promql": lambda: Classified(effect=Effect.READ, rule="query"),
+            "query": lambda: self._query(text),
+            "python": lambda: self._python(text),
+            "sed": lambda: _READ if _SED.match(text) else _UNKNOWN,
+            "awk": lambda: _UNKNOWN if _AWK_WRITES.search(text) else _READ,
+            "ssm": lambda: self._remote_commands(text, depth),
+            "port": lambda: self._sent(text),
+        }
+        return readers.get(kind, lambda: self._scan(text))()
+
+    def _query(self, text: str) -> Classified:
+        found = self._scan(text)
+        if found is _UNKNOWN and not alarming([text], self.verbs):
+            return Classified(effect=Effect.READ, rule="query")
         return found
+
+    def _sent(self, text: str) -> Classified:
+        """Lines that are sent to a port or socket."""
+        lines = [line.split() for line in re.split(r"\n|\\r|\\n|;", text)]
+        return _worst([self._by_rules("port", line) for line in lines if line] or [_READ])
 
     def _inner(self, text: str, language: str, depth: int, stdin: _Input = _Input()) -> Classified:
         """The effect of code within a command. It runs somewhere else, so that its inverse alone undoes nothing."""
@@ -288,8 +286,8 @@ class EffectTable:
         return self.programs.get(base) or self.programs.get(base.lower())
 
     def _expression(self, word: str) -> Classified:
-        """PowerShell's `$_.Name`; anything else that is no known program is unknown."""
-        return _READ if re.match(r"\$_(\.\w+)*\Z", word) else _UNKNOWN
+        """PowerShell's `$_.Name`, or a number; anything else that is no known program is unknown."""
+        return _READ if re.match(r"(?:\$_(\.\w+)*|-?\d+)\Z", word) else _UNKNOWN
 
     def _run(self, program: Program, call: _Call, found: Arguments) -> Classified | None:
         """The effect of the command that a wrapper runs, None if it runs none."""
@@ -430,7 +428,6 @@ class EffectTable:
         if not calls:
             return _READ if re.match(r"\s*(?:show|use|db\b|exit|quit)", text) else self._scan(text)
         return _worst([self._by_rules("mongo-method", call) for call in calls])
-
 
     def _python(self, text: str) -> Classified:
         """Python by the names that it calls and imports."""

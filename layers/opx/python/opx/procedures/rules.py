@@ -269,10 +269,11 @@ class Program:
     def rule(self, found: Arguments) -> Rule | None:
         """The rule that decides, None if none fits."""
         keys = {"", *found.words[:1], *(f"* {word.partition('-')[0]}" for word in found.words[1:2])}
-        fitting = [rule for key in keys for rule in self.by_word.get(key, ()) if rule.fits(found)]
-        best = max(fitting, key=lambda rule: rule.weight, default=None)
+        fitting = (next((rule for rule in self.by_word.get(key, ()) if rule.fits(found)), None) for key in keys)
+        best = max((rule for rule in fitting if rule), key=lambda rule: rule.weight, default=None)
         if best and best.effect is Effect.READ and best.options and not best.words:  # `-n` in `route -n add`
-            return max((rule for rule in fitting if rule.begins), key=lambda rule: rule.weight, default=best)
+            others = (rule for key in keys for rule in self.by_word.get(key, ()) if rule.begins and rule.fits(found))
+            return max(others, key=lambda rule: rule.weight, default=best)
         return best
 
 
