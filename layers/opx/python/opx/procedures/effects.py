@@ -31,6 +31,7 @@ _READ = Classified(effect=Effect.READ)
 _UNKNOWN = Classified()
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=|\$\w+=\Z")
 _CMDLET = re.compile(r"([A-Za-z]+)-([A-Za-z]\w*)\Z")
+_HASH = re.compile(r"@\{\s*(?:\w+\s*=\s*(?:'[^']*'|\"[^\"$]*\"|-?\d+\b|\$\w+)[\s;]*)*\}")
 _BLOCK = re.compile(r"\|\s*(?:%|\?|foreach(?:-object)?|where(?:-object)?)\s*\{", re.IGNORECASE)
 _KEYWORDS = frozenset(
     {
@@ -512,6 +513,7 @@ def _until(argv: tuple[str, ...]) -> tuple[str, ...]:
 def _as_shell(text: str) -> str:
     """PowerShell with blocks, method calls and line continuations as a shell would have them."""
     plain = re.sub(r"\$\{(\w+)\}", r"$\1", text.replace("`\n", " ").replace("`", ""))
+    plain = _HASH.sub("@hash", plain)
     called = re.sub(r"(?<=[\w)\]])\.([A-Za-z]+)\(", r" ; Invoke-\1 (", plain)
     return re.sub(r"@?([{}])", r" \1 ", called).replace("\\", "/")
 
