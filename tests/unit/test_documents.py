@@ -14,7 +14,8 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, UnknownCategoryError
-from tests.builders import a_piece, a_version
+from opx.ingestion.prepared import as_indexed
+from tests.builders import a_chunk, a_document, a_piece, a_version
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
@@ -194,3 +195,10 @@ def test_a_time_is_in_utc_to_the_second() -> None:
 @given(st.floats(0, 4_000_000_000), st.floats(0, 4_000_000_000))
 def test_times_sort_as_they_happened(first: float, second: float) -> None:
     assert (iso_time(first) < iso_time(second)) == (int(first) < int(second))
+
+
+def test_chunk_in_the_index_has_the_facts_of_its_document() -> None:
+    """A chunk file has those of one of several documents with its text."""
+    document = a_document(title="README (cart)", tags=("cart",))
+    indexed = as_indexed(a_chunk(title="README (ledger)", tags=("ledger",)), document, ())
+    assert (indexed.chunk.title, indexed.chunk.tags) == ("README (cart)", ("cart",))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.domain.queries import QueryConfig
+from opx.domain.scopes import Identity
 from opx.domain.titles import chosen, completed, is_completed, is_generic, repeats, told_apart
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.procedures.outline import outline_of
+from tests.unit.archive_support import put, services_at
 
 TITLES = st.text(st.sampled_from("aA1 ()-") | st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     ["README", "Steps to check", "README (cart)", "Architecture", "Quorum (lost)", "etcdMembersDown"]
@@ -33,6 +38,8 @@ PATHS = st.lists(NAMES, max_size=5).map(lambda names: "/".join([*names, "README.
         ("Runbook", "pages/0123456789abcdef0123456789abcdef.md", "Runbook"),
         ("Index", "big%20cluster/index.html", "Index (big cluster)"),
         ("README", "README.md", "README"),
+        ("README", "runbooks/streams/shardId-000000000001/49590338.json", "README"),
+        ("A", "letters/b.md", "A"),
         ("Snapshot too old", "oracle/ORA-01555.md", "Snapshot too old (ORA-01555)"),
         ("A consumer lags", "alerts/KafkaConsumerLag.md", "A consumer lags"),
         ("Optional log gathering", "helpers/gatherLogs.md", "Optional log gathering"),
@@ -79,8 +86,8 @@ def test_documents_with_one_title_are_told_apart_by_their_paths() -> None:
         "a/b.md",
     ]
     assert told_apart(["etcdNoLeader", "etcdNoLeader", "Disk full"], paths) == [
-        "etcdNoLeader (openshift cluster etcd operator)",
-        "etcdNoLeader (host etcd)",
+        "etcdNoLeader (openshift cluster operator)",
+        "etcdNoLeader (host)",
         "Disk full",
     ]
 
@@ -110,3 +117,14 @@ def test_completed_title_changes_no_step_id() -> None:
     plain, completed_one = (outline_of("d1", title, PAGE) for title in ("Runbook", "Runbook (kafka consumer)"))
     assert plain.sections == completed_one.sections
     assert [step.step_id for step in plain.steps] == [step.step_id for step in completed_one.steps]
+
+
+def test_documents_of_an_answer_with_one_title_are_told_apart(tmp_path: Path) -> None:
+    with services_at(tmp_path) as services:
+        for name, text in (("etcd", "The heron elects one."), ("consul", "The heron restarts all servers.")):
+            put(services, f"{name}/leader", text, title="No leader")
+        results = services.questions.search().answer("heron", QueryConfig(min_confidence=0.0)).results
+        handed_over = services.questions.handover(services.corpus.projects.reader(Identity()))
+        documents = handed_over.documents("heron", results, 2000)
+    assert {result.title for result in results} == {"No leader"}
+    assert {document.title for document in documents} == {"No leader (etcd)", "No leader (consul)"}

@@ -7,8 +7,8 @@ made from the title before that, so that these rules may change without new ids.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
 from urllib.parse import unquote
 
 MAX_TITLE = 500
@@ -19,15 +19,15 @@ PARTS = 2
 """Folders and file names that a title is completed by, counted from the end of the path."""
 
 _NO_SUBJECT = """
-    a about action actions after all an and are asked at be before by can common content contents default description
-    detail details do doc docs document documentation documents does en example examples faq file files first for
-    frequently from general getting guide guidelines guides handbook help helpers here home how howto if important in
-    index info information intro introduction is it known latest links list main manual manuals master md misc
-    miscellaneous more my need new next note notes of on or other our overview page pages playbook playbooks please
-    procedure procedures process processes purpose questions quick quickstart read readme reference references related
-    runbook runbooks section see site some sop sops source sources src start started static step steps summary table
-    template that the there these things this title to toc topic topics tutorial untitled use useful using way web
-    website welcome what when where which why wiki with you your
+    a about action actions after all an and are asked at batch be before by can common content contents default
+    description detail details do doc docs document documentation documents does en example examples faq file files
+    first for frequently from general getting guide guidelines guides handbook help helpers here home how howto if
+    important in index info information intro introduction is it known latest links list main manual manuals master md
+    misc miscellaneous more my need new next note notes of on or other our overview page pages playbook playbooks
+    please procedure procedures process processes purpose questions quick quickstart read readme reference references
+    related runbook runbooks section see site some sop sops source sources src start started static step steps stream
+    streams summary table template that the there these things this title to toc topic topics tutorial untitled use
+    useful using way web webhook webhooks website welcome what when where which why wiki with you your
 """
 _VAGUE = frozenset(_NO_SUBJECT.split())
 """Words that say nothing of a subject, in titles and in paths. They are English: a vague title in another language stays."""
@@ -50,15 +50,15 @@ _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,8}~?\Z")
 _ALERT_NAME = re.compile(r"(?=.*[a-z]{3})[A-Za-z][a-z]*(?:[A-Z][a-z]*\d*)+\Z")
 _CODE = re.compile(r"(?=.*\d)[A-Z]{1,8}\d*(?:[-_]\d+)*\Z")
-_OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\d_.-]+)\Z", re.IGNORECASE)
-"""Hashes and numbers, which are no names."""
+_OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8}[0-9a-f-]*|[\d_.-]+|.*\d{8,}.*)\Z", re.IGNORECASE)
+"""Hashes, dates and numbers, which are no names."""
 
 
 def completed(title: str, path: str) -> str:
     """The title, with words of the document's path in brackets if it is generic, or if the file is named by an identifier (an
     alert's name, an error code) of which the title has no word. The same if the path adds nothing."""
     if is_generic(title):
-        return _with(title, telling_words(path, title))
+        return _with(title, _telling_words(path, _words(title)))
     stem = _names(path)[-1:]
     if stem and _is_identifier(stem[0]) and not _shared(stem[0], title):
         return _with(title, stem[0])
@@ -86,32 +86,39 @@ def repeats(heading: str, title: str) -> bool:
 
 
 def is_generic(title: str) -> bool:
-    """Whether none of a title's words says what it is about."""
+    """Whether none of a title's words says what it is about; a letter may be a name."""
     words = _words(title)
-    return bool(words) and _VAGUE_ALONE.issuperset(words)
+    return max(map(len, words), default=0) > 1 and _VAGUE_ALONE.issuperset(words)
 
 
 def told_apart(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """The titles of different documents; those that several share are completed by words of their paths or addresses, unless
-    these are the same for all."""
-    counts = Counter(title.casefold() for title in titles)
-    words = [telling_words(path, title) for title, path in zip(titles, paths, strict=True)]
-    pairs = Counter(zip((title.casefold() for title in titles), words, strict=True))
-    return [
-        _with(title, said) if counts[title.casefold()] > pairs[title.casefold(), said] else title
-        for title, said in zip(titles, words, strict=True)
-    ]
+    """The titles of different documents; those that several share are completed by words of their paths or addresses that not
+    all of these have."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for at, title in enumerate(titles):
+        groups[title.casefold()].append(at)
+    found = list(titles)
+    for group in groups.values():
+        common = frozenset.intersection(*(_path_words(paths[at]) for at in group))
+        if len(group) > 1:
+            for at in group:
+                found[at] = _with(titles[at], _telling_words(paths[at], common | _words(titles[at])))
+    return found
 
 
-def telling_words(path: str, title: str) -> str:
-    """Words of the last folders and of the file's name that say something which the title doesn't; "" for none."""
+def _telling_words(path: str, known: Set[str]) -> str:
+    """Words of the last folders and of the file's name that say something which isn't known; "" for none."""
     names = _names(path)
     for vague in (_VAGUE_ALONE, _VAGUE):
-        parts = [" ".join(_telling(name, vague.union(_words(title)))) for name in names]
+        parts = [" ".join(_telling(name, vague | known)) for name in names]
         if any(parts):
             kept = list(dict.fromkeys(filter(None, reversed(parts))))[:PARTS]
             return " ".join(dict.fromkeys(" ".join(reversed(kept)).split()))
     return ""
+
+
+def _path_words(path: str) -> frozenset[str]:
+    return frozenset(word.casefold() for name in _names(path) for word in _telling(name, frozenset()))
 
 
 def _with(title: str, words: str) -> str:
@@ -126,7 +133,7 @@ def _names(path: str) -> list[str]:
     return [part for part in parts if len(part) <= MAX_NAME and not _OPAQUE.match(part)]
 
 
-def _telling(name: str, vague: frozenset[str]) -> Iterator[str]:
+def _telling(name: str, vague: Set[str]) -> Iterator[str]:
     """An identifier as a whole, else the words of a name."""
     if _is_identifier(name):
         return iter(() if name.casefold() in vague else (name,))
