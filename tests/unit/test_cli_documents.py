@@ -161,3 +161,50 @@ def test_delete_asks_nobody_in_a_pipe_and_refuses(opx: Opx) -> None:
     assert result.exit_code == 2
     assert "--yes" in result.stderr
     assert len(json.loads(opx("list", "--json").stdout)) == 1
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "name", ["docs/runbooks/full.md", "full.md", "./full.md", "Disk full", "disk FULL", "full"]
+    )
+    def test_show_takes_a_path_and_a_title(self, opx: Opx, name: str) -> None:
+        taken_in(opx, "runbooks/full.md", "# Disk full\n\ntext\n")
+        taken_in(opx, "runbooks/other.md", "# Other\n\nthing\n")
+        assert opx("show", *name.split()).stdout.startswith("Disk full\n")
+
+    def test_a_name_of_several_documents_is_refused_with_a_list(self, opx: Opx) -> None:
+        first, second = (taken_in(opx, f"{name}/x.md", f"# Disk {name}\n\n{name}\n") for name in ("one", "two"))
+        result = opx("show", "disk")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith("opx: 'disk' is the name of 2 documents:\n")
+        assert all(one[:12] in result.stderr for one in (first, second))
+
+
+STEPS = """# Disk full
+
+## Steps
+
+1. Look at it.
+
+   ```sh
+   df -h   # exact
+   ```
+
+2. Remove the logs.
+"""
+
+
+class TestParts:
+    def test_one_step_is_shown_as_written(self, opx: Opx) -> None:
+        document_id = taken_in(opx, "disk.md", STEPS)
+        shown = opx("show", document_id, "--step", "1").stdout
+        assert shown == "Disk full > Steps, step 1 of 2\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
+
+    def test_a_step_that_is_not_there_is_an_error(self, opx: Opx) -> None:
+        result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
+        assert (result.exit_code, result.stderr) == (2, "opx: Disk full has no step 9: its steps are 1, 2\n")
+
+    def test_the_outline_stands_before_the_text(self, opx: Opx) -> None:
+        shown = opx("show", taken_in(opx, "disk.md", STEPS), "--outline").stdout
+        assert "\n  Steps\n    step 1: Look at it.\n    step 2: Remove the logs.\n" in shown
+        assert shown.endswith(STEPS)

@@ -81,7 +81,7 @@ def test_each_step_of_a_path_has_the_passage_that_proves_it(opx: Opx) -> None:
     assert found.exit_code == 0
     assert found.stdout.startswith("runbook:checkout to host:db-01: 3 steps\n")
     assert "\n2. service:checkout depends on service:payments\n" in found.stdout
-    assert "| Payments run on the host db-01." in found.stdout
+    assert "\nPayments run on the host db-01.\n" in found.stdout
 
 
 def test_things_without_a_way_between_them_end_with_one(opx: Opx) -> None:

@@ -186,8 +186,13 @@ assert code == 0
 """
 
 
-def test_search_imports_nothing_of_ingestion(opx: Opx) -> None:
+WRITING = tuple(
+    f"opx.ingestion.{name}" for name in ("pipeline", "reading", "prepared", "chunking", "parsing", "worker")
+)
+
+
+def test_search_imports_nothing_that_takes_documents_in(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
     loaded = modules_after(SEARCH, "--home", str(opx.home), "search", "restart", "--min-confidence", "0")
     assert "opx.retrieval.query" in loaded
-    assert not {name for name in loaded if name.startswith(("opx.ingestion", "rich", "tiktoken", "bs4", "watchfiles"))}
+    assert not {name for name in loaded if name.startswith((*WRITING, "rich", "tiktoken", "bs4", "watchfiles"))}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,15 +47,47 @@ def take_in(opx: Opx) -> None:
     opx("ingest", opx.write("forum.md", "# Forum\n\nHow zebras got their stripes.\n"), "--category", "web/forums")
 
 
-def test_a_hit_has_title_section_category_score_excerpt_and_source(opx: Opx) -> None:
+def test_a_document_has_title_section_facts_text_and_source(opx: Opx) -> None:
     result = opx("search", "NodeDiskFull", *ANY)
-    first = result.stdout.split("\n\n")[0].splitlines()
-    assert first[0] == "1. Disk full > Symptoms"
-    assert first[1].startswith("   runbooks/procedures, score 0.")
-    assert "by words #1" in first[1]
-    assert first[2] == "   | The alert NodeDiskFull fires and writes fail."
-    assert first[3].startswith("   docs/runbooks/disk.md  [Document ID: ")
+    head, body, *_ = result.stdout.split("\n\n")
+    assert head.splitlines()[0] == "1. Disk full > Symptoms"
+    assert re.fullmatch(
+        r"   runbooks/procedures, confidence 0\.\d\d, updated \d{4}-\d\d-\d\d \(0 days ago\)", head.splitlines()[1]
+    )
+    assert "The alert `NodeDiskFull` fires and writes fail." in (body, *result.stdout.split("\n\n"))
+    assert re.search(r"^   \S*docs/runbooks/disk\.md(:1)?  \[[0-9a-f]{8}\]$", result.stdout, re.MULTILINE)
     assert result.exit_code == 0
+
+
+def test_the_source_is_a_line_of_the_local_file(folder: Opx) -> None:
+    lines = folder("search", "load average", *ANY, "--limit", "1").stdout.splitlines()
+    source = next(line for line in lines if "cpu.md" in line)
+    assert re.search(r"docs/runbooks/cpu\.md:5  \[", source)
+
+
+def test_words_need_no_quotes_and_options_may_stand_among_them(opx: Opx) -> None:
+    asked = json.loads(opx("search", "resolver", *ANY, "dropped", "--json", "packets").stdout)
+    assert asked["query"] == "resolver dropped packets"
+
+
+def test_output_without_a_terminal_has_no_escapes(opx: Opx) -> None:
+    assert "\x1b" not in opx("search", "load disk", *ANY, "--explain").stdout
+
+
+def test_all_of_a_document_is_shown_on_request(opx: Opx) -> None:
+    few = opx("search", "NodeDiskFull", *ANY, "--limit", "1", "--budget", "10")
+    assert "Found, and larger than the budget:\n1. Disk full > Symptoms (" in few.stdout
+    for expand in ("section", "document"):
+        shown = opx("search", "NodeDiskFull", *ANY, "--limit", "1", "--budget", "10", "--expand", expand).stdout
+        assert "The alert `NodeDiskFull` fires and writes fail." in shown
+
+
+def test_the_answer_ends_with_how_to_record_its_outcome(opx: Opx) -> None:
+    last = opx("search", "NodeDiskFull", *ANY).stdout.splitlines()[-1]
+    command = re.search(r"opx (outcome record [0-9a-f]{8} resolved)$", last)
+    assert command
+    recorded = opx(*command[1].split())
+    assert recorded.stdout.startswith("new: Disk full resolved\n")
 
 
 def test_nothing_good_enough_exits_with_one_and_names_the_closest(opx: Opx) -> None:
@@ -204,11 +237,6 @@ def test_plain_question_is_searched_as_words(opx: Opx) -> None:
     found = json.loads(opx("search", 'resolver -packets "no such words"', *ANY, "--json", "--plain").stdout)
     assert found["results"][0]["metadata"]["title"] == "DNS outage"
     assert found["understood"]["plain"]
-
-
-def test_words_of_operators_are_not_looked_for_in_excerpts(opx: Opx) -> None:
-    result = opx("search", "load average service:checkout", *ANY)
-    assert "| The load average climbs and requests are slow." in result.stdout
 
 
 def test_what_was_not_read_as_an_operator_is_said(opx: Opx) -> None:

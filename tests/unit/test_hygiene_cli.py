@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
-from opx.cli.hits import hit_lines
+from opx.cli.hits import Page
+from opx.cli.output import Screen
 from opx.cli.reporting import remarks_summary
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
@@ -88,19 +88,19 @@ def test_search_warns_of_a_flagged_chunk(filled: Opx) -> None:
 class TestHits:
     def lines(self, **metadata: object) -> list[str]:
         found = replace(a_result(), metadata={**a_result().metadata, **metadata})
-        return [click.unstyle(line) for line in hit_lines(1, found, "disk")]
+        return list(Page(Screen()).passage(1, found))
 
     def test_our_own_hit_has_nothing_to_warn_of(self) -> None:
         assert not [line for line in self.lines() if "untrusted" in line or "warning" in line or "also in" in line]
 
     def test_hit_from_outside_says_so(self) -> None:
         outside = replace(a_result(), tier="internet")
-        assert "   untrusted: from outside (internet)" in map(click.unstyle, hit_lines(1, outside, "disk"))
+        assert "   untrusted: from outside (internet)" in Page(Screen()).passage(1, outside)
 
     def test_flags_and_copies_are_shown(self) -> None:
         found = self.lines(flags=[FLAG], copies=[{"title": "Copy", "source": "file:///copy.md"}])
         assert any(line.startswith("   warning: ") for line in found)
-        assert found[-1] == "   also in: Copy  file:///copy.md"
+        assert found[-1] == "   also in: Copy"
 
 
 def test_summary_of_no_remarks_is_empty() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import click
-
-from opx.cli.hits import explanation, hit_lines, score_line
+from opx.cli.hits import Page, explanation, score_line
+from opx.cli.output import Screen
 from opx.domain.outcomes import Counts, OutcomeScore, Tally
 from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
@@ -35,10 +34,10 @@ ANSWER = Answer("disk", (RESULT,))
 
 
 def test_people_see_what_came_of_it_and_the_warning_before_the_text() -> None:
-    lines = [click.unstyle(line).strip() for line in hit_lines(1, RESULT, "disk")]
+    lines = [line.strip() for line in Page(Screen()).passage(1, RESULT)]
     assert "outcomes: 4 of 5 resolved, 1 made it worse" in lines
     assert lines.index("[Warning: tried in INC-7, made things worse: Grow the volume]") < lines.index(
-        "| Grow the volume."
+        "Grow the volume."
     )
 
 
@@ -49,7 +48,7 @@ def test_a_score_is_explained_with_its_outcomes() -> None:
 
 
 def test_where_nothing_was_told_nothing_is_said() -> None:
-    text = "\n".join([*hit_lines(1, PLAIN, "disk", explain=True), citation(PLAIN)])
+    text = "\n".join([*Page(Screen(), explain=True).passage(1, PLAIN), citation(PLAIN)])
     assert "utcomes" not in text
     assert "Warning" not in text
 

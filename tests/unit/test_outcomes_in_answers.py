@@ -176,6 +176,52 @@ class TestTelling:
         take_out(services, copy)
 
 
+class TestShortNames:
+    def test_a_receipt_is_meant_by_its_beginning_and_counted_as_the_whole(self, services: System) -> None:
+        receipt, outcomes = ask(services).receipt_id, services.learning.outcomes(SHOP)
+        first = outcomes.record(receipt, id_of(services, DISK), "resolved")
+        again = outcomes.record(receipt[:8].upper(), id_of(services, DISK), "resolved")
+        assert (again.counted, again.outcome_id) == (Counted.KNOWN, first.outcome_id)
+
+    def test_fewer_than_six_digits_are_too_few(self, services: System) -> None:
+        receipt = ask(services).receipt_id
+        with pytest.raises(ReceiptNotFoundError):
+            services.learning.outcomes(SHOP).record(receipt[:5], "", "resolved")
+
+    def test_a_beginning_of_several_receipts_is_refused_with_a_list(
+        self, services: System, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = iter(["abcdef" + "0" * 26, "abcdef" + "1" * 26])
+        monkeypatch.setattr(services.records.audit, "_new_id", lambda: next(ids))
+        receipts = [ask(services).receipt_id, ask(services).receipt_id]
+        with pytest.raises(InvalidInputError, match="abcdef is the beginning of 2 receipts") as caught:
+            services.learning.outcomes(SHOP).record("abcdef", "", "resolved")
+        assert all(receipt in str(caught.value) for receipt in receipts)
+
+    def test_last_is_the_newest_answer_to_the_same_principal(self, services: System) -> None:
+        mine = ask(services, "volume full")
+        ask(services, identity=replace(SHOP, principal="bob"))
+        report = services.learning.outcomes(SHOP).record("last", "", "resolved")
+        assert report.document_id == ranks(mine)[0]
+        again = services.learning.outcomes(SHOP).record(mine.receipt_id, ranks(mine)[0], "resolved")
+        assert again.counted is Counted.KNOWN
+
+    @pytest.mark.parametrize(
+        "identity", [Identity("acme", "new", "ann"), Identity("new", "shop", "ann"), Identity("acme")]
+    )
+    @pytest.mark.parametrize("digits", [0, 6, 12, 32])
+    def test_neither_names_an_answer_of_another_scope(self, services: System, identity: Identity, digits: int) -> None:
+        receipt = ask(services).receipt_id
+        with pytest.raises(ReceiptNotFoundError):
+            services.learning.outcomes(identity).record(receipt[:digits] or "last", "", "resolved")
+
+    def test_a_document_is_meant_by_its_rank_and_the_first_by_nothing(self, services: System) -> None:
+        answer, outcomes = ask(services, "volume full"), services.learning.outcomes(SHOP)
+        shown = list(dict.fromkeys(ranks(answer)))
+        for name, meant in (("", shown[0]), ("1", shown[0]), ("2", shown[1])):
+            assert outcomes.record(answer.receipt_id, name, "resolved").document_id == meant
+
+
 class TestRefusals:
     @pytest.mark.parametrize("receipt", ["", "nonsense", "#scopes client:acme/project:shop", "r" * 64])
     def test_unknown_receipt(self, services: System, receipt: str) -> None:
@@ -187,7 +233,7 @@ class TestRefusals:
         with pytest.raises(ReceiptNotFoundError):
             services.learning.outcomes(identity).record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 
-    @pytest.mark.parametrize("document", ["", "abc", "0" * 32, "%"])
+    @pytest.mark.parametrize("document", ["0", "99", "abc", "0" * 32, "%"])
     def test_document_that_was_not_returned(self, services: System, document: str) -> None:
         answer = ask(services)
         with pytest.raises(InvalidInputError, match=f"it has.*{answer.results[0].document_id[:12]}"):

@@ -155,8 +155,8 @@ class TestCommand:
     def test_findings_come_with_their_sources_and_what_found_them(self, opx: Opx) -> None:
         result = opx("research", "NodeDiskFull alert and expired certificate", "--min-confidence", "0.01")
         assert result.exit_code == 0, result.output
-        assert "docs/runbooks/disk.md  [Document ID: " in result.stdout
-        assert "docs/runbooks/cert.md  [Document ID: " in result.stdout
+        assert "docs/runbooks/disk.md  [" in result.stdout
+        assert "docs/runbooks/cert.md  [" in result.stdout
         assert "found by: " in result.stdout
         assert "searches by rules" in result.stdout
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 import opx
-from opx.cli.hits import answer_lines, no_answer_lines
+from opx.cli.hits import Page, no_answer_lines
 from opx.cli.intake import Intake, Tally, summary, warn_of
-from opx.cli.output import print_lines, warn
+from opx.cli.output import Screen, print_lines, warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.search import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from opx.edges.calling import Client
 
 HITS_SHOWN = 3
+BUDGET = 500
+"""Tokens of text that are shown for each question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,10 @@ def _take_in(session: Session, folder: Path) -> None:
 
 def _ask(client: Client, number: int, question: DemoQuestion) -> None:
     config = QueryConfig(max_results=HITS_SHOWN, min_confidence=question.min_confidence)
-    answer = client.call(query, Query(query=question.text, config=config))
+    answer = client.call(query, Query(query=question.text, config=config, budget=BUDGET))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
-    print_lines(answer_lines(answer.results, question.text))
+    print_lines(Page(Screen.current()).answer(answer))
     if not answer.results:
         print_lines(no_answer_lines(answer, question.min_confidence))
     warn(*answer.notes)

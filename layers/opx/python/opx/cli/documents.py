@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
 import click
 
+from opx.cli.hits import shorten
 from opx.cli.intake import settled, warn_of
 from opx.cli.operations import Shape, operation_command, request_command, whole
 from opx.cli.output import (
     SHORT_ID,
+    Screen,
     aligned,
     exit_unless,
     plural,
@@ -18,6 +21,7 @@ from opx.cli.output import (
     print_lines,
     print_table,
     printable,
+    safe,
     some_fields,
     warn,
 )
@@ -43,6 +47,9 @@ from opx.operations.documents import (
     read_chunks,
 )
 
+_ID = re.compile(r"\s*[0-9a-fA-F]+\s*")
+_CANDIDATES = 10
+"""Documents that are named where several are meant."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
@@ -100,31 +107,130 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
 # -- one document
 
 
+def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[str]) -> str:
+    return " ".join(words)
+
+
 @request_command(
     "show", get_document, Shape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
 )
+@click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
+@click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
+@click.option("--outline", "with_outline", is_flag=True, help="Print its sections and steps first.")
+@click.option("--step", "step_name", metavar="N", help="Print one step of its procedure.")
 @click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
-def show_command(session: Session, request: GetDocument, *, with_chunks: bool, as_json: bool) -> None:
-    """Print a document: title, metadata, versions, and its text as it was taken in.
+def show_command(
+    session: Session,
+    request: GetDocument,
+    *,
+    raw: bool,
+    with_outline: bool,
+    step_name: str | None,
+    with_chunks: bool,
+    as_json: bool,
+) -> None:
+    """Print a document: title, metadata, versions, and its text.
 
-    The beginning of an id is enough for current documents. Old and deleted versions are shown too, by their full id.
+    The beginning of an id is enough for current documents, and so is the end of a path, or a title. Old and deleted versions
+    are shown too, by their full id. What is longer than the screen is shown by $PAGER.
     """
-    found = whole(session.client, get_document, request, "versions")
+    found = _found(session, request.document_id)
     chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
     if as_json:
         print_json(_as_json(found, chunks, with_chunks=with_chunks))
         return
-    print_lines(_head(found.document, found.versions))
-    if with_chunks:
-        for chunk in chunks:
-            click.echo(_chunk_head(chunk))
-            click.echo(chunk.content, nl=not chunk.content.endswith("\n"))
+    text = "".join(joined_text(chunks))
+    screen = Screen.current()
+    if step_name is not None:
+        _print_page([*_step(found.document, text, step_name, screen, raw=raw or not screen.is_terminal)], screen)
         return
-    click.echo("".join(joined_text(chunks)), nl=False)
+    head = [*_head(found.document, found.versions), *(_outline(found.document, text, screen) if with_outline else ())]
+    if screen.is_terminal and not (raw or with_chunks):
+        from opx.cli.rendering import rendered
+
+        _print_page([*head, *rendered(text, screen)], screen)
+        return
+    shown = safe if screen.is_terminal else str
+    print_lines(head)
+    if not with_chunks:
+        click.echo(shown(text), nl=False)
+        return
+    for chunk in chunks:
+        click.echo(_chunk_head(chunk))
+        click.echo(shown(chunk.content), nl=not chunk.content.endswith("\n"))
+
+
+def _print_page(lines: Sequence[str], screen: Screen) -> None:
+    """Through the pager if there are more lines than the screen has."""
+    if screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
+        click.echo_via_pager("\n".join(lines) + "\n", color=screen.colours)
+    else:
+        print_lines(lines)
+
+
+def _found(session: Session, wanted: str) -> DocumentVersions:
+    """The document with an id, a path or a title. Raises `DocumentNotFoundError` and `InvalidInputError`."""
+    try:
+        return whole(session.client, get_document, GetDocument(document_id=wanted), "versions")
+    except (DocumentNotFoundError, InvalidInputError) as exc:
+        is_several = isinstance(exc, InvalidInputError) and _ID.fullmatch(wanted)
+        found = [] if is_several or not wanted.strip() else _by_name(session, wanted)
+        if not found:
+            raise
+    if len(found) > 1:
+        names = "".join(f"\n  {one.document_id[:SHORT_ID]}  {printable(one.title)}" for one in found[:_CANDIDATES])
+        raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{names}")
+    return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
+
+
+def _by_name(session: Session, wanted: str) -> list[KnowledgeDocument]:
+    """The current documents of this path or title; else those whose title has these words."""
+    documents = whole(session.client, list_documents, ListDocuments(), "documents").documents
+    path, title = "/" + wanted.removeprefix("./").lstrip("/"), wanted.casefold()
+    exact = [one for one in documents if f"/{one.source_uri}".endswith(path) or one.title.casefold() == title]
+    return exact or [one for one in documents if title in one.title.casefold()]
+
+
+def _outline(document: KnowledgeDocument, text: str, screen: Screen) -> Iterator[str]:
+    """The sections, each with its steps."""
+    from opx.procedures.outline import outline_of
+
+    outline = outline_of(document.document_id, document.title, text)
+    names = outline.step_names()
+    for number, section in enumerate(outline.sections):
+        steps = [step for step in outline.steps if step.section == number]
+        own = steps.pop(0) if steps and section.heading.endswith(steps[0].title) else None
+        if section.heading:
+            heading = "  " * max(section.level - 1, 0) + printable(section.heading)
+            yield screen.styled(heading, "bold") + (f"  (step {names[own.number]})" if own else "")
+        for step in steps:
+            yield shorten(f"{'  ' * section.level}step {names[step.number]}: {printable(step.title)}", screen.prose)
+    yield ""
+
+
+def _step(document: KnowledgeDocument, text: str, name: str, screen: Screen, *, raw: bool) -> Iterator[str]:
+    """A step of the document's procedure, under its section."""
+    from opx.cli.rendering import rendered
+    from opx.procedures.layout import step_number
+    from opx.procedures.outline import outline_of
+
+    outline = outline_of(document.document_id, document.title, text)
+    names, number = outline.step_names(), step_number(outline, name)
+    if not number:
+        steps = f"its steps are {', '.join(names.values())}" if names else "it has no steps"
+        raise InvalidInputError(f"{printable(document.title)} has no step {name}: {steps}")
+    step = outline.steps[number - 1]
+    where = (one for one in outline.sections[step.section].path if one != document.title)
+    yield screen.styled(
+        f"{printable(' > '.join((document.title, *where)))}, step {names[number]} of {len(names)}", "bold"
+    )
+    yield ""
+    body = outline.slice(step).rstrip("\n")
+    yield from body.split("\n") if raw else rendered(body, screen)
 
 
 def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) -> Iterator[str]:
-    yield click.style(document.title, bold=True)
+    yield click.style(printable(document.title), bold=True)
     facts = {
         "document id": document.document_id,
         "category": f"{document.category} ({document.tier.value}, trust {document.trust:g})",
@@ -139,7 +245,7 @@ def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) ->
         "state": document.state.value,
         "size": f"{document.chunk_count} chunks, {document.token_count:,} tokens",
     }
-    yield from (f"  {line}" for line in aligned([(name, value) for name, value in facts.items() if value]))
+    yield from (f"  {line}" for line in aligned([(name, printable(value)) for name, value in facts.items() if value]))
     for version in versions:
         here = "  <- this one" if version.version == document.version else ""
         ended = f" {version.superseded_at}" if version.superseded_at else ""

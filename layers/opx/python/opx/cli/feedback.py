@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -200,10 +200,17 @@ def outcome_command() -> None:
     """Whether documents that were found helped. What helps is found more easily, once enough is known.
 
     \b
-    opx outcome record RECEIPT_ID DOCUMENT_ID resolved --incident INC-7
-    opx outcome record RECEIPT_ID DOCUMENT_ID made_worse --step "restart the broker"
-    opx outcome show DOCUMENT_ID
+    opx outcome record last resolved          the first document of your last answer
+    opx outcome record 4b7d9a21 2 resolved    the second of an earlier one
+    opx outcome record 4b7d9a21 3f9a5e made_worse --step "restart the broker"
+    opx outcome show 3f9a5e
     """
+
+
+def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequence[str]) -> str | None:
+    if len(value) > 1:
+        raise click.UsageError(f"one document at most can be given, not {' '.join(value)}", context)
+    return value[0] if value else None
 
 
 @outcome_command.operation(
@@ -214,9 +221,12 @@ def outcome_command() -> None:
         fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
     ),
 )
+@click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
-    """Tell what came of acting upon a document of an answer. The answer's receipt id is in `opx search --json`, and in
-    `opx audit`. Told again it counts once; told otherwise, it is corrected."""
+    """Record whether following a document of an answer helped. RECEIPT_ID is what `opx search` printed, or `last`; DOCUMENT
+    is the rank that it had there (the first if it is left out), or its id.
+
+    Recorded again it counts once; with another result, it is corrected."""
     click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
     click.echo(f"known of it: {report.standing.explanation}")
     if report.warning_id:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.hits import excerpt
-from opx.cli.output import SHORT_ID, aligned, plural, printable
+from opx.cli.output import SHORT_ID, Screen, aligned, plural, printable
 from opx.graph.views import in_words, said
 
 if TYPE_CHECKING:
@@ -142,8 +141,17 @@ def path_lines(found: Connection) -> Iterator[str]:
         yield from edge_lines(edge, passages, f"{number}. ")
         passage = next((passages[chunk] for chunk in edge.evidence_chunk_ids if chunk in passages), None)
         if passage:
-            names = f"{edge.source.partition(':')[2]} {edge.target.partition(':')[2]}"
-            yield from (f"{_INDENT}| {printable(line)}" for line in excerpt(passage.content, names))
+            yield from _proof(passage, [node.partition(":")[2] for node in (edge.source, edge.target)])
+
+
+def _proof(passage: Passage, names: Sequence[str]) -> Iterator[str]:
+    """The block of a passage that names most of these, whole."""
+    from opx.cli.rendering import rendered
+    from opx.procedures.blocks import parse_blocks
+
+    blocks = [passage.content[block.start : block.end] for block in parse_blocks(passage.content)]
+    best = max(blocks, key=lambda text: sum(name.casefold() in text.casefold() for name in names), default="")
+    yield from ("", *rendered(best, Screen.current()))
 
 
 def contradiction_lines(found: Neighbourhood) -> Iterator[str]:

@@ -1,126 +1,240 @@
-"""An answer for people: ranked passages, why each is there, and where it comes from."""
+"""An answer for people: documents with the blocks that help, what to know before acting on them, and where they are."""
 
 from __future__ import annotations
 
 import math
-import re
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-import click
-
-from opx.cli.output import aligned
+from opx.cli.output import Screen, aligned, plural, printable
+from opx.domain.handover import DocumentAnswer, StepView
+from opx.domain.procedures import Effect
+from opx.domain.queries import Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.text.analyzer import analyze, cjk_runs
-from opx.text.languages import question_languages
 
-# -- excerpts: the few lines of a chunk that show why it was found
-
-WIDTH = 96
-LINES = 3
-
-_WORD = re.compile(r"\w")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKS = re.compile(r"\*\*|__|`|^\s*>\s?")
-_BULLET = re.compile(r"^\s*[*+-]\s+")
-
-
-def excerpt(content: str, query: str, *, width: int = WIDTH, lines: int = LINES) -> list[str]:
-    """Up to `lines` lines of at most `width` characters, Markdown marks removed: those with most of the query's terms.
-
-    Among equals those that begin where a line of the text does, then the first. Empty for a chunk without words.
-    """
-    wrapped = [textwrap.wrap(line, width) for line in clean_lines(content)]
-    cleaned = [piece for pieces in wrapped for piece in pieces]
-    begins = [part == 0 for pieces in wrapped for part in range(len(pieces))]
-    languages = question_languages(query)
-    wanted = set(analyze(query, languages))
-    terms = [wanted.intersection(analyze(line, languages)) for line in cleaned]
-
-    def worth(at: int) -> tuple[int, bool, int]:
-        return len(set().union(*terms[at : at + lines])), begins[at], -at
-
-    best = max(range(max(0, len(cleaned) - lines) + 1), key=worth) if cleaned else 0
-    return cleaned[best : best + lines]
-
-
-def clean_lines(content: str) -> list[str]:
-    """The lines that say something, without Markdown's marks. Headings only if there is nothing else."""
-    said = [line for line in content.splitlines() if _WORD.search(line) and not _FENCE.match(line)]
-    body = [line for line in said if not _HEADING.match(line)] or [line.lstrip("# ") for line in said]
-    return [text for line in body if (text := _clean(line))]
-
-
-def _clean(line: str) -> str:
-    line = _BULLET.sub("- ", _MARKS.sub("", _LINK.sub(r"\1", line)))
-    if line.lstrip().startswith("|"):
-        line = " | ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
-    return " ".join(line.split())
-
-
-def highlighted(line: str, query: str, mark: Callable[[str], str]) -> str:
-    """`line` with the words that share a term with the query passed through `mark`; of a text without blanks, the parts
-    that the query has, too."""
-    languages = question_languages(query)
-    wanted = set(analyze(query, languages))
-
-    def marked(word: str) -> str:
-        if wanted.isdisjoint(analyze(word, languages)):
-            return word
-        return "".join(_marked_parts(word, wanted, mark)) if cjk_runs().search(word) else mark(word)
-
-    return re.sub(r"\S+", lambda word: marked(word.group()), line)
-
-
-def _marked_parts(word: str, wanted: set[str], mark: Callable[[str], str]) -> Iterator[str]:
-    found = [(at.start(), len(term)) for term in wanted for at in re.finditer(f"(?={re.escape(term)})", word)]
-    covered = {start + offset for start, length in found for offset in range(length)}
-    for inside, part in groupby(range(len(word)), key=covered.__contains__):
-        text = "".join(word[at] for at in part)
-        yield mark(text) if inside else text
-
-
-# -- hits
+SHORT_ID = 8
+"""Digits of ids that are printed to be typed or copied."""
 
 _INDENT = "   "
+_MOST_STEPS = 12
+_MOST_FILE = 4_000_000
+"""Bytes of a local file in which the line of a passage is looked for."""
+
+# -- documents
 
 
-def hit_lines(rank: int, hit: RetrievalResult, query: str, *, explain: bool = False) -> Iterator[str]:
-    """A hit: title and section, category and score, excerpt, citation; with `explain`, a table of the score's parts."""
-    yield click.style(f"{rank}. {heading(hit)}", bold=True)
-    yield _INDENT + score_line(hit)
-    if hit.outcome:
-        yield _INDENT + f"outcomes: {hit.outcome.get('text', '')}"
-    yield from (_INDENT + line for line in warning_lines(hit))
-    for line in excerpt(hit.content, query):
-        yield f"{_INDENT}| {highlighted(line, query, _mark)}"
-    if explain and hit.parts:
-        yield from (_INDENT + line for line in explanation(hit.parts))
-    yield _INDENT + click.style(f"{hit.source}  [Document ID: {hit.document_id}]", dim=True)
-    for copy in hit.copies:
-        yield _INDENT + click.style(f"also in: {copy['title']}  {copy['source']}", dim=True)
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How answers are shown: on which screen, with more than the blocks that help (`expand`), and with the parts of scores
+    (`explain`). Relative sources are files below one of `folders`."""
+
+    screen: Screen
+    expand: Expand = Expand.NONE
+    explain: bool = False
+    folders: tuple[Path, ...] = ()
+
+    def answer(self, answer: Answer) -> Iterator[str]:
+        """Every document of an answer, the best first, those without text in a line each; every passage of an answer that
+        names no documents."""
+        if not answer.documents:
+            for rank, hit in enumerate(answer.results, start=1):
+                yield from self._separated(rank, self.passage(rank, hit))
+            return
+        ranked = list(enumerate(answer.documents, start=1))
+        shown = [one for one in ranked if self._content(answer, one[1])]
+        for number, (rank, document) in enumerate(shown, start=1):
+            yield from self._separated(number, self._document(rank, document, answer, outline=number == 1))
+        rest = [self._mention(*one) for one in ranked if one not in shown]
+        if rest:
+            said = "Also found:" if shown else "Found, and larger than the budget:"
+            yield from self._separated(len(shown) + 1, [said, *rest])
+
+    def passage(self, rank: int, hit: RetrievalResult) -> Iterator[str]:
+        """A passage: title and section, category and score, warnings, text, and source."""
+        styled = self.screen.styled
+        yield styled(f"{rank}. {heading(hit)}", "bold")
+        yield _INDENT + score_line(hit)
+        if hit.outcome:
+            yield f"{_INDENT}outcomes: {printable(str(hit.outcome.get('text', '')))}"
+        yield from self._cautions(hit.untrusted, hit.tier, hit.flags)
+        yield from self._text(hit.content, hit)
+        if self.explain and hit.parts:
+            yield from (_INDENT + line for line in explanation(hit.parts))
+            yield ""
+        yield self._source(hit.source, hit.document_id, self._line(hit.source, hit.content))
+        yield from (_INDENT + styled(f"also in: {printable(one['title'])}", "dim") for one in hit.copies)
+
+    def _document(self, rank: int, document: DocumentAnswer, answer: Answer, *, outline: bool) -> Iterator[str]:
+        styled, passages = self.screen.styled, _passages(answer, document)
+        yield styled(f"{rank}. {heading(document)}", "bold")
+        yield _INDENT + facts_line(document)
+        if document.outcome:
+            yield f"{_INDENT}outcomes: {printable(document.outcome)}"
+        yield from self._cautions(document.untrusted, document.tier, document.flags)
+        expanded = [hit for hit in passages if self._is_expanded(hit)]
+        for hit in expanded:
+            yield from self._text(hit.content, hit)
+        if not expanded:
+            yield from self._own_text(document)
+        if self.explain and passages and passages[0].parts:
+            yield f"{_INDENT}{printable(document.why)}"
+            yield from (_INDENT + line for line in explanation(passages[0].parts))
+            yield ""
+        content = "\n".join(hit.content for hit in expanded) or document.content
+        if self.expand is not Expand.DOCUMENT:
+            yield from self._other_steps(document, content, outline=outline)
+        yield self._source(document.source, document.document_id, self._line(document.source, content, document.line))
+        yield from (_INDENT + styled(f"also in: {printable(title)}", "dim") for title in document.copies)
+
+    def _mention(self, rank: int, document: DocumentAnswer) -> str:
+        link = self.screen.link(*self._place(document.source, 0))
+        return f"{rank}. {heading(document)} ({document.confidence:.2f})  {self.screen.styled(link, 'dim')}"
+
+    def _separated(self, rank: int, lines: Iterable[str]) -> Iterator[str]:
+        if rank > 1:
+            yield from ("", self.screen.styled("─" * self.screen.prose, "dim"))
+        yield from lines
+
+    # -- the parts of a document
+
+    def _content(self, answer: Answer, document: DocumentAnswer) -> str:
+        return document.content or next(
+            (hit.content for hit in _passages(answer, document) if self._is_expanded(hit)), ""
+        )
+
+    def _is_expanded(self, hit: RetrievalResult) -> bool:
+        return self.expand is not Expand.NONE and bool(hit.content)
+
+    def _cautions(self, untrusted: bool, tier: str, flags: Sequence[str]) -> Iterator[str]:
+        """That it comes from outside, and what its flags say."""
+        if untrusted:
+            yield _INDENT + self.screen.styled(f"untrusted: from outside ({tier})", "caution")
+        if flags:
+            from opx.retrieval.citations import WARNINGS
+
+            for flag in flags:
+                yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
+
+    def _own_text(self, document: DocumentAnswer) -> Iterator[str]:
+        """The blocks that help. Warnings stand before the lines that they are of, of a document from outside before all."""
+        from opx.cli.rendering import rendered
+        from opx.retrieval.citations import warning_line
+
+        warnings = [warning_line({"text": text}) for text in document.warnings]
+        missing = [line for line in warnings if document.untrusted or line not in document.content]
+        yield from (_INDENT + self.screen.styled(line, "warning") for line in missing)
+        yield from ("", *rendered(document.content, self.screen, () if document.untrusted else warnings), "")
+
+    def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
+        """A passage, its warnings before the lines that they are of."""
+        from opx.cli.rendering import rendered
+        from opx.retrieval.citations import warning_line, with_warnings
+
+        warnings = [warning_line(warning) for warning in hit.warnings]
+        if hit.untrusted:
+            yield from (_INDENT + self.screen.styled(line, "warning") for line in warnings)
+            warnings = []
+        text = with_warnings(content, hit.warnings) if warnings else content
+        yield from ("", *rendered(text, self.screen, warnings), "")
+
+    def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
+        """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""
+        others = [step for step in document.steps if not step.shown and not (step.title and step.title in content)]
+        show = f"opx show {document.document_id[:SHORT_ID]}"
+        if not others:
+            return
+        if outline:
+            yield f"{_INDENT}Other steps (`{show} --step N`):"
+            yield from (f"{_INDENT}{self._step(step)}" for step in others[:_MOST_STEPS])
+        left = document.step_count - len(document.steps) + len(others) - (_MOST_STEPS if outline else 0)
+        if left > 0:
+            yield f"{_INDENT}{plural(left, 'more step' if outline else 'other step')}: {show} --outline"
+
+    def _step(self, step: StepView) -> str:
+        style = "warning" if step.effect is Effect.DESTRUCTIVE else ""
+        effect = "" if step.effect is Effect.UNKNOWN else f"  ({step.effect})"
+        room = self.screen.prose - len(_INDENT) - len(effect)
+        return shorten(f"{step.name:>3}  {printable(step.title)}", room) + self.screen.styled(effect, style)
+
+    # -- sources
+
+    def _source(self, source: str, document_id: str, line: int) -> str:
+        show = f"  [{document_id[:SHORT_ID]}]" if document_id else ""
+        return _INDENT + self.screen.styled(self.screen.link(*self._place(source, line)) + show, "dim")
+
+    def _place(self, source: str, line: int) -> tuple[str, str]:
+        """A source as `path:line`, from the current folder on where it is below it, and its address."""
+        file = self._file(source)
+        if file is None:
+            return printable(source), source
+        return printable(f"{_from_here(file)}:{line}" if line else _from_here(file)), file.as_uri()
+
+    def _line(self, source: str, content: str, near: int = 1) -> int:
+        """The line of the local file where the content begins; 0 if it isn't found there."""
+        file = self._file(source)
+        first = next((line.strip() for line in content.split("\n") if line.strip() and not _is_ours(line)), "")
+        try:
+            if file is None or not first or file.stat().st_size > _MOST_FILE:
+                return 0
+            lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            return 0
+        found = [at for at, line in enumerate(lines, start=1) if line.strip() == first]
+        return min(found, key=lambda at: (at < near, abs(at - near)), default=0)
+
+    def _file(self, source: str) -> Path | None:
+        """The readable file that a source names."""
+        address = urlsplit(source)
+        if address.scheme not in ("", "file") or not source:
+            return None
+        path = Path(unquote(address.path)) if address.scheme else Path(source)
+        candidates = [path] if path.is_absolute() else [folder / path for folder in self.folders]
+        try:
+            return next((one.resolve() for one in candidates if one.is_file()), None)
+        except (OSError, ValueError):
+            return None
 
 
-def warning_lines(hit: RetrievalResult) -> Iterator[str]:
-    """That it comes from outside, what its flags say, and which of its steps were tried before."""
-    if hit.untrusted:
-        yield click.style(f"untrusted: from outside ({hit.tier})", fg="yellow")
-    if not (hit.flags or hit.warnings):
-        return
-    from opx.retrieval.citations import WARNINGS, warning_line
-
-    for flag in hit.flags:
-        yield click.style(f"warning: {WARNINGS.get(flag, flag)}", fg="red")
-    for warning in hit.warnings:
-        yield click.style(warning_line(warning), fg="red")
+def shorten(text: str, most: int) -> str:
+    """The text, cut at a word where it is longer."""
+    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
-def heading(hit: RetrievalResult) -> str:
+def _is_ours(line: str) -> bool:
+    return line.startswith(("[…]", "[Warning: "))
+
+
+def _from_here(file: Path) -> str:
+    here = Path.cwd()
+    return str(file.relative_to(here)) if file.is_relative_to(here) else str(file)
+
+
+def _passages(answer: Answer, document: DocumentAnswer) -> list[RetrievalResult]:
+    """The passages of a document, the best first."""
+    return [hit for hit in answer.results if hit.document_id == document.document_id and hit.source == document.source]
+
+
+def facts_line(document: DocumentAnswer) -> str:
+    """`runbooks/procedures, confidence 0.74, updated 2025-03-27 (606 days ago), owner data-platform`."""
+    from opx.retrieval.citations import updated
+
+    when = f", updated {printable(updated(document))}" if document.updated else ""
+    return f"{document.category}, confidence {document.confidence:.2f}{when}"
+
+
+def receipt_line(answer: Answer, screen: Screen) -> str:
+    """How to tell what came of the answer."""
+    return screen.styled(f"Tell what came of it: opx outcome record {answer.receipt_id[:SHORT_ID]} resolved", "dim")
+
+
+# -- passages and their scores
+
+
+def heading(hit: RetrievalResult | DocumentAnswer) -> str:
     """`Title > Section > Subsection`, on one line."""
-    return " ".join(" > ".join(part for part in (hit.title, hit.section) if part).split())
+    return printable(" > ".join(part for part in (hit.title, hit.section) if part))
 
 
 def score_line(hit: RetrievalResult) -> str:
@@ -169,14 +283,6 @@ def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> 
         yield f"Closest: {heading(closest)} ({closest.confidence:.2f}){hint}"
 
 
-def answer_lines(results: Sequence[RetrievalResult], query: str, *, explain: bool = False) -> Iterator[str]:
-    """All hits with an empty line between them."""
-    for rank, hit in enumerate(results, start=1):
-        if rank > 1:
-            yield ""
-        yield from hit_lines(rank, hit, query, explain=explain)
-
-
 def _below(confidence: float) -> str:
     """A round number that this confidence reaches."""
     digits = 1 if confidence >= 0.1 else 2
@@ -189,7 +295,3 @@ def _rank(rank: int | None) -> str:
 
 def _value(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _mark(word: str) -> str:
-    return click.style(word, fg="yellow", bold=True)

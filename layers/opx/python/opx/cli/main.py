@@ -22,12 +22,12 @@ from opx.settings import Settings
 
 _COMMANDS = {
     "ingest": ("ingest", "Take files and folders in."),
-    "search": ("search", "Ask a question: ranked passages with their sources."),
+    "search": ("search", "Ask a question: the documents that answer it, with the blocks that help."),
     "research": ("research", "Several searches for one topic, with what is missing searched again."),
     "web": ("research", "Ask a search engine on the web."),
     "do": ("do", "Go through the procedure for an alert, step by step."),
     "alerts": ("alerts", "Alerts: import their rules, list them with their runbooks."),
-    "show": ("documents", "Print a document: its text, metadata and versions."),
+    "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),
     "diff": ("documents", "Show what changed between two versions of a document."),
@@ -129,8 +129,8 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
 
     \b
     opx ingest docs/runbooks          take a folder in
-    opx search "pods keep restarting" ask
-    opx show 3f9a                     read the document behind a hit
+    opx search pods keep restarting   ask
+    opx show 3f9a                     read the document behind an answer
     opx --profile work search "..."   ask a system that is deployed on AWS
 
     Exit codes: 0 done, 1 no good answer (search) or something failed (ingest, delete, failed retry), 2 wrong usage or
@@ -140,7 +140,7 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
     given = {_SETTINGS[name]: value for name, value in options.items() if value}
     settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
     check(settings, given)
-    if launch.environ.get("NO_COLOR"):
+    if launch.environ.get("NO_COLOR") or launch.environ.get("TERM") == "dumb":
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings

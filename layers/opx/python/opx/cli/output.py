@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 import click
 
@@ -82,10 +86,69 @@ def printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def printable_lines(text: str) -> Iterator[str]:
-    """The lines of the text as they are, with `\ufffd` for each character that a terminal would act on."""
-    for line in text.replace("\r\n", "\n").split("\n"):
-        yield "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in line)
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def safe(text: str) -> str:
+    """The text without control characters other than line ends and tabs, and without those that reorder letters."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+# -- the screen
+
+_STYLES: dict[str, dict[str, Any]] = {
+    "bold": {"bold": True},
+    "dim": {"dim": True},
+    "mark": {"bold": True},
+    "code": {"fg": "cyan"},
+    "string": {"fg": "green"},
+    "keyword": {"fg": "cyan", "bold": True},
+    "caution": {"fg": "yellow"},
+    "warning": {"fg": "red", "bold": True},
+}
+_LEAST_WIDTH, _PIPE_WIDTH, _PROSE_WIDTH = 20, 100, 120
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The console that output goes to: its size in cells (without a height where it is no terminal), and whether it takes
+    colours and links."""
+
+    width: int = _PIPE_WIDTH
+    colours: bool = False
+    links: bool = False
+    height: int = 0
+
+    @classmethod
+    def current(cls) -> Screen:
+        """That of stdout. Without a terminal there are no colours and no links."""
+        if not sys.stdout.isatty():
+            return cls()
+        context, size = click.get_current_context(silent=True), shutil.get_terminal_size()
+        colours = context is None or context.color is not False
+        return cls(max(size.columns, _LEAST_WIDTH), colours, colours, size.lines)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.height > 0
+
+    @property
+    def prose(self) -> int:
+        """The width of prose: longer lines are hard to read."""
+        return min(self.width, _PROSE_WIDTH)
+
+    def styled(self, text: str, style: str) -> str:
+        """The text in one of our few styles, as far as there are colours."""
+        return click.style(text, **_STYLES[style]) if self.colours and style and text else text
+
+    def link(self, text: str, url: str) -> str:
+        """The text, linked by OSC 8 to an address of http, https or a file."""
+        if not self.links or not url.startswith(("http://", "https://", "file://")):
+            return text
+        return f"\x1b]8;;{quote(url, safe=_URL)}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+_URL = "%/:?#[]@!$&'()*+,;=~-._"
 
 
 # -- failures and exit codes

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from opx.cli.hits import heading, hit_lines
-from opx.cli.output import CommandFailed, aligned, exit_unless, print_json, print_lines, warn
+from opx.cli.hits import Page, heading
+from opx.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
@@ -71,7 +71,7 @@ def research_command(
 
 def _print(report: ResearchReport, *, with_trace: bool) -> None:
     for rank, finding in enumerate(report.findings, start=1):
-        print_lines(_finding_lines(rank, finding, report.topic))
+        print_lines(_finding_lines(rank, finding))
         click.echo("")
     if not report.findings:
         click.echo("Nothing good enough was found.")
@@ -83,8 +83,8 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
     warn(*report.notes)
 
 
-def _finding_lines(rank: int, finding: Finding, topic: str) -> Iterator[str]:
-    yield from hit_lines(rank, finding, topic)
+def _finding_lines(rank: int, finding: Finding) -> Iterator[str]:
+    yield from Page(Screen.current()).passage(rank, finding)
     yield click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
 
 

@@ -1,4 +1,4 @@
-"""`opx search`: a question and its answer."""
+"""`opx search`: a question, and the documents that answer it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from opx.cli.hits import answer_lines, no_answer_lines
-from opx.cli.output import CommandFailed, exit_unless, print_json, print_lines, printable, warn
+from opx.cli.hits import Page, no_answer_lines, receipt_line
+from opx.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
+from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.times import day_text, first_day
 from opx.errors import InvalidInputError
@@ -28,7 +28,7 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
 
 
 @click.command("search")
-@click.argument("query")
+@click.argument("words", nargs=-1, metavar="QUERY...")
 @click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
 @click.option(
@@ -61,7 +61,14 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
     type=click.Choice([*map(str, Expand)]),
     default=_DEFAULTS.expand.value,
     show_default=True,
-    help="What of its document comes with a passage.",
+    help="Show the whole section or document of what was found.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1, MAX_BUDGET),
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    help="About how many tokens of text to show.",
 )
 @click.option("--graph", "expand_graph", is_flag=True, help="Go on along the graph from what was found.")
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
@@ -69,19 +76,29 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
 @click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")
 @pass_session
 def search_command(
-    session: Session, /, query: str, *, explain: bool, as_json: bool, receipt: Path | None, **options: Any
+    session: Session,
+    /,
+    words: tuple[str, ...],
+    *,
+    budget: int,
+    explain: bool,
+    as_json: bool,
+    receipt: Path | None,
+    **options: Any,
 ) -> None:
     """Ask QUERY, in plain words or with an exact identifier; `-` reads the question from standard input.
 
-    QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:.
+    QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. What
+    begins with a dash has to be quoted together with a word before it.
 
-    Each hit comes with its title and section, category, score (confidence x trust), an excerpt and its source.
+    Each document comes with its confidence, age and owner, the blocks that help, its other steps, and where it is.
 
     Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
     """
-    text = _question(query)
+    text = _question(" ".join(words))
     config = _config(options)
-    answer = session.call(ask, Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None))
+    asked = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
+    answer = session.call(ask, asked)
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
@@ -91,7 +108,7 @@ def search_command(
     if as_json:
         print_json(answer.to_json())
     else:
-        _print(answer, config, limit=options["max_results"], explain=explain)
+        _print(session, answer, config, limit=options["max_results"], explain=explain)
     exit_unless(answer.results or (answer.evidence and relations(answer.evidence)))
 
 
@@ -123,16 +140,14 @@ def _first_day(name: str, value: str) -> str:
     return day_text(day)
 
 
-def _words(answer: Answer) -> str:
-    """What was searched for: the question, or what is left of it without its operators."""
-    read = answer.understood
-    return str(read["text"]) if read.keys() - {"text", "identifiers", "plain"} and "text" in read else answer.query
-
-
-def _print(answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
-    print_lines(answer_lines(answer.results, _words(answer), explain=explain))
+def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
+    screen = Screen.current()
+    page = Page(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
+    print_lines(page.answer(answer))
     if not answer.results:
         print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))
+    elif answer.receipt_id:
+        print_lines(("", receipt_line(answer, screen)))
     if answer.evidence:
         print_lines(related_lines(answer.evidence))
     warn(*answer.notes)

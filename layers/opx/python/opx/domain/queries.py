@@ -23,6 +23,10 @@ MAX_VALUES = 500
 MAX_QUERY_CHARACTERS = 10_000
 """Longer queries are cut here, and the answer says so: a pasted log helps, a whole log file doesn't."""
 
+DEFAULT_BUDGET = 1200
+MIN_BUDGET, MAX_BUDGET = 10, 20_000
+"""Tokens of what is handed over of documents."""
+
 
 class SearchMode(StrEnum):
     """How much work a question is worth: `fast` looks at fewer candidates, `balanced` at more, and `thorough` reads the

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from opx import __version__
+from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient, plain, text_of
 from opx.edges.failures import attempt
 from opx.edges.schemas import input_schema, output_schema
@@ -33,7 +34,6 @@ from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.grants import read_grants
 from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
-from opx.retrieval.assembly import MAX_BUDGET
 
 Tools = Mapping[str, Operation[Any, Any]]
 

@@ -159,7 +159,7 @@ class Learning:
         own = Scope(asked.client_id, project_id=asked.project_id)
         sight = Sight(
             catalog=corpus.catalog,
-            audited=self._records.audit.get if installation.settings.audit_days else None,
+            audited=self._records.audit.find if installation.settings.audit_days else None,
             chunks=partial(read_chunks, corpus.store),
             capture_warning=self.capture(asked).capture_warning,
             admits=corpus.clients.admit,

@@ -34,9 +34,16 @@ Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
 
 
 class RecordOutcome(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The receipt of the answer that had it.")]
-    document_id: Annotated[FilledText, Meta(description="The document, or the beginning of its id.")]
+    receipt_id: Annotated[
+        FilledText,
+        Meta(
+            description="The receipt of the answer that had it, or 6 digits or more of its beginning; `last`: the newest."
+        ),
+    ]
     result: Result
+    document_id: Annotated[
+        Text, Meta(description="The document: the beginning of its id, or its rank in the answer. Left out: the first.")
+    ] = ""
     section: Annotated[
         str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
     ] = ""

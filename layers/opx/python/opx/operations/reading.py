@@ -12,7 +12,7 @@ from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.scopes import scope_of_key
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
@@ -23,7 +23,6 @@ from opx.operations.documents import find_document, versions_of
 from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.requests import Filled, Request
 from opx.operations.search import MAX_QUESTION, answered
-from opx.retrieval.assembly import MAX_BUDGET, MIN_BUDGET
 from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:

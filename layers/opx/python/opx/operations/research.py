@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from msgspec import Meta
 
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
-from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
 from opx.domain.results import Answer, RetrievalResult
@@ -26,7 +26,6 @@ from opx.operations.search import (
     PASSAGES_PER_DOCUMENT,
     answered,
 )
-from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET
 from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, next_line
 
 PARTIAL = "Partial answer: something could not be searched."

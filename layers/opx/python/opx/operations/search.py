@@ -10,8 +10,10 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import (
     AS_OF,
     CATEGORY,
+    DEFAULT_BUDGET,
     EXPAND,
     GRAPH,
+    MAX_BUDGET,
     MAX_QUERY_CHARACTERS,
     PLAIN,
     SERVICE,
@@ -30,7 +32,6 @@ from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
 from opx.operations.requests import Filled, Request, Text
-from opx.retrieval.assembly import DEFAULT_BUDGET, MAX_BUDGET
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20

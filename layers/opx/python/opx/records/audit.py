@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from msgspec import Meta
 from opx.domain.ids import stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ConditionFailedError
+from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import Absent, Clock, Item, KeyRange, Table
 from opx.ports.search import CorpusState
 
@@ -65,6 +66,10 @@ DOCUMENTS_KEPT = 20
 
 MAX_PRINCIPAL_CHARACTERS = 256
 MAX_RECORDS = 1000
+LAST = "last"
+"""Stands for the receipt of the newest answer."""
+_BEGINNING = re.compile(r"[0-9a-f]{6,31}")
+_NAMED = 5
 
 _INDEX = "who-askedAt-index"
 SCOPES = "#scopes"
@@ -130,7 +135,7 @@ class AuditLog:
         record = AuditRecord(
             receipt_id=self._new_id(),
             who=scope_of(identity),
-            principal=identity.principal[:MAX_PRINCIPAL_CHARACTERS].encode("utf-8", "replace").decode(),
+            principal=_kept_principal(identity),
             asked_at=_precise_time(now),
             query_hash=self.query_hash(answered.query),
             config_hash=stable_hash("config", plain_config(config)),
@@ -162,6 +167,22 @@ class AuditLog:
         """The record of a receipt, if that scope asked; None also for a record of another."""
         item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
         return _from_item(item) if item and item["who"] == who else None
+
+    def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
+        """The record of a receipt of the identity's own scope. `wanted` is its id, 6 digits or more of the beginning of one
+        of the newest 1000, or `last` for the newest answer to the same principal. Raises `InvalidInputError` for a beginning
+        that several have."""
+        who, beginning = scope_of(identity), wanted.strip().lower()
+        if beginning == LAST:
+            newest = islice(self.records(who), MAX_RECORDS)
+            return next((one for one in newest if one.principal == _kept_principal(identity)), None)
+        if not _BEGINNING.fullmatch(beginning):
+            return self.get(wanted, who)
+        found = [one for one in islice(self.records(who), MAX_RECORDS) if one.receipt_id.startswith(beginning)]
+        if len(found) > 1:
+            named = "".join(f"\n  {one.receipt_id}  {one.asked_at}" for one in found[:_NAMED])
+            raise InvalidInputError(f"{wanted} is the beginning of {len(found)} receipts:{named}")
+        return found[0] if found else None
 
     def records(self, who: str = "", *, since: str = "") -> Iterator[AuditRecord]:
         """The records of a scope, the newest first; without one, of all scopes. `since` is a time or the beginning of
@@ -201,6 +222,10 @@ def _shown(record: AuditRecord) -> Iterator[str]:
 def scope_of(identity: Identity) -> str:
     """The key of an identity's own scope. Raises `InvalidScopeError`."""
     return Scope(identity.client_id, project_id=identity.project_id).key
+
+
+def _kept_principal(identity: Identity) -> str:
+    return identity.principal[:MAX_PRINCIPAL_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _precise_time(seconds: float) -> str:

@@ -24,8 +24,6 @@ from opx.text.languages import question_languages
 
 MAX_DOCUMENTS = 5
 """Documents of which text is shown; those behind them are named."""
-DEFAULT_BUDGET = 1200
-MIN_BUDGET, MAX_BUDGET = 10, 20_000
 _MARK = 4
 """Tokens of a mark for what is left out."""
 _SMALL = 8

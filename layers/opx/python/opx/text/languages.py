@@ -8,7 +8,7 @@ question. Measured beside libraries: docs/decisions/0029-languages.md.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -125,27 +125,29 @@ _ASKED_IN = frozenset((*STEMMERS, *_SCRIPTS, "uk"))
 def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
     """The evidence of each language in the text's prose, counted in words of that language alone; and of how many."""
     prose = _CODE.sub(" ", text[:READ_CHARACTERS])
-    words = list(_latin_words(prose))
+    count = 0
     scores: defaultdict[str, float] = defaultdict(float)
-    for word in words:
+    for word, times in _latin_words(prose):
+        count += times
         for language, weight in _evidence(word):
-            scores[language] += weight
+            scores[language] += weight * times
     script, others = _script(prose)
     if others:
         scores[script] += others
-    return scores, len(words) + others
+    return scores, count + others
 
 
-def _latin_words(prose: str) -> Iterator[str]:
-    """Words without case; no addresses, paths, options, versions, acronyms or names such as `KubePod`."""
-    tokens = prose.split()
-    shouted = len(tokens) > 1 and prose.isupper()
-    for token in tokens:
+def _latin_words(prose: str) -> Iterator[tuple[str, int]]:
+    """Words without case, with how often each form of them occurs; no addresses, paths, options, versions, acronyms or names
+    such as `KubePod`."""
+    tokens = Counter(prose.split())
+    shouted = tokens.total() > 1 and prose.isupper()
+    for token, times in tokens.items():
         bare = token.strip(_AROUND_WORDS)
         if not 0 < len(bare) <= _LONGEST_WORD or token.startswith("-") or _NO_WORD.search(bare):
             continue
         if shouted or len(bare) == 1 or not bare.isupper():
-            yield from (word.casefold() for word in _LATIN_WORD.findall(bare))
+            yield from ((word.casefold(), times) for word in _LATIN_WORD.findall(bare))
 
 
 def _best(scores: Mapping[str, float]) -> tuple[str, float]:

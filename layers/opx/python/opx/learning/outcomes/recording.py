@@ -22,7 +22,7 @@ from opx.domain.outcomes import (
     section_name,
 )
 from opx.domain.record import replace
-from opx.domain.scopes import Reader, Scope
+from opx.domain.scopes import Identity, Reader, Scope
 from opx.domain.times import iso_time
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.ingestion.catalog import Catalog
@@ -30,7 +30,7 @@ from opx.learning.fields import cleaned_line
 from opx.learning.outcomes.store import OutcomeStore, Standing
 from opx.learning.warnings import followed
 from opx.ports import Clock
-from opx.records.audit import AuditRecord, scope_of
+from opx.records.audit import AuditRecord
 from opx.tenants.clients import removed_error
 
 MOST_TOLD = 20
@@ -79,11 +79,12 @@ class CaptureWarning(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the service needs to know of the installation. `audited` gives the record of a receipt of a scope; it is None
-    where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is served, and notes it."""
+    """What the service needs to know of the installation. `audited` finds the record of a receipt among those of an
+    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is
+    served, and notes it."""
 
     catalog: Catalog
-    audited: Callable[[str, str], AuditRecord | None] | None
+    audited: Callable[[str, Identity], AuditRecord | None] | None
     chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
     capture_warning: CaptureWarning
     admits: Callable[[Scope], bool]
@@ -125,7 +126,9 @@ class OutcomeService:
         texts = _cleaned(
             receipt_id=receipt_id, section=section, step=step, incident=incident, note=note, occurrence=occurrence
         )
-        document, *others = self._documents(self._returned(texts["receipt_id"], document_id))
+        record = self._answered(texts["receipt_id"])
+        texts["receipt_id"] = record.receipt_id
+        document, *others = self._documents(_meant(document_id, record))
         texts["section"] = self._section(document, texts["section"])
         if not self._sight.admits(self._scope):
             raise removed_error(self._scope.client_id)
@@ -163,22 +166,17 @@ class OutcomeService:
 
     # -- what is told of
 
-    def _returned(self, receipt_id: str, document_id: str) -> str:
-        """The id of the document that is meant, which the receipt names."""
+    def _answered(self, receipt_id: str) -> AuditRecord:
+        """The record of the answer that is meant."""
         if self._sight.audited is None:
             raise InvalidInputError(NO_AUDIT_LOG)
-        record = self._sight.audited(receipt_id, scope_of(self._reader.identity)) if receipt_id else None
+        record = self._sight.audited(receipt_id, self._reader.identity) if receipt_id else None
         if record is None:
             raise ReceiptNotFoundError(
                 f"there is no receipt {receipt_id!r} of yours: it is another's, or older than the audit log is kept; "
                 "`opx audit` lists them"
             )
-        shown = list(
-            dict.fromkeys(one for one in (*(each.document_id for each in record.documents), record.nearest) if one)
-        )
-        if not shown:
-            raise InvalidInputError(NO_DOCUMENT)
-        return _meant(document_id, shown, record.documents_in_all)
+        return record
 
     def _documents(self, document_id: str) -> list[KnowledgeDocument]:
         """The documents with this text that may be seen, those that are current first."""
@@ -235,16 +233,24 @@ class OutcomeService:
         )
 
 
-def _meant(wanted: str, shown: list[str], in_all: int) -> str:
-    """The one of the documents that are shown whose id begins so."""
+def _meant(wanted: str, record: AuditRecord) -> str:
+    """The id of the document of an answer that is meant: by the beginning of its id or by its rank; without either, the
+    first."""
+    returned = (*(each.document_id for each in record.documents), record.nearest)
+    shown = list(dict.fromkeys(filter(None, returned)))
+    if not shown:
+        raise InvalidInputError(NO_DOCUMENT)
     text = wanted.strip().lower()
+    if not text or (text.isdecimal() and len(text) < SHORTEST_ID and 0 < int(text) <= len(shown)):
+        return shown[int(text or 1) - 1]
     found = [one for one in shown if one.startswith(text)] if len(text) >= SHORTEST_ID else []
     if len(found) == 1:
         return found[0]
-    more = f" (the first {len(shown)} of {in_all:,}: of more, none is kept)" if in_all > len(shown) else ""
+    more = record.documents_in_all - len(record.documents)
     problem = "several documents whose ids begin" if found else "no document whose id begins"
     raise InvalidInputError(
-        f"the receipt names {problem} with {wanted[:64]!r}; it has{more}: {', '.join(one[:12] for one in shown)}"
+        f"the receipt names {problem} with {wanted[:64]!r}; it has {', '.join(one[:12] for one in shown)}"
+        + (f" and {more:,} results more that it doesn't name" if more > 0 else "")
     )
 
 
