@@ -23,7 +23,7 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.announcing import AnnouncingObjectStore
 from opx.ingestion.catalog import Catalog
-from opx.ingestion.chunk_files import chunk_file
+from opx.ingestion.chunk_files import chunk_file, outline_file
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome
@@ -187,6 +187,10 @@ def key_of(object_key: str) -> DocumentKey:
 
 def chunk_key(object_key: str, document_id: str) -> str:
     return chunk_file(key_of(object_key), document_id)
+
+
+def outline_key(object_key: str, document_id: str) -> str:
+    return outline_file(key_of(object_key), document_id)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.e2e.systems import SystemUnderTest, an_account, chunk_key, created, key_of
+from tests.e2e.systems import SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
 from tests.fakes import WordsEmbedder
 from tests.lessons import Ungrouped
 
@@ -234,8 +234,17 @@ def undisturbed(mortal: Mortal, before: Scene, meanwhile: Scene, *, first: bool)
     return state(system, key)
 
 
+def an_outline(system: SystemUnderTest, key: str, document_id: str) -> str:
+    """The outline of a version as it is on file; "" if it isn't."""
+    name = outline_key(key, document_id)
+    if system.silent.head(name) is None:
+        return ""
+    with system.silent.open(name) as stream:
+        return stream.read().decode()
+
+
 def state(system: SystemUnderTest, key: str) -> dict[str, Any]:
-    """All that the catalog, the index and the chunk files say, but for names and times."""
+    """All that the catalog, the index, the chunk files and the outlines say, but for names and times."""
     catalog = system.services.corpus.catalog
     key_id = key_of(key).id
     head = catalog.head(key_of(key)) or {}
@@ -257,5 +266,6 @@ def state(system: SystemUnderTest, key: str) -> dict[str, Any]:
             if document.key.id == key_id
         ],
         "head": {name: head.get(name) for name in ("documentId", "version", "state", "leaseToken", "writing", "tries")},
+        "outlines": [an_outline(system, key, v.document_id) for v in versions],
         "chunk files": [system.silent.head(chunk_key(key, v.document_id)) is not None for v in versions],
     }

@@ -12,7 +12,7 @@ from opx.domain.documents import DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.graph import manifest
-from opx.ingestion.chunk_files import chunk_file
+from opx.ingestion.chunk_files import chunk_file, outline_file
 from opx.lifecycle.differences_found import Problem, ReconcileReport
 from opx.ports import DocumentChange
 from opx.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
@@ -132,6 +132,7 @@ def test_stores_that_agree_have_no_differences(embedded: SystemUnderTest) -> Non
     report = reconciled(embedded)
     assert found(report) == set()
     assert (report.objects, report.documents, report.index_documents, report.in_flight) == (2, 3, 2, 0)
+    assert (report.chunk_files, report.outlines) == (4, 4)
 
 
 def test_document_that_cannot_be_taken_in_is_not_repaired(embedded: SystemUnderTest) -> None:
@@ -156,14 +157,18 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
     stray = an_entry("of nobody", source="nobody.md", scope=Scope("other"))
     either.services.index.apply([a_change(replace(stray, vector=either.services.embedder.embed_query("x")))])
     unknown = chunk_file(DocumentKey(Scope("acme"), ""), "1" * 32)
-    either.silent.put(unknown, b"{}\n")
+    outline = outline_file(DocumentKey(Scope("acme"), ""), "1" * 32)
+    for strange in (unknown, outline):
+        either.silent.put(strange, b"{}\n")
 
     report = reconciled(either)
     assert not either.services.queue.waiting()
     expected = {(problem.value, key_for(problem)) for problem in breaks}
-    expected |= {("index_unknown", ""), ("chunk_file_unknown", unknown)}
+    expected |= {("index_unknown", ""), ("chunk_file_unknown", unknown), ("outline_unknown", outline)}
     extra = {  # the chunks of what was lost belong to no version any more
-        (one.problem.value, one.object_key) for one in report.differences if one.problem is Problem.CHUNK_FILE_UNKNOWN
+        (one.problem.value, one.object_key)
+        for one in report.differences
+        if one.problem in (Problem.CHUNK_FILE_UNKNOWN, Problem.OUTLINE_UNKNOWN)
     }
     assert found(report) == expected | extra
     repaired = either.services.lifecycle.reconciler().run(repair=True)
@@ -173,7 +178,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
     keys = [key_for(problem) for problem in breaks if problem is not Problem.OBJECT_MISSING]
     either.assert_consistent(*keys)
     assert either.document(key_for(Problem.OBJECT_MISSING)).state == "deleted"
-    assert either.silent.head(unknown) is None
+    assert not any(map(either.silent.head, (unknown, outline)))
     assert either.document(f"{SHOP}whole.md") == before
     restored = either.document(key_for(Problem.INDEX_DIFFERS))
     assert (restored.version, restored.state) == (1, "current")

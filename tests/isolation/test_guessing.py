@@ -64,6 +64,7 @@ from opx.operations.questions import (
     list_audit_records,
     settle_gap,
 )
+from opx.operations.reading import ReadDocument, read_document
 from opx.operations.search import Query, query
 from tests.isolation.making import any_world
 from tests.isolation.observing import Known, Seat, known_of, plain
@@ -123,6 +124,7 @@ def listed(seat: Seat, after: str = "") -> tuple[KnowledgeDocument, ...]:
         ("documents", lambda seat, name: seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
         ("documents", lambda seat, name: seat.call(add_hold, AddHold(reason="a matter", document=name))),
         ("documents", lambda seat, name: seat.call(read_chunks, ReadChunks(document_id=name))),
+        ("documents", lambda seat, name: seat.call(read_document, ReadDocument(document=name, part="outline"))),
         ("documents", lambda seat, name: seat.call(delete_document, DeleteDocument(document_id=name))),
         ("documents", lambda seat, name: seat.call(list_audit_records, ListAuditRecords(document_id=name))),
         ("documents", lambda seat, name: found(seat, QueryConfig(document_id=name))),

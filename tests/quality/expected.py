@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from opx.evaluation.datasets import load_dataset
 from opx.evaluation.figures import means_by_kind
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run
+from opx.ports import Clock
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.quality.splits import SPLITS
@@ -46,10 +48,11 @@ Scores = Mapping[str, float]
 
 
 @contextmanager
-def services_with(home: Path, vectors: Path = VECTORS) -> Iterator[System]:
-    """A system as it is shipped, but for the vectors that it finds in the file, and with all the time that it needs: how
-    busy the machine is must not decide what is answered."""
-    with bootstrap(Settings(home=str(home), rerank_seconds=PATIENCE, search_timeout=PATIENCE)) as services:
+def services_with(home: Path, vectors: Path = VECTORS, clock: Clock = time.time) -> Iterator[System]:
+    """A system as it is shipped, but for the vectors that it finds in the file, with all the time that it needs, as how busy
+    the machine is must not decide what is answered, and without a record of questions."""
+    patient = Settings(home=str(home), rerank_seconds=PATIENCE, search_timeout=PATIENCE, audit_days=0, gap_days=0)
+    with bootstrap(patient, clock=clock) as services:
         services.indexing.embedder = KnownVectors(services.embedder, vectors)
         yield services
 

@@ -217,8 +217,9 @@ def _asked(args: argparse.Namespace) -> list[Asked]:
         return kept
     asked: list[Asked] = []
     for folder in args.datasets:
-        with bootstrap(evaluation_settings(Settings(home=str(args.home)), folder)) as services:
-            evaluation = Evaluation(services, load_dataset(folder))
+        dataset = load_dataset(folder)
+        with bootstrap(evaluation_settings(Settings(home=str(args.home)), dataset)) as services:
+            evaluation = Evaluation(services, dataset)
             evaluation.ingest()
             asked.extend(collect(evaluation))
     if args.keep:

@@ -78,6 +78,13 @@ class TestReading:
         assert "  tags: linux -> linux, storage" in lines
         assert lines[-2:] == ["-Rotate the logs.", "+Call the storage team."]
 
+    def test_diff_names_the_steps_that_differ(self, changed: tuple[Opx, str]) -> None:
+        lines = changed[0]("diff", current(changed[0])).stdout.splitlines()
+        assert [line for line in lines if " step " in line] == [
+            "  - step #2 removed: Rotate the logs.",
+            "  + step #2 added: Call the storage team.",
+        ]
+
     def test_diff_goes_the_other_way_too(self, changed: tuple[Opx, str]) -> None:
         found = json.loads(changed[0]("diff", changed[1], "--from", "2", "--to", "1", "--json").stdout)
         assert found["diff"].endswith("-Call the storage team.\n+Rotate the logs.\n")
@@ -112,6 +119,20 @@ class TestReading:
         result = changed[0]("search", "x", "--as-of", "yesterday")
         assert result.exit_code == 2
         assert "must be a time such as 2026-03-31T14:05Z, not 'yesterday'" in result.stderr
+
+
+def test_diff_shows_a_changed_command_before_and_after(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    page = "# Disk full\n\n## Steps\n\n1. Rotate:\n\n   ```sh\n   logrotate {} /etc/logrotate.conf\n   ```\n"
+    for flag in ("--debug", "--force"):
+        opx.write("disk.md", page.format(flag))
+        opx("ingest", opx.folder / "docs")
+    lines = opx("diff", current(opx)).stdout.splitlines()
+    at = lines.index("  ~ step 1 changed: Rotate")
+    assert lines[at + 1 : at + 3] == [
+        "      - logrotate --debug /etc/logrotate.conf",
+        "      + logrotate --force /etc/logrotate.conf",
+    ]
 
 
 class TestRestoring:
@@ -161,6 +182,18 @@ def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path
     assert result.exit_code == 0
     assert "the file of then is gone: disk.html is now the text that was read of it, as Markdown" in result.stderr
     assert f"document {first} is current again" in result.stdout
+
+
+def test_restored_title_is_the_one_that_was_completed(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    for text in ("Rotate the logs.", "Call somebody."):
+        opx.write("kafka/index.html", f"<html><body><h1>Overview</h1><p>{text}</p></body></html>")
+        opx("ingest", opx.folder / "docs")
+    (listed,) = json.loads(opx("list", "--json").stdout)
+    assert listed["title"] == "Overview (kafka)"
+    first = versions(opx, listed["documentId"])[1]["documentId"]
+    assert f"document {first} is current again" in opx("restore", first).stdout
+    assert json.loads(opx("list", "--json").stdout)[0]["title"] == "Overview (kafka)"
 
 
 def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:

@@ -24,7 +24,17 @@ from opx.lifecycle.guard import GuardRules
 from opx.lifecycle.holds import Hold
 from opx.lifecycle.removal import BUSY, NEWER
 from opx.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
-from tests.e2e.systems import SystemUnderTest, a_system, an_empty_home, chunk_key, created, deleted, key_of, with_leases
+from tests.e2e.systems import (
+    SystemUnderTest,
+    a_system,
+    an_empty_home,
+    chunk_key,
+    created,
+    deleted,
+    key_of,
+    outline_key,
+    with_leases,
+)
 
 DAY = 86_400
 ALERT = "documents/operations/alerts/disk.md"
@@ -95,7 +105,7 @@ class TestWhatGoes:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         system.work()
         assert rows(system, ALERT) == []
-        assert not {ALERT, chunk_key(ALERT, document)} & set(objects(system))
+        assert not {ALERT, chunk_key(ALERT, document), outline_key(ALERT, document)} & set(objects(system))
         assert system.entries() == []
 
     def test_it_stays_until_the_day_after_the_one_on_which_it_expires(self, system: SystemUnderTest) -> None:
@@ -135,7 +145,8 @@ class TestWhatGoes:
         later(system, SIX_MONTHS - 10)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         assert [version.version for version in system.versions(ALERT)] == [2]
-        assert chunk_key(ALERT, first) not in objects(system)
+        assert not {chunk_key(ALERT, first), outline_key(ALERT, first)} & set(objects(system))
+        assert outline_key(ALERT, system.document(ALERT).document_id) in objects(system)
         system.assert_consistent(ALERT)
         system.delete(ALERT)
         system.work()

@@ -8,6 +8,7 @@ import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.ids import document_id
 from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Scope
 from opx.domain.times import day_number, iso_time
@@ -54,8 +55,29 @@ class TestTitle:
         assert reading.read("text\n")[0].title == "disk full now"
 
     def test_uploaded_name_gives_title_and_format(self, reading: Reading) -> None:
-        document, text = reading.read("<p>Free space.</p>", uploaded='{"name": "my-page.html"}')
-        assert (document.title, text) == ("my page", "Free space.\n")
+        document, text = reading.read("<p>Free space.</p>", uploaded='{"name": "my-volume.html"}')
+        assert (document.title, text) == ("my volume", "Free space.\n")
+
+    def test_generic_title_is_completed_by_its_path(self, reading: Reading) -> None:
+        document, _ = reading.read("# Troubleshooting\n", source="documents/docs/kafka/consumer/troubleshooting.md")
+        assert document.title == "Troubleshooting (kafka consumer)"
+
+    def test_category_of_the_path_says_nothing(self, reading: Reading) -> None:
+        assert reading.read("# Steps\n", source="documents/runbooks/procedures/abc.md")[0].title == "Steps (abc)"
+
+    def test_declared_title_that_is_generic_is_completed_too(self, reading: Reading) -> None:
+        source = "documents/services/checkout/index.md"
+        assert reading.read("---\ntitle: README\n---\nx\n", source=source)[0].title == "README (checkout)"
+        assert reading.read("text\n", source=source, uploaded='{"title": "Runbook"}')[0].title == "Runbook (checkout)"
+
+    def test_title_without_a_word_of_an_identifier_is_completed_by_it(self, reading: Reading) -> None:
+        assert reading.read("# Quorum is lost\n", source="documents/a/etcdMembersDown.md")[0].title == (
+            "Quorum is lost (etcdMembersDown)"
+        )
+
+    def test_secret_of_a_path_gets_into_no_title(self, reading: Reading) -> None:
+        secret = "ghp_" + "a1B2c3D4e5F6" * 3
+        assert secret not in reading.read("# README\n", source=f"documents/{secret}/README.md")[0].title
 
 
 class TestIdentity:
@@ -66,6 +88,14 @@ class TestIdentity:
         other = [reading.read("# Disk\n\ntext2\n"), reading.read("# Disc\n\ntext\n")]
         other.append(reading.read(uploaded='{"category": "postmortems"}'))
         assert len({first.document_id, *(document.document_id for document, _ in other)}) == 4
+
+    def test_completed_title_does_not_change_the_id(self, reading: Reading) -> None:
+        documents = [
+            reading.read("# README\n\ntext\n", source=f"documents/{at}/README.md")[0] for at in ("cart", "ledger")
+        ]
+        assert [document.title for document in documents] == ["README (cart)", "README (ledger)"]
+        expected = document_id("README", documents[0].category, documents[0].content_hash)
+        assert {document.document_id for document in documents} == {expected}
 
     def test_line_ends_and_byte_order_mark_do_not_matter(self, reading: Reading) -> None:
         assert reading.read("\ufeff# Disk\r\n\r\ntext\r\n")[0].document_id == reading.read()[0].document_id

@@ -427,6 +427,16 @@ def test_suspected_instructions_stay_marked(world: World) -> None:
     assert chunk.flags == ("suspected_instruction",)
 
 
+def test_documents_with_one_text_keep_their_own_titles(world: World) -> None:
+    """They share a chunk file, which has the title of one of them."""
+    for folder in ("cart", "ledger"):
+        world.put(f"{folder}/README", "README", "The heron")
+    world.drain()
+    world.reindex()
+    response = world.services.index.search(SearchRequest(EVERYONE, "heron"))
+    assert {chunk.chunk.title for chunk in response.chunks.values()} == {"README (cart)", "README (ledger)"}
+
+
 def test_what_is_a_removed_clients_leaves_every_index(tmp_path: Path) -> None:
     with services_at(tmp_path, client_id="acme") as services:
         world = World(services)

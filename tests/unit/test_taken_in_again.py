@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ingestion.announcing import AnnouncingObjectStore
 from opx.system import System
@@ -31,6 +32,24 @@ def take_all_in_again(services: System, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("opx.ingestion.pipeline.PIPELINE_VERSION", 999)
     services.store.announce_all()
     assert [outcome.result.value for outcome in services.manager.work()] == ["ingested"]
+
+
+def test_generic_title_of_before_is_completed_when_all_is_announced_again(
+    services: System, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(services.store, AnnouncingObjectStore)
+    with monkeypatch.context() as before:
+        before.setattr("opx.ingestion.reading.completed", lambda title, _: title)
+        put(services, "cart/README", "The heron.", title="README")
+        put(services, "ledger", "The egret.")
+    old = next(one for one in services.corpus.catalog.in_category(PROCEDURES) if one.title == "README")
+    time.sleep(90_000)
+    services.store.announce_all()
+    assert sorted(outcome.result.value for outcome in services.manager.work()) == ["ingested", "unchanged"]
+    new = services.corpus.catalog.version(old.key, old.document_id)
+    assert new == replace(old, title="README (cart)")
+    services.store.announce_all()
+    assert {outcome.result.value for outcome in services.manager.work()} == {"unchanged"}
 
 
 def test_upgrade_does_not_make_documents_look_new(

@@ -98,6 +98,19 @@ def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Syste
     assert (kept["clientId"], kept["by"]) == (CLIENT, "ann")
 
 
+def test_vectors_of_texts_under_an_earlier_title_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = services_at(tmp_path)
+    manager = services.ingestion.manager_of(Scope(CLIENT))
+    with monkeypatch.context() as before:
+        before.setattr("opx.ingestion.reading.completed", lambda title, _: title)
+        manager.ingest_document("internal", PROCEDURES, "# README\n\nThe heron.", {"source": "cart/README"})
+    services.store.announce_all()  # type: ignore[attr-defined]
+    assert [outcome.title for outcome in manager.work()] == ["README (cart)"]
+    assert services.tenants.offboarding().remove(CLIENT).left == {}
+    assert not list(services.tables.every_item(EMBEDDINGS))
+    services.close()
+
+
 def test_removal_touches_no_row_or_file_of_anybody_else(
     filled: Path, removed: tuple[System, RemovalReport], tmp_path: Path
 ) -> None:

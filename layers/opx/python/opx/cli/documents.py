@@ -29,7 +29,7 @@ from opx.cli.reporting import KINDS, has_remark, remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.record import Json
-from opx.domain.versions import VersionDiff, VersionName
+from opx.domain.versions import StepChange, StepChangeKind, VersionDiff, VersionName
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
 from opx.ingestion.chunk_files import joined_text
@@ -51,6 +51,12 @@ _ID = re.compile(r"\s*[0-9a-fA-F]+\s*")
 _CANDIDATES = 10
 """Documents that are named where several are meant."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_MARKS = {
+    StepChangeKind.ADDED: "+",
+    StepChangeKind.REMOVED: "-",
+    StepChangeKind.CHANGED: "~",
+    StepChangeKind.MOVED: ">",
+}
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
@@ -312,19 +318,37 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
 def diff_command(found: VersionDiff) -> None:
-    """Show how a version of a document differs from the one that it replaced: its metadata, and its text line by line.
+    """Show how a version of a document differs from the one that it replaced: its metadata, the steps of its procedure, and
+    its text line by line.
 
     Texts are those that were read of the files, as `opx show` prints them.
     """
     click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
     for change in found.changes:
         click.echo(f"  {change.field}: {change.before or '(none)'} -> {change.after or '(none)'}")
+    for step in found.steps:
+        for line in _step_lines(step):
+            click.echo(click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])))
     for line in found.diff.splitlines()[2:]:
         click.echo(click.style(line, fg=_COLOURS.get(line[:1])))
     if not found.diff:
         click.echo("  the texts are equal")
     if found.cut:
-        warn(f"the diff is longer than what is shown: {found.added:,} lines were added, {found.removed:,} removed")
+        lines = f"{found.added:,} lines were added, {found.removed:,} removed"
+        warn(f"the diff, or the list of steps, is longer than what is shown: {lines}")
+
+
+def _step_lines(step: StepChange) -> Iterator[str]:
+    """A step that differs, and its commands below it."""
+    was = f" (was {step.name_before})" if step.name and step.name_before not in ("", step.name) else ""
+    moved = " and moved" if step.moved and step.kind is StepChangeKind.CHANGED else ""
+    title = printable(step.title)
+    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {step.kind.value}{moved}: {title}"
+    if step.title_before:
+        yield f"    before: {printable(step.title_before)}"
+    for command in step.commands:
+        lines = ("-", command.before), ("+", command.after)
+        yield from (f"    {mark} {printable(text)}" for mark, text in lines if text)
 
 
 def _named(name: VersionName) -> str:

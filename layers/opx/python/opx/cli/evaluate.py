@@ -18,11 +18,14 @@ from opx.errors import InvalidInputError
 from opx.settings import Settings
 
 if TYPE_CHECKING:
+    from opx.evaluation.answers import Form, Judgement
     from opx.evaluation.comparison import Compared
-    from opx.evaluation.datasets import Dataset
+    from opx.evaluation.datasets import Dataset, Question
     from opx.evaluation.figures import Table
     from opx.evaluation.losers import Loser
     from opx.evaluation.runs import Run
+    from opx.operations.context import Context
+    from opx.system import System
 
 DEFAULT_SYSTEM = "balanced"
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -58,6 +61,7 @@ def eval_command() -> None:
     type=click.Choice(["fast", "balanced", "thorough"]),
     help="May be repeated.  [default: all]",
 )
+@click.option("--questions", type=READABLE, help="Ask those of this file; their spans label the pages of DATASET.")
 @click.option("--split", default="", help="Ask only the questions whose metadata have this split.")
 @FLOOR
 @click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that went worst.")
@@ -66,13 +70,16 @@ def eval_command() -> None:
 @click.option("--html", type=WRITABLE, help="Write a report with drawings to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.pass_context
-def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...], split: str, **wanted: Any) -> None:
+def run_command(
+    context: click.Context, /, dataset: Path, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
+) -> None:
     """Measure answers to DATASET, a folder in BEIR form.
 
     The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
     text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
     under the home folder, which is reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by
     kind of question, for each mode, each leg and each way of fusing them; what a floor of confidence refuses; and times.
+    Where questions have spans (metadata.spans), also whether replies have the lines that help.
 
     `opx eval compare FIRST SECOND` compares two saved runs.
     """
@@ -81,19 +88,18 @@ def run_command(context: click.Context, /, dataset: Path, modes: tuple[str, ...]
     given = context.find_object(Settings) or Settings()
     if is_remote(given):
         raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
-    loaded = load_dataset(dataset)
+    loaded = load_dataset(dataset, questions)
     asked = loaded.of_split(split) if split else loaded
     before = _comparable(wanted.pop("against"), asked)
-    run = _asked(evaluation_settings(given, dataset), asked, modes)
+    run = _asked(evaluation_settings(given, loaded), asked, modes)
     _show(run, before, **wanted)
 
 
-def evaluation_settings(settings: Settings, dataset: Path) -> Settings:
-    """Settings with a home for this state of the dataset's corpus, below the ordinary home."""
-    from opx.evaluation.datasets import load_dataset
-
-    name = f"{dataset.resolve().name}-{load_dataset(dataset).corpus_fingerprint()[:8]}"
-    return replace(settings, home=str(settings.home_path / "eval" / name), client_id="", project_id="")
+def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
+    """Settings with a home for this state of the dataset's corpus, below the ordinary one; questions aren't recorded."""
+    name = f"{dataset.folder.resolve().name}-{dataset.corpus_fingerprint()[:8]}"
+    home = str(settings.home_path / "eval" / name)
+    return replace(settings, home=home, client_id="", project_id="", audit_days=0, gap_days=0)
 
 
 def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
@@ -117,8 +123,36 @@ def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
     with bootstrap(settings) as services, _progress_shown() as progress:
         evaluation = Evaluation(services, dataset, progress)
         ingested = evaluation.ingest()
-        run = ask_all(evaluation, [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES)
+        chosen = [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES
+        run = ask_all(evaluation, chosen, forms=reply_forms(services))
     return replace(run, ingest=ingested.to_json())
+
+
+def reply_forms(services: System) -> dict[str, Form]:
+    """Every form of reply that is judged: agents', at several bars, and a person's."""
+    from opx.cli.search import MIN_CONFIDENCE
+    from opx.domain.scopes import Identity
+    from opx.evaluation.forms import agent_forms
+    from opx.operations.context import Caller, Context
+
+    context = Context(services, Caller(Identity(), owns_system=True))
+    return {**agent_forms(context, MIN_CONFIDENCE), "terminal": _terminal(context, MIN_CONFIDENCE)}
+
+
+def _terminal(context: Context, min_confidence: float) -> Form:
+    """The lines that `opx search` prints for a question, without colours."""
+    from opx.cli.hits import answer_lines
+    from opx.domain.queries import QueryConfig
+    from opx.evaluation.answers import Shown
+    from opx.evaluation.forms import sources
+    from opx.operations.search import Query, query
+
+    def reply(question: str) -> Shown:
+        answer = query(context, Query(query=question, config=QueryConfig(min_confidence=min_confidence)))
+        text = click.unstyle("\n".join(answer_lines(answer.results, question)))
+        return Shown(text, sources(answer.results), rendered=True)
+
+    return reply
 
 
 def _show(
@@ -148,6 +182,7 @@ def _run_lines(run: Run, floor: float) -> Iterator[str]:
 
     yield f"ingest: {json.dumps(run.ingest)}\n"
     yield from _table_lines(quality(run))
+    yield from _answer_lines(run)
     yield from _confidence_lines(run, floor)
     yield from _latency_lines(run)
     yield from lapse_lines(run)
@@ -217,7 +252,7 @@ def _show_losers(run: Run, count: int, before: Run | None) -> None:
 
 
 def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
-    from opx.evaluation.losers import false_answers, losers
+    from opx.evaluation.losers import false_answers, losers, unhelped
 
     system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
     yield f"\nquestions that {system} {'lost at' if before else 'does worst at'}"
@@ -225,6 +260,9 @@ def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
     if before is None:
         yield f"\nquestions without an answer that {system} is most certain of"
         yield from _false_answer_lines(false_answers(run, system, count))
+    for form in list(run.answers)[:1]:
+        yield f"\nquestions whose {form}, {'no longer helps' if before else 'lacks the line that helps'}"
+        yield from _unhelped_lines(unhelped(run, form, count, before))
 
 
 # -- tables, losers, comparisons, and progress
@@ -246,6 +284,21 @@ def _table_lines(figures: Table) -> Iterator[str]:
             cells = zip(kinds, titles, strict=True)
             yield f"  {system:<22}" + "".join(f"{by_kind[kind][measure]:>{_width(title)}.4f}" for kind, title in cells)
         yield ""
+
+
+def _answer_lines(run: Run) -> Iterator[str]:
+    """Tables of judged answers: a row a form of reply."""
+    from opx.evaluation.answers import answer_tables
+
+    for table in answer_tables(run.questions, run.answers):
+        widths = [max(len(head), 7) + 3 for head in table.heads[1:]]
+        yield f"{table.heads[0]:<24}" + _right(table.heads[1:], widths)
+        yield from (f"  {row[0]:<22}" + _right(row[1:], widths) for row in table.rows)
+        yield ""
+
+
+def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
@@ -316,6 +369,17 @@ def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
         yield f"{loser.question.id} ({loser.question.kind}): has no answer"
         yield f"    {loser.question.text}"
         yield from _instead(loser)
+
+
+def _unhelped_lines(found: Iterable[tuple[Question, Judgement]]) -> Iterator[str]:
+    """A question, where its page was found, and the lines that would have been enough."""
+    from opx.evaluation.spans import ENOUGH
+
+    for question, one in found:
+        where = "not found" if one.rank is None else f"found at {one.rank}"
+        yield f"{question.id} ({question.kind}): grade {one.grade}, its page {where}"
+        yield f"    {question.text}"
+        yield from (f"    wanted  {span.page}: {span.text}" for span in question.spans if span.grade == ENOUGH)
 
 
 def _instead(loser: Loser) -> Iterator[str]:

@@ -115,6 +115,10 @@ class ChunkMetadata(Record, frozen=True):
     category: str
     tags: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, document: KnowledgeDocument) -> ChunkMetadata:
+        return cls(document.title, document.category, document.tags)
+
 
 class DocumentChunk(Record, frozen=True, kw_only=True):
     """A piece of a document that is found and read on its own.

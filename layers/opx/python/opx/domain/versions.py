@@ -1,7 +1,8 @@
-"""How versions of a document differ, and what became of one that was restored."""
+"""Differences between versions of a document, and reports on versions that were restored."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta
@@ -25,9 +26,41 @@ class Change(Record, frozen=True):
     after: str
 
 
+class StepChangeKind(StrEnum):
+    """MOVED: it says the same, in another order of the steps or in another section."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    MOVED = "moved"
+
+
+class CommandChange(Record, frozen=True):
+    """A command of a step that was replaced; "" where there was none before, or is none now."""
+
+    before: str
+    after: str
+
+
+class StepChange(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A step that differs. `title` and `section` (its heading) are those of the later version, of a removed step those of the
+    earlier. `name` and `name_before` are what the versions call it, "" in the one that hasn't got it."""
+
+    kind: StepChangeKind
+    title: str
+    section: str = ""
+    name: str = ""
+    name_before: str = ""
+    title_before: Annotated[str, Meta(description="Its title in the earlier version, if that was another one.")] = ""
+    moved: Annotated[
+        bool, Meta(description="True if it stands in another order or section, also of a changed one.")
+    ] = False
+    commands: Annotated[tuple[CommandChange, ...], Meta(description="Commands that differ.")] = ()
+
+
 class VersionDiff(Record, frozen=True):
     """What is different in `after`. `diff` is a unified diff of the texts, "" if they are equal; `added` and `removed` count
-    its lines. `cut`: there is more of it than is shown."""
+    its lines. `cut`: there is more of it, or of `steps`, than is shown."""
 
     source: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
     before: VersionName
@@ -36,7 +69,10 @@ class VersionDiff(Record, frozen=True):
     diff: Annotated[str, Meta(description="A unified diff of the texts, empty if they are equal.")] = ""
     added: Annotated[int, Meta(description="Lines that are only in the later text.")] = 0
     removed: Annotated[int, Meta(description="Lines that are only in the earlier text.")] = 0
-    cut: Annotated[bool, Meta(description="True if the diff is longer than what is shown of it.")] = False
+    cut: Annotated[bool, Meta(description="True if the diff, or the list of steps, is longer than what is shown.")] = (
+        False
+    )
+    steps: Annotated[tuple[StepChange, ...], Meta(description="Steps of the procedure that differ.")] = ()
 
 
 class Restored(Record, frozen=True):

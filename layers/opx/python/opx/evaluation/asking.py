@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import opx
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.results import Answer, RetrievalResult
+from opx.domain.results import Answer
+from opx.evaluation.answers import Form, Judgement, judged
 from opx.evaluation.datasets import Question
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import PAGES_KEPT, Reply, Run
@@ -30,14 +31,18 @@ def ask_all(
     modes: Sequence[SearchMode] = MODES,
     *,
     compared_at: SearchMode | None = SearchMode.BALANCED,
+    forms: Mapping[str, Form] | None = None,
 ) -> Run:
     """Ask all questions of a dataset that has been taken in.
 
     Every mode answers at a floor of 0, so that it can be judged at every floor; nothing is recorded of the questions. Legs
-    and fusions alone are ranked, too, at the depth of the mode `compared_at`, unless it is None.
+    and fusions alone are ranked, too, at the depth of the mode `compared_at`, unless it is None. Questions with spans are
+    also answered in every one of `forms`.
     """
     dataset = evaluation.dataset
     replies: dict[str, list[Reply]] = {}
+    answers: dict[str, list[Judgement | None]] = {}
+    wanted = forms if forms and any(question.spans for question in dataset.questions) else {}
     with shared_searches(evaluation.services.indexing) as shared:
         knowledge = evaluation.services.questions.search(recorded=False)
         asker = _Asker(evaluation, shared, knowledge)
@@ -49,6 +54,8 @@ def ask_all(
                 replies.setdefault(mode.value, []).append(asker.ask(question.text, mode))
             for system, pages in _rankings(evaluation, question, compared_at):
                 replies.setdefault(system, []).append(Reply(tuple(pages[:PAGES_KEPT])))
+            for name, form in wanted.items():
+                answers.setdefault(name, []).append(asker.judge(question, form) if question.spans else None)
             evaluation.progress("ask", number, len(dataset.asked))
     return Run(
         dataset=dataset.folder.resolve().name,
@@ -57,6 +64,7 @@ def ask_all(
         replies={system: tuple(found) for system, found in replies.items()},
         modes=tuple(mode.value for mode in modes),
         about=_about(),
+        answers={name: tuple(found) for name, found in answers.items()},
     )
 
 
@@ -95,7 +103,7 @@ class _Asker:
         timings = {part: value + saved.get(part, 0.0) for part, value in answer.timings_ms.items()}
         pages: dict[str, float] = {}
         for result in answer.results:
-            page = self._page(result)
+            page = self._page(result.document_id, result.source)
             pages[page] = max(pages.get(page, 0.0), result.confidence)
         kept = dict(list(pages.items())[:PAGES_KEPT])
         return Reply(
@@ -107,5 +115,10 @@ class _Asker:
             partial=answer.partial,
         )
 
-    def _page(self, result: RetrievalResult) -> str:
-        return self._evaluation.page_of(self._shared.keys[result.document_id, result.source])
+    def judge(self, question: Question, form: Form) -> Judgement:
+        """The judgement of the reply in a form, which isn't timed."""
+        shown = form(question.text)
+        return judged(question, shown, [self._page(*one) for one in shown.found])
+
+    def _page(self, document_id: str, source: str) -> str:
+        return self._evaluation.page_of(self._shared.keys[document_id, source])

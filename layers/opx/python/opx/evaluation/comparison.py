@@ -8,13 +8,14 @@ from typing import Any
 
 from opx.errors import InvalidInputError
 from opx.evaluation.abstention import FLOOR, refused
-from opx.evaluation.datasets import Question
-from opx.evaluation.figures import ALL
+from opx.evaluation.answers import Judgement, helped
+from opx.evaluation.datasets import ALL, Question
 from opx.evaluation.measures import MEASURES
 from opx.evaluation.runs import Reply, Run
 from opx.evaluation.significance import Difference, compared
 
 REFUSED = "refused"
+HELPED, GRADE = "answer helps", "answer's grade"
 Pair = tuple[Question, Reply, Reply]
 
 
@@ -45,10 +46,10 @@ def check_comparable(first: Run, second: Run) -> None:
 def compare_runs(
     first: Run, second: Run, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
 ) -> Iterator[Compared]:
-    """Differences of the measures by kind, and of refusals at the floor for kinds without an answer.
+    """Differences of the measures by kind, of refusals at the floor for kinds without an answer, and of judged answers.
 
-    `systems` are pairs of names, one of each run; without any, every mode that both have. Raises `InvalidInputError` for
-    runs over different questions, and for a system that a run hasn't.
+    `systems` are pairs of names, one of each run; without any, every mode that both have, and every form of answers. Raises
+    `InvalidInputError` for runs over different questions, and for a system that a run hasn't.
     """
     check_comparable(first, second)
     both = [mode for mode in first.modes if mode in second.modes]
@@ -57,6 +58,27 @@ def compare_runs(
         raise InvalidInputError("the runs have no mode in common: name the systems to compare, such as fast:balanced")
     for one, other in pairs:
         yield from _compared(first, one, second, other, floor)
+    for form in () if systems else [form for form in first.answers if form in second.answers]:
+        yield from _compared_answers(first, second, form)
+
+
+def _compared_answers(first: Run, second: Run, form: str) -> Iterator[Compared]:
+    """Whether answers help is 0 or 1, so that the randomisation test is the exact McNemar test."""
+    after = {question.id: one for question, one in zip(second.questions, second.answers[form], strict=True)}
+    asked = zip(first.questions, first.answers[form], strict=True)
+    pairs = [(question, one, other) for question, one in asked if one and (other := after[question.id])]
+    for kind in (ALL, *first.kinds):
+        chosen = [(one, other) for question, one, other in pairs if kind in (ALL, question.kind)]
+        for name, measure in ANSWER_MEASURES.items() if chosen else ():
+            values = [[measure(pair[side]) for pair in chosen] for side in (0, 1)]
+            yield Compared(form, form, kind, name, compared(*values))
+
+
+def _grade(one: Judgement) -> float:
+    return float(one.grade)
+
+
+ANSWER_MEASURES = {HELPED: helped, GRADE: _grade}
 
 
 def _compared(first: Run, one: str, second: Run, other: str, floor: float) -> Iterator[Compared]:

@@ -4,8 +4,8 @@
 - a folder `documents`, taken in as `opx ingest` does; a page's id is its path in it;
 - `dataset.json` with the path of such a folder: `{"documents": "../documents"}`.
 
-Beyond BEIR, `metadata` of a question may have `kind`, `split`, and `answerable: false` for one that no page answers;
-`unanswerable.txt` may have more of those, one a line.
+Beyond BEIR, `metadata` of a question may have `kind`, `split`, `answerable: false` for one that no page answers, and `spans`,
+the lines of pages that help (`opx.evaluation.spans`); `unanswerable.txt` may have more without an answer, one a line.
 """
 
 from __future__ import annotations
@@ -14,14 +14,21 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.record import replace
 from opx.errors import InvalidInputError
+from opx.evaluation.spans import Span, TextOf, labels_of, read_spans
+
+ALL = "all"
+"""Questions of every kind, or of every split, in tables of figures."""
 
 OTHER_KIND = "other"
 UNANSWERABLE = "unanswerable"
+QUERIES = "queries.jsonl"
 LABELS = "qrels/test.tsv"
 
 
@@ -41,6 +48,7 @@ class Question:
     kind: str
     relevant: dict[str, int]
     split: str = ""
+    spans: tuple[Span, ...] = ()
 
     @property
     def answerable(self) -> bool:
@@ -83,19 +91,24 @@ class Dataset:
         return Dataset(self.folder, chosen, others, documents=self.documents)
 
 
-def load_dataset(folder: Path) -> Dataset:
+def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
     """Read a dataset. Questions without a label are left out, as BEIR does, unless they say that they have no answer.
 
-    Raises `InvalidInputError` that names the file and line that is missing or malformed.
+    `questions` is a file like `queries.jsonl`, to be asked in place of the folder's own; its spans label the pages.
+
+    Raises `InvalidInputError` that names the file and line that is missing or malformed, or the span that the corpus lacks.
     """
-    for name in ("queries.jsonl", LABELS):
+    documents = _documents(folder)
+    texts = _Texts(Dataset(folder, (), documents=documents))
+    if questions is not None:
+        return Dataset(folder, _labelled_by_spans(questions, texts), documents=documents)
+    for name in (QUERIES, LABELS):
         if not (folder / name).is_file():
             raise InvalidInputError(f"{folder} is not a dataset in BEIR form: it has no {name}")
-    documents = _documents(folder)
     labels = _labels(folder / LABELS)
     answered, unanswered = [], []
-    for record in _records(folder / "queries.jsonl"):
-        question, answerable = _question(record, labels.get(str(record["_id"]), {}))
+    for record in _records(folder / QUERIES):
+        question, answerable = _question(record, labels.get(str(record["_id"]), {}), texts)
         if not answerable and question.relevant:
             raise InvalidInputError(
                 f"{folder}: question {question.id} says that it has no answer, but {LABELS} has one"
@@ -104,28 +117,63 @@ def load_dataset(folder: Path) -> Dataset:
             answered.append(question)
         elif not answerable:
             unanswered.append(question)
-    _check_ids(folder, (*answered, *unanswered))
+    _check_ids(folder / QUERIES, (*answered, *unanswered))
     if not answered:
         raise InvalidInputError(f"{folder}: no question of queries.jsonl has a label in {LABELS}")
     return Dataset(folder, tuple(answered), (*unanswered, *_listed(folder)), documents=documents)
 
 
-def _check_ids(folder: Path, questions: Iterable[Question]) -> None:
+def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[Question, ...]:
+    """The questions of a file, labelled with the pages that their spans are of."""
+    asked = [_question(record, {}, texts)[0] for record in _records(path)]
+    _check_ids(path, asked)
+    lacking = [question.id for question in asked if not question.spans]
+    if lacking or not asked:
+        raise InvalidInputError(
+            f"{path}: {f'question {lacking[0]} has no spans' if lacking else 'there are no questions'}"
+        )
+    return tuple(replace(question, relevant=labels_of(question.spans)) for question in asked)
+
+
+class _Texts:
+    """The text of a page by its id. The corpus is read when the first is looked up."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def __call__(self, page: str) -> str | None:
+        if self._dataset.documents is None:
+            return self._pages.get(page)
+        path = self._dataset.documents / page
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+    @cached_property
+    def _pages(self) -> dict[str, str]:
+        return {page.id: page.text for page in self._dataset.pages()}
+
+
+def _check_ids(path: Path, questions: Iterable[Question]) -> None:
     """Raise `InvalidInputError` for an id that two questions have: their labels and replies would be mixed up."""
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:
-            raise InvalidInputError(f"{folder}: two questions of queries.jsonl have the id {question.id}")
+            raise InvalidInputError(f"{path.parent}: two questions of {path.name} have the id {question.id}")
         seen.add(question.id)
 
 
-def _question(record: dict[str, Any], relevant: dict[str, int]) -> tuple[Question, bool]:
+def _question(record: dict[str, Any], relevant: dict[str, int], texts: TextOf) -> tuple[Question, bool]:
     """A question, and whether it says (or doesn't deny) that it has an answer."""
-    given = record.get("metadata")
-    metadata = given if isinstance(given, dict) else {}
+    metadata = _metadata(record)
     answerable = metadata.get("answerable", True) is not False
     kind = str(metadata.get("kind", OTHER_KIND if answerable else UNANSWERABLE))
-    return Question(str(record["_id"]), str(record["text"]), kind, relevant, str(metadata.get("split", ""))), answerable
+    name, split = str(record["_id"]), str(metadata.get("split", ""))
+    spans = read_spans(name, metadata.get("spans", ()), texts)
+    return Question(name, str(record["text"]), kind, relevant, split, spans), answerable
+
+
+def _metadata(record: dict[str, Any]) -> dict[str, Any]:
+    given = record.get("metadata")
+    return given if isinstance(given, dict) else {}
 
 
 def _listed(folder: Path) -> Iterator[Question]:

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from opx.evaluation.datasets import Question
+from opx.evaluation.datasets import ALL, Question
 from opx.evaluation.measures import MEASURES
 from opx.evaluation.runs import Run
 
-ALL = "all"
 Table = dict[str, dict[str, dict[str, float]]]
 """By system, kind of question (and `all`) and measure; `questions` is how many there are."""
 

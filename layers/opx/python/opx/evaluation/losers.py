@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opx.domain.record import replace
+from opx.evaluation.answers import Judgement, helped
 from opx.evaluation.comparison import check_comparable
 from opx.evaluation.datasets import Question
 from opx.evaluation.measures import ndcg
@@ -46,6 +48,19 @@ def false_answers(run: Run, system: str, count: int) -> list[Loser]:
     asked = zip(run.questions, run.replies[system], strict=True)
     found = [Loser(question, reply, 0.0) for question, reply in asked if not question.answerable and reply.confidences]
     return sorted(found, key=lambda each: (-each.reply.best, each.question.id))[:count]
+
+
+def unhelped(run: Run, form: str, count: int, against: Run | None = None) -> list[tuple[Question, Judgement]]:
+    """Questions whose reply lacks a line that is enough, those whose page was found first, by its rank; with `against`, only
+    those whose reply had one then."""
+    asked = [(question, one) for question, one in zip(run.questions, run.answers[form], strict=True) if one]
+    found = [(question, one) for question, one in asked if not helped(one)]
+    if against is not None:
+        check_comparable(against, run)
+        before = zip(against.questions, against.answers.get(form, ()), strict=False)
+        had = {question.id for question, one in before if one and helped(one)}
+        found = [(question, one) for question, one in found if question.id in had]
+    return sorted(found, key=lambda pair: (pair[1].rank or math.inf, pair[0].id))[:count]
 
 
 def _measured(run: Run, system: str) -> Iterator[Loser]:

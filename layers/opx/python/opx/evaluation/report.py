@@ -8,6 +8,7 @@ from pathlib import Path
 
 from opx.errors import InvalidInputError
 from opx.evaluation.abstention import FLOOR, abstention, separation
+from opx.evaluation.answers import answer_tables
 from opx.evaluation.calibration import calibrations
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs
@@ -56,6 +57,8 @@ def _parts(run: Run, floor: float, before: Run | None) -> Iterator[str]:
             yield f"<p>{count} of {len(run.questions)} answers of {escape(mode)}: {escape(name)}</p>"
     yield f"<h2>Quality</h2>{quality_chart(run)}"
     yield from _quality_tables(run)
+    if run.answers:
+        yield "<h2>Answers</h2>" + "".join(_table(*one) for one in answer_tables(run.questions, run.answers))
     yield "<h2>Confidence</h2>"
     yield from _confidence(run, floor)
     yield f"<h2>Times</h2>{latency_chart(run)}{_latency_table(run)}"

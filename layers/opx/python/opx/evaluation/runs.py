@@ -11,7 +11,9 @@ from typing import Any
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
+from opx.evaluation.answers import Judgement
 from opx.evaluation.datasets import Question
+from opx.evaluation.spans import Span, spans_json
 
 FORMAT = 1
 PAGES_KEPT = 20
@@ -65,7 +67,8 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Run:
     """`replies` are those of each system, in the order of the questions. `modes` are the systems that people can ask;
-    the others are legs and fusions alone. `corpus` changes when the documents do."""
+    the others are legs and fusions alone. `corpus` changes when the documents do. `answers` has, by the form of the reply,
+    its judgement for each question, None for one without spans."""
 
     dataset: str
     corpus: str
@@ -74,11 +77,14 @@ class Run:
     modes: tuple[str, ...]
     ingest: dict[str, float] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, tuple[Judgement | None, ...]] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
         """Of the questions and their labels: runs can be compared if it is the same."""
-        return stable_hash(*sorted((q.id, q.text, q.kind, sorted(q.relevant.items())) for q in self.questions))
+        return stable_hash(
+            *sorted((q.id, q.text, q.kind, sorted(q.relevant.items()), spans_json(q.spans)) for q in self.questions)
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -92,22 +98,32 @@ class Run:
             self,
             questions=tuple(self.questions[number] for number in chosen),
             replies={system: tuple(found[number] for number in chosen) for system, found in self.replies.items()},
+            answers={form: tuple(found[number] for number in chosen) for form, found in self.answers.items()},
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        data = {
             "format": FORMAT,
             "dataset": self.dataset,
             "corpus": self.corpus,
             "about": self.about,
             "ingest": self.ingest,
             "modes": list(self.modes),
-            "questions": [
-                {"id": q.id, "text": q.text, "kind": q.kind, "relevant": q.relevant, "split": q.split}
-                for q in self.questions
-            ],
+            "questions": [_question_json(question) for question in self.questions],
             "replies": {name: [reply.to_json() for reply in replies] for name, replies in self.replies.items()},
         }
+        if self.answers:
+            data["answers"] = {form: [one and one.to_json() for one in found] for form, found in self.answers.items()}
+        return data
+
+
+def _question_json(question: Question) -> dict[str, Any]:
+    data = {name: getattr(question, name) for name in ("id", "text", "kind", "relevant", "split")}
+    return {**data, "spans": spans_json(question.spans)} if question.spans else data
+
+
+def _question_of(data: Mapping[str, Any]) -> Question:
+    return Question(**{**data, "spans": tuple(Span(**span) for span in data.get("spans", ()))})
 
 
 def save_run(run: Run, path: Path) -> None:
@@ -127,16 +143,20 @@ def load_run(path: Path) -> Run:
         run = Run(
             dataset=data["dataset"],
             corpus=data["corpus"],
-            questions=tuple(Question(**question) for question in data["questions"]),
+            questions=tuple(map(_question_of, data["questions"])),
             replies={name: tuple(map(Reply.from_json, found)) for name, found in data["replies"].items()},
             modes=tuple(data["modes"]),
             ingest=data["ingest"],
             about=data["about"],
+            answers={
+                form: tuple(one and Judgement(**one) for one in found)
+                for form, found in data.get("answers", {}).items()
+            },
         )
     except OSError as exc:
         raise InvalidInputError(f"{path} can't be read ({exc.strerror})") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise InvalidInputError(f"{path} is not a run that `opx eval --save` wrote ({exc!r})") from exc
-    if any(len(replies) != len(run.questions) for replies in run.replies.values()):
+    if any(len(found) != len(run.questions) for found in (*run.replies.values(), *run.answers.values())):
         raise InvalidInputError(f"{path} is not whole: it hasn't a reply of each system to each question")
     return run

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opx.evaluation.abstention import FLOOR, FLOORS, abstention, separation
+from opx.evaluation.answers import answer_figures
 from opx.evaluation.calibration import calibrations
 from opx.evaluation.figures import lapses, quality
 from opx.evaluation.latency import latencies
@@ -13,7 +14,8 @@ from opx.evaluation.runs import Run
 
 
 def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
-    """Quality of every system; confidence and times of every mode."""
+    """Quality of every system; confidence and times of every mode; answers, if they were judged."""
+    answers = {"answers": answers_json(run)} if run.answers else {}
     return {
         "dataset": run.dataset,
         "about": run.about,
@@ -22,6 +24,15 @@ def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
         "confidence": {mode: confidence(run, mode, floor) for mode in run.modes},
         "lapses": {mode: found for mode in run.modes if (found := lapses(run, mode))},
         "latency": {mode: latencies(run, mode) for mode in run.modes},
+        **answers,
+    }
+
+
+def answers_json(run: Run) -> dict[str, Any]:
+    """Figures of answers by split, form and kind."""
+    return {
+        split: {form: {kind: one.to_json() for kind, one in kinds.items()} for form, kinds in forms.items()}
+        for split, forms in answer_figures(run.questions, run.answers).items()
     }
 
 

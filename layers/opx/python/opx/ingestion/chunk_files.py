@@ -17,6 +17,8 @@ from opx.ports import ObjectStore
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 """The name of a version's file within its scope, with the document id."""
 
+OUTLINE_SUFFIX = ".outline.json"
+
 OUTLINE_RULES = 1
 """Raise when `opx.procedures.outline` finds other sections or steps: outlines on file are then made anew when they are
 read."""
@@ -34,7 +36,7 @@ def chunk_file(key: DocumentKey, document_id: str) -> str:
 
 def outline_file(key: DocumentKey, document_id: str) -> str:
     """The object that holds the outline of a document version."""
-    return f"{key.scope.prefix}chunks/{document_id}.outline.json"
+    return f"{key.scope.prefix}chunks/{document_id}{OUTLINE_SUFFIX}"
 
 
 def version_files(key: DocumentKey, document_id: str) -> tuple[str, str]:

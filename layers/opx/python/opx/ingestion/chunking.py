@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
+from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
 from opx.ingestion.markdown_lines import Line, scan
 from opx.ingestion.windows import MIN_FRESH, split_section
@@ -95,7 +96,7 @@ def _split(lines: Iterable[Line], title: str, tokens: int, overlap: int) -> Iter
 def _names(path: list[tuple[int, str]], title: str) -> tuple[str, ...]:
     """Headings without empty ones, and without a first one that only repeats the title."""
     names = [normalise(name[:MAX_HEADING]) for _, name in path if name]
-    if names and names[0].casefold() == title.casefold():
+    if names and repeats(names[0], title):
         names = names[1:]
     return tuple(names)
 

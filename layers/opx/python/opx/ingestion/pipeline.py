@@ -16,6 +16,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
+from opx.domain.titles import is_completed
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
@@ -24,7 +25,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
-from opx.ingestion.reading import DocumentReader
+from opx.ingestion.reading import DocumentReader, title_path
 from opx.parallel import Each
 from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
 from opx.ports.graph import GraphWriter
@@ -204,7 +205,7 @@ class IngestionPipeline:
             return self._missing(claim)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
         same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
-        if same and not self._lacks_contexts(claim):
+        if same and not self._is_outdated(claim):
             self._catalog.release(claim, applied=True)
             return Outcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
@@ -215,13 +216,19 @@ class IngestionPipeline:
         prepared.document = self._versioned(claim, prepared.document, fingerprint)
         return prepared
 
-    def _lacks_contexts(self, claim: Claim) -> bool:
+    def _is_outdated(self, claim: Claim) -> bool:
+        """Whether an unchanged document has a title that is not completed yet, or lacks contexts: a rule that concerns few
+        documents has these ingested again, and not all of them, as another `PIPELINE_VERSION` does."""
+        known = self._catalog.version(claim.key, claim.current_id)
+        if known is None:
+            return False
+        if not is_completed(known.title, title_path(known.source, known.category)):
+            return True
         if not self._contexts:
             return False
         from opx.ingestion.contexts import are_missing
 
-        known = self._catalog.version(claim.key, claim.current_id)
-        return known is not None and are_missing(known)
+        return are_missing(known)
 
     def _missing(self, claim: Claim) -> Outcome | Claim:
         if claim.current_id or claim.interrupted:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
 from opx.domain.record import from_json, replace
@@ -174,8 +174,12 @@ def _spool() -> tempfile.SpooledTemporaryFile[str]:
 def as_indexed(
     chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...], *, fingerprint: str | None = None
 ) -> IndexedChunk:
-    """A chunk of a document, as the index has it. Making a fingerprint takes a moment: "" leaves it out for now."""
+    """A chunk of a document, as the index has it. Making a fingerprint takes a moment: "" leaves it out for now.
+
+    The facts that a chunk file has of its document are those of one among several with the same text.
+    """
     key = document.key
+    chunk = replace(chunk, metadata=ChunkMetadata.of(document))
     return IndexedChunk(
         entry_id=entry_id(key.id, chunk.chunk_id),
         chunk=chunk,

@@ -18,9 +18,10 @@ from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
+from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.hygiene.cleaning import Cleaner, Span
-from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.markdown_lines import Line, scan
 from opx.ingestion.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, validated
 from opx.ingestion.parsing.registry import parse
@@ -110,9 +111,10 @@ class DocumentReader:
             metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
+            title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
             remarks = (*self._expired(document), *parsed.remarks, *cleaner.remarks)
-            document = replace(document, owner=owner, remarks=bounded(remarks))
+            document = replace(document, title=title, owner=owner, remarks=bounded(remarks))
             yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
@@ -164,6 +166,11 @@ class DocumentReader:
             yield Remark(RemarkKind.EXPIRED, text)
 
 
+def title_path(source: str, category: str) -> str:
+    """The part of a document's name that its title may be completed by."""
+    return source.removeprefix(DOCUMENTS_FOLDER).removeprefix(f"{category}/")
+
+
 def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
     text = info.metadata.get(OBJECT_METADATA)
     if not text:
@@ -175,6 +182,12 @@ def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UnparsableDocumentError(f"{source}: its object metadata {OBJECT_METADATA} is not a JSON object")
     return found
+
+
+def _cleaned_completion(title: str, path: str, cleaner: Cleaner) -> str:
+    """A title that is clean, completed if it says nothing: by a path that may hold a secret."""
+    whole = completed(title, path)
+    return title if whole == title else cleaner.value("title", whole)
 
 
 def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
@@ -236,4 +249,4 @@ def _title(declared: str, found: str | None, heading: str, name: str) -> str:
     title = declared or found or heading
     if not title:
         title = PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name
-    return normalise(" ".join(title.split()))[:500]
+    return normalise(" ".join(title.split()))[:MAX_TITLE]

@@ -1,4 +1,4 @@
-"""How two versions of a document differ: their metadata, and their texts line by line."""
+"""Compares two versions of a document: their metadata, and their texts line by line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.versions import Change, VersionDiff, VersionName
+from opx.domain.versions import Change, StepChange, VersionDiff, VersionName
 from opx.ingestion.metadata import FACTS
 
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
 """Of a diff; more of it is cut at a line."""
+
+MAX_STEPS = 500
+"""Of those that differ."""
 
 MAX_PAIRS = 1_000_000
 """Pairs of lines that are compared with each other between two lines that both texts have once. What is larger counts as
@@ -43,8 +46,10 @@ def version_name(document: KnowledgeDocument) -> VersionName:
     return VersionName(document.version, document.document_id, document.current_since)
 
 
-def difference(before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str]) -> VersionDiff:
-    """What is different in `after`."""
+def difference(
+    before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str], steps: Sequence[StepChange] = ()
+) -> VersionDiff:
+    """What is different in `after`, with the `steps` that differ."""
     lines = list(unified(*texts, *(f"{one.key.source} version {one.version}" for one in (before, after))))
     body = lines[2:]
     shown = _fitting(lines)
@@ -53,10 +58,11 @@ def difference(before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple
         before=version_name(before),
         after=version_name(after),
         changes=tuple(_changes(before, after)),
+        steps=tuple(steps[:MAX_STEPS]),
         diff="".join(shown),
         added=sum(line.startswith("+") for line in body),
         removed=sum(line.startswith("-") for line in body),
-        cut=len(shown) < len(lines),
+        cut=len(shown) < len(lines) or len(steps) > MAX_STEPS,
     )
 
 
@@ -164,7 +170,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Places of lines that both texts have once, as many as are in the same order in both."""
     once, new_once = _places_of_single(old), _places_of_single(new)
     pairs = [(place, new_once[line]) for line, place in once.items() if line in new_once]
-    return _rising(pairs)
+    return rising(pairs)
 
 
 def _places_of_single(lines: Sequence[str]) -> dict[str, int]:
@@ -172,7 +178,7 @@ def _places_of_single(lines: Sequence[str]) -> dict[str, int]:
     return {line: at for at, line in enumerate(lines) if counts[line] == 1}
 
 
-def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest of the parts in which the second places rise, too (by piles, as in patience sorting)."""
     tops: list[int] = []
     last: list[int] = []

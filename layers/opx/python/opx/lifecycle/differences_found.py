@@ -31,6 +31,7 @@ class Problem(StrEnum):
     OBJECT_MISSING = "object_missing"
     INDEX_UNKNOWN = "index_unknown"
     CHUNK_FILE_UNKNOWN = "chunk_file_unknown"
+    OUTLINE_UNKNOWN = "outline_unknown"
 
 
 _AGAIN = "the document is taken in again"
@@ -55,10 +56,11 @@ WORDS: Mapping[Problem, tuple[str, str]] = {
     Problem.OBJECT_MISSING: ("the catalog has a document whose object is gone", "the document is withdrawn"),
     Problem.INDEX_UNKNOWN: ("the index has entries of a document that the catalog doesn't know", "they are removed"),
     Problem.CHUNK_FILE_UNKNOWN: ("a chunk file belongs to no version in the catalog", "the file is removed"),
+    Problem.OUTLINE_UNKNOWN: ("an outline belongs to no version in the catalog", "the file is removed"),
 }
 """Of each problem what it is, and what repairs it."""
 
-REMOVALS = (Problem.OBJECT_MISSING, Problem.INDEX_UNKNOWN, Problem.CHUNK_FILE_UNKNOWN)
+REMOVALS = (Problem.OBJECT_MISSING, Problem.INDEX_UNKNOWN, Problem.CHUNK_FILE_UNKNOWN, Problem.OUTLINE_UNKNOWN)
 """Repaired by removing something, so that many of them say that a store was lost and not that it has too much."""
 
 UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
@@ -108,6 +110,7 @@ class ReconcileReport(Draft):
     objects: int = 0
     documents: int = 0
     chunk_files: int = 0
+    outlines: int = 0
     index_documents: int = 0
     in_flight: int = 0
     failed: int = 0

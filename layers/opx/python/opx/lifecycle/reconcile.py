@@ -14,7 +14,7 @@ from itertools import chain, groupby, islice
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.naming_scopes import ScopeDirectory
-from opx.ingestion.chunk_files import VERSION_FILE
+from opx.ingestion.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.events import is_document
 from opx.lifecycle.differences_found import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
 from opx.lifecycle.repairs import Repairs
@@ -81,6 +81,7 @@ class Reconciler:
             Problem.OBJECT_MISSING: report.documents,
             Problem.INDEX_UNKNOWN: report.index_documents,
             Problem.CHUNK_FILE_UNKNOWN: report.chunk_files,
+            Problem.OUTLINE_UNKNOWN: report.outlines,
         }
         for problem in REMOVALS:
             found = [difference for difference in removals if difference.problem is problem]
@@ -95,12 +96,14 @@ class Reconciler:
         listed = self._corpus.store.list()
         while batch := list(islice(listed, AT_ONCE)):
             documents = [info for info in batch if _is_document(info)]
-            files = [info for info in batch if _is_chunk_file(info)]
+            files = [info for info in batch if _is_version_file(info)]
+            outlines = sum(info.key.endswith(OUTLINE_SUFFIX) for info in files)
             report.objects += len(documents)
-            report.chunk_files += len(files)
+            report.chunk_files += len(files) - outlines
+            report.outlines += outlines
             self._progress("objects", report.objects)
             yield self._checks.objects(documents)
-            yield self._checks.chunk_files(files)
+            yield self._checks.version_files(files)
 
     # -- from catalog and index
 
@@ -145,7 +148,7 @@ def _is_document(info: ObjectInfo) -> bool:
         return True  # shows as what it is
 
 
-def _is_chunk_file(info: ObjectInfo) -> bool:
+def _is_version_file(info: ObjectInfo) -> bool:
     try:
         return bool(VERSION_FILE.match(scope_of_object(info.key)[1]))
     except InvalidScopeError:

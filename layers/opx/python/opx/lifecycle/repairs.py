@@ -43,7 +43,7 @@ class Repairs:
                     self._enter(difference)
                 case Problem.INDEX_UNKNOWN:
                     self._take_out(difference)
-                case Problem.CHUNK_FILE_UNKNOWN:
+                case Problem.CHUNK_FILE_UNKNOWN | Problem.OUTLINE_UNKNOWN:
                     self._delete_file(difference)
                 case _:
                     self._note(difference)
@@ -98,5 +98,5 @@ class Repairs:
         with self._work.exclusive():
             listed = self._corpus.store.list(difference.object_key)
             infos = [info for info in listed if info.key == difference.object_key]
-            if self._checks.chunk_files(infos).found:
+            if self._checks.version_files(infos).found:
                 self._corpus.store.delete(difference.object_key)

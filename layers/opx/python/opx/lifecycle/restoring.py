@@ -6,12 +6,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.titles import chosen
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.ingestion.chunk_files import joined_text, read_chunks
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.metadata import given_facts
+from opx.ingestion.reading import title_path
 from opx.lifecycle.differences import version_name
 from opx.ports import ObjectStore
 from opx.ports.object_history import PastObject, PastObjects
@@ -82,7 +84,7 @@ def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]
         notes.append(AS_MARKDOWN.format(suffix=path.name))
     facts = {
         "category": document.category,
-        "title": document.title,
+        "title": chosen(document.title, title_path(document.source, document.category)),
         "author": document.author,
         "version": document.metadata.version,
         "source_uri": document.source_uri if document.source_uri != document.location else "",

@@ -19,7 +19,7 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError, UnknownCategoryError
 from opx.graph import manifest
 from opx.ingestion.capability import Ingestion
-from opx.ingestion.chunk_files import VERSION_FILE, chunk_file, read_chunks
+from opx.ingestion.chunk_files import OUTLINE_SUFFIX, VERSION_FILE, chunk_file, read_chunks
 from opx.ingestion.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import failure_id
@@ -118,8 +118,8 @@ class StoreChecks:
         keys = [{"failureId": failure_id(key)} for key in object_keys]
         return {str(item["objectKey"]) for item in self._tables.table(FAILURES).get_many(keys)}
 
-    def chunk_files(self, infos: Sequence[ObjectInfo]) -> Checked:
-        """Whether these objects, which are chunk files, belong to versions."""
+    def version_files(self, infos: Sequence[ObjectInfo]) -> Checked:
+        """Whether these objects, which are chunk files and outlines, belong to versions."""
         checked = Checked()
         for info, unknown in zip(infos, self._each(self._is_unknown_file, infos), strict=True):
             if not unknown:
@@ -127,7 +127,9 @@ class StoreChecks:
             if self._is_young(info.modified):
                 checked.in_flight += 1
             else:
-                checked.found.append(Finding(Problem.CHUNK_FILE_UNKNOWN, info.key))
+                is_outline = info.key.endswith(OUTLINE_SUFFIX)
+                problem = Problem.OUTLINE_UNKNOWN if is_outline else Problem.CHUNK_FILE_UNKNOWN
+                checked.found.append(Finding(problem, info.key))
         return checked
 
     def _is_unknown_file(self, info: ObjectInfo) -> bool:

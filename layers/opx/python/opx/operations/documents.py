@@ -141,18 +141,20 @@ class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to"
 
 @operation(http="GET /documents/{documentId}/diff")
 def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
-    """How two versions of a document differ: in their metadata, and line by line.
+    """How two versions of a document differ: in their metadata, by step, and line by line.
 
     Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
     """
     from opx.lifecycle.differences import difference
+    from opx.lifecycle.step_differences import step_changes
 
     document = find_document(context, request.document_id)
     versions = tuple(versions_of(context, document))
     new = numbered(versions, request.after) if request.after else document
     old = numbered(versions, request.before) if request.before else _before(versions, new)
     check_not_expired(context, old, new)
-    return difference(old, new, (_text(context, old), _text(context, new)))
+    texts = _text(context, old), _text(context, new)
+    return difference(old, new, texts, step_changes(*map(context.system.questions.documents.outline_of, (old, new))))
 
 
 class GetDocumentDetails(Request, frozen=True):

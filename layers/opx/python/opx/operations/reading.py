@@ -15,6 +15,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.scopes import scope_of_key
+from opx.domain.titles import repeats
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
@@ -309,6 +310,7 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
     )
     wanted = text.casefold().rstrip("/")
     titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
+    titled = titled or {one.document_id: one for one in answer.results if repeats(wanted, one.title)}
     placed = {one.document_id: one for one in answer.results if one.source.casefold().endswith(wanted)}
     found = list((titled or placed).values())
     if len(found) > 1:

@@ -292,7 +292,9 @@ class SearchRunbooks(Request, frozen=True):
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
     return FoundAnswer(
-        _found(context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",)))
+        found_documents(
+            context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",))
+        )
     )
 
 
@@ -313,7 +315,7 @@ class SearchPostmortems(Request, frozen=True):
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
     return FoundAnswer(
-        _found(
+        found_documents(
             context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("postmortems",))
         )
     )
@@ -342,7 +344,9 @@ class SearchDocs(Request, frozen=True):
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
     return DocsAnswer(
-        _found(context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness))
+        found_documents(
+            context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness)
+        )
     )
 
 
@@ -364,10 +368,22 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 
 
-def _found(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
+def found_documents(
+    context: Context,
+    question: str,
+    documents: int,
+    tokens: int,
+    config: QueryConfig,
+    *,
+    min_confidence: float | None = None,
+) -> Answer:
+    """The answer of agents' searches: at most so many documents, with what helps of each in about so many tokens.
+
+    `min_confidence` replaces the bar of agents.
+    """
     config = replace(
         config,
-        min_confidence=AGENT_CONFIDENCE,
+        min_confidence=AGENT_CONFIDENCE if min_confidence is None else min_confidence,
         max_results=documents * PASSAGES_PER_DOCUMENT,
         max_chunks_per_document=PASSAGES_PER_DOCUMENT,
     )

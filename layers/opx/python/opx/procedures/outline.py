@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.procedures import Command, Outline, Section, SectionKind, Step
 from opx.domain.record import replace
+from opx.domain.titles import repeats
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.procedures.commands import commands_of, inline_commands
@@ -69,7 +70,7 @@ def _headed_part(block: Block, parts: Sequence[Part], title: str, length: int) -
     above = parts[parent].section if parent >= 0 else None
     heading = normalise(" ".join(block.text[: 2 * MAX_HEADING].split())[:MAX_HEADING])
     instructs = is_instruction_heading(heading)
-    if above is None and heading.casefold() == title.casefold():
+    if above is None and repeats(heading, title):
         return Part(Section((), block.level, SectionKind.OTHER, block.start, length), parent)
     kind = phrases.role_of(heading)
     inherits = kind is SectionKind.OTHER or instructs  # `Verify the role` below `Diagnosis` belongs to the diagnosis

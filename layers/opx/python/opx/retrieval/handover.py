@@ -14,6 +14,7 @@ from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.times import day_number
+from opx.domain.titles import told_apart
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.parallel import Each
 from opx.procedures.layout import laid_out, whole_steps
@@ -65,6 +66,8 @@ class Handover:
         readable = [*read, *[None] * (len(groups) - len(read))]
         found = [Found(_outline(group, one), group) for group, one in zip(groups, readable, strict=True)]
         frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
+        titles = told_apart([frame.title for frame in frames], [frame.source for frame in frames])
+        frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
         contents = [_Content(one) for one in found]
         parts = zip(frames, found, contents, self._warned(found, readable, contents), strict=True)

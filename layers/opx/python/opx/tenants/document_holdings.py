@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -10,12 +10,14 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
+from opx.domain.titles import chosen
 from opx.errors import StoreUnavailableError
 from opx.graph.capability import Graph
 from opx.graph.manifest import place_of
 from opx.graph.store import GraphStore
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.failures import failure_id
+from opx.ingestion.reading import title_path
 from opx.parallel import Each
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
@@ -121,15 +123,16 @@ class CachedTexts:
             Each(self._stores.storage.read_threads)(self._forget_vectors, held.files)
 
     def contexts(self, held: Held) -> int:
-        return sum(len(self._contexts(file)) for file in held.files)
+        return sum(len(self._contexts(chunks, file)) for file in held.files for chunks in self._variants(file))
 
     def forget_contexts(self, held: Held) -> None:
         """With the vectors of texts that have them."""
         with self._stores.tables.unit_of_work():
             for file in held.files:
-                if self._contexts(file):
-                    self._forget_vectors(file)
-                    self._forget_contexts(file)
+                for chunks in self._variants(file):
+                    if self._contexts(chunks, file):
+                        self._forget_vectors(file)
+                        self._forget_contexts(chunks, file)
 
     def _forget_vectors(self, file: tuple[Scope, str]) -> None:
         embedder, texts = self._stores.indexing.document_embedder, self._texts(file)
@@ -139,28 +142,37 @@ class CachedTexts:
 
     def _texts(self, file: tuple[Scope, str]) -> list[str]:
         """What was embedded of a version: the text of each chunk, with its context and without."""
-        contexts = self._contexts(file)
         texts: list[str] = []
-        for chunk in chunks_in(self._stores.corpus.store, file):
-            texts.append(chunk.text)
-            if chunk.chunk_id in contexts:
-                texts.append(_with_context(chunk, contexts[chunk.chunk_id]))
+        for chunks in self._variants(file):
+            contexts = self._contexts(chunks, file)
+            texts += [chunk.text for chunk in chunks]
+            texts += [_with_context(one, contexts[one.chunk_id]) for one in chunks if one.chunk_id in contexts]
         return texts
 
-    def _contexts(self, file: tuple[Scope, str]) -> dict[str, str]:
-        writer, document = self._ingestion.context_writer, self._version(file)
-        return writer.kept(document, list(chunks_in(self._stores.corpus.store, file))) if writer and document else {}
+    def _variants(self, file: tuple[Scope, str]) -> Iterator[list[DocumentChunk]]:
+        """The chunks of a version under each title that they were embedded with: documents with one text share a file, and a
+        title may have been completed since."""
+        chunks = list(chunks_in(self._stores.corpus.store, file))
+        titles = [chunk.title for chunk in chunks[:1]]
+        for one in self._versions(file):
+            titles += [one.title, chosen(one.title, title_path(one.source, one.category))]
+        for title in dict.fromkeys(titles):
+            yield [replace(one, metadata=replace(one.metadata, document_title=title)) for one in chunks]
 
-    def _forget_contexts(self, file: tuple[Scope, str]) -> None:
-        writer, document = self._ingestion.context_writer, self._version(file)
+    def _contexts(self, chunks: Sequence[DocumentChunk], file: tuple[Scope, str]) -> dict[str, str]:
+        writer = self._ingestion.context_writer
+        document = next(self._versions(file), None) if writer else None
+        return writer.kept(document, chunks) if writer and document else {}
+
+    def _forget_contexts(self, chunks: Sequence[DocumentChunk], file: tuple[Scope, str]) -> None:
+        writer = self._ingestion.context_writer
+        document = next(self._versions(file), None) if writer else None
         if writer and document:
-            writer.forget(document, list(chunks_in(self._stores.corpus.store, file)))
+            writer.forget(document, chunks)
 
-    def _version(self, file: tuple[Scope, str]) -> KnowledgeDocument | None:
-        if self._ingestion.context_writer is None:
-            return None
-        found = self._stores.corpus.catalog.find(file[1])
-        return next((document for document in found if document.key.scope == file[0]), None)
+    def _versions(self, file: tuple[Scope, str]) -> Iterator[KnowledgeDocument]:
+        scope, document_id = file
+        return (document for document in self._stores.corpus.catalog.find(document_id) if document.key.scope == scope)
 
 
 def _with_context(chunk: DocumentChunk, context: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
@@ -112,7 +112,8 @@ class Filler:
         document = self._catalog.version(key, current_id(head))
         if document is None:
             return None
-        chunks = list(self._read_chunks(key, document.document_id)) if self._is_searched(document) else []
+        on_file = self._read_chunks(key, document.document_id) if self._is_searched(document) else ()
+        chunks = [replace(one, metadata=ChunkMetadata.of(document)) for one in on_file]
         if self._contexts and chunks:
             kept = self._contexts.kept(document, chunks)
             chunks = [replace(one, context=kept[one.chunk_id]) if one.chunk_id in kept else one for one in chunks]

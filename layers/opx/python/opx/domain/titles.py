@@ -1,0 +1,159 @@
+"""Titles that say what a document is about: a generic one (`README`, `Troubleshooting`) is completed by words of its path.
+
+`Troubleshooting` of `docs/kafka/consumer/troubleshooting.md` becomes `Troubleshooting (kafka consumer)`. A document's id is
+made from the title before that, so that these rules may change without new ids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
+
+MAX_TITLE = 500
+"""Characters."""
+MAX_NAME = 80
+"""Characters of a folder's or a file's name that a title is completed by; longer ones are ids and sentences."""
+PARTS = 2
+"""Folders and file names that a title is completed by, counted from the end of the path."""
+
+_NO_SUBJECT = """
+    a about action actions after all an and are asked at be before by can common content contents default description
+    detail details do doc docs document documentation documents does en example examples faq file files first for
+    frequently from general getting guide guidelines guides handbook help helpers here home how howto if important in
+    index info information intro introduction is it known latest links list main manual manuals master md misc
+    miscellaneous more my need new next note notes of on or other our overview page pages playbook playbooks please
+    procedure procedures process processes purpose questions quick quickstart read readme reference references related
+    runbook runbooks section see site some sop sops source sources src start started static step steps summary table
+    template that the there these things this title to toc topic topics tutorial untitled use useful using way web
+    website welcome what when where which why wiki with you your
+"""
+_VAGUE = frozenset(_NO_SUBJECT.split())
+"""Words that say nothing of a subject, in titles and in paths. They are English: a vague title in another language stays."""
+
+_KINDS = """
+    alert alerting alerts analysis app apps architecture background cause causes check checking checklist checks
+    component components concepts config configuration configure context debug debugging design diagnose diagnosis
+    diagnostic diagnostics error errors escalation fix fixes fixing impact incident incidents install installation
+    installing instructions investigate investigation issue issues maintenance meaning mitigation module modules
+    monitoring operating operation operations outage package packages postmortem postmortems prerequisites problem
+    problems project projects recovery remediation requirements resolution resolve response rollback root service
+    services setup severity solution solutions solve support symptom symptoms tasks tips tools troubleshoot
+    troubleshooting upgrade upgrading usage verification verify workaround workarounds
+"""
+_VAGUE_ALONE = _VAGUE.union(_KINDS.split())
+"""Words that say nothing of a subject unless another word does: with kinds of pages and of their parts."""
+
+_WORD = re.compile(r"\w+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_EXTENSION = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,8}~?\Z")
+_ALERT_NAME = re.compile(r"(?=.*[a-z]{3})[A-Za-z][a-z]*(?:[A-Z][a-z]*\d*)+\Z")
+_CODE = re.compile(r"(?=.*\d)[A-Z]{1,8}\d*(?:[-_]\d+)*\Z")
+_OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\d_.-]+)\Z", re.IGNORECASE)
+"""Hashes and numbers, which are no names."""
+
+
+def completed(title: str, path: str) -> str:
+    """The title, with words of the document's path in brackets if it is generic, or if the file is named by an identifier (an
+    alert's name, an error code) of which the title has no word. The same if the path adds nothing."""
+    if is_generic(title):
+        return _with(title, telling_words(path, title))
+    stem = _names(path)[-1:]
+    if stem and _is_identifier(stem[0]) and not _shared(stem[0], title):
+        return _with(title, stem[0])
+    return title
+
+
+def chosen(title: str, path: str) -> str:
+    """The title that `completed` made this one from."""
+    before = title.rpartition(" (")[0]
+    return before if before and completed(before, path) == title else title
+
+
+def is_completed(title: str, path: str) -> bool:
+    """Whether a title is one that says enough, or that `completed` made."""
+    return completed(chosen(title, path), path) == title
+
+
+def repeats(heading: str, title: str) -> bool:
+    """Whether a heading is the document's title, or the one that it was completed from."""
+    heading, title = heading.casefold(), title.casefold()
+    if heading == title:
+        return True
+    before, _, words = title.removesuffix(")").rpartition(" (")
+    return title.endswith(")") and before == heading and (is_generic(heading) or " " not in words)
+
+
+def is_generic(title: str) -> bool:
+    """Whether none of a title's words says what it is about."""
+    words = _words(title)
+    return bool(words) and _VAGUE_ALONE.issuperset(words)
+
+
+def told_apart(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """The titles of different documents; those that several share are completed by words of their paths or addresses, unless
+    these are the same for all."""
+    counts = Counter(title.casefold() for title in titles)
+    words = [telling_words(path, title) for title, path in zip(titles, paths, strict=True)]
+    pairs = Counter(zip((title.casefold() for title in titles), words, strict=True))
+    return [
+        _with(title, said) if counts[title.casefold()] > pairs[title.casefold(), said] else title
+        for title, said in zip(titles, words, strict=True)
+    ]
+
+
+def telling_words(path: str, title: str) -> str:
+    """Words of the last folders and of the file's name that say something which the title doesn't; "" for none."""
+    names = _names(path)
+    for vague in (_VAGUE_ALONE, _VAGUE):
+        parts = [" ".join(_telling(name, vague.union(_words(title)))) for name in names]
+        if any(parts):
+            kept = list(dict.fromkeys(filter(None, reversed(parts))))[:PARTS]
+            return " ".join(dict.fromkeys(" ".join(reversed(kept)).split()))
+    return ""
+
+
+def _with(title: str, words: str) -> str:
+    whole = f"{title} ({words})"
+    return whole if words and len(whole) <= MAX_TITLE else title
+
+
+def _names(path: str) -> list[str]:
+    """Folders and the file's name without its extension; without ids."""
+    parts = [unquote(part) for part in re.split(r"[/#\\]", path.rpartition("://")[2]) if part]
+    parts[-1:] = [_EXTENSION.sub("", part) for part in parts[-1:]]
+    return [part for part in parts if len(part) <= MAX_NAME and not _OPAQUE.match(part)]
+
+
+def _telling(name: str, vague: frozenset[str]) -> Iterator[str]:
+    """An identifier as a whole, else the words of a name."""
+    if _is_identifier(name):
+        return iter(() if name.casefold() in vague else (name,))
+    return (word for word in re.split(r"[\W_]+", name) if word and word.casefold() not in vague)
+
+
+def _is_identifier(name: str) -> bool:
+    return bool(_ALERT_NAME.match(name) or _CODE.match(name))
+
+
+def _shared(identifier: str, title: str) -> bool:
+    """Whether a title has the identifier, or one of its words that says something."""
+    has = (_words(title) | _camel_words(title)) - _VAGUE_ALONE
+    return identifier.casefold() in has or any(
+        _alike(one, other) for one in _camel_words(identifier) - _VAGUE_ALONE for other in has
+    )
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two words are equal but for an ending, as `log` and `logging` are."""
+    shorter, longer = sorted((one, other), key=len)
+    return one == other or (len(shorter) > 2 and longer.startswith(shorter))
+
+
+def _camel_words(name: str) -> set[str]:
+    return {word.casefold() for word in _CAMEL.findall(name)}
+
+
+def _words(title: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(title.replace("_", " "))}
