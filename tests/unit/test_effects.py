@@ -121,6 +121,75 @@ class TestPrograms:
         assert classified(command).blast is blast
 
 
+class TestReadingRulesHaveNoHoles:
+    """Arguments that make a reading command change something."""
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "gh api -XDELETE /x",
+            "salt -L a,b cmd.run 'rm -rf /x'",
+            "oc rsh pod psql -h db -c 'DROP TABLE x'",
+            "gcloud compute ssh vm -- rm -rf /x",
+            "runuser -u app -- rm -rf /x",
+            "env -S 'rm -rf /x'",
+            "screen -dmS job rm -rf /x",
+            "ansible all -m shell --args 'rm -rf /x'",
+            "ip r d default",
+            "route -n del default",
+            "ceph tell mds.0 client evict id=1",
+            "aws s3 sync s3://a s3://b --delete",
+            "mysql --init-command='DROP TABLE x' -e 'select 1'",
+            "COPY (DELETE FROM t RETURNING *) TO STDOUT",
+            "USE shop DELETE FROM orders",
+            "db.x.find().forEach(db.x.remove)",
+            "SELECT 1; kubectl delete ns x",
+            "mysql -e \"SELECT CONCAT('KILL ', id) FROM processlist\" | mysql",
+            "git submodule foreach 'git clean -fdx'",
+            "python3 -c \"import shutil; shutil.rmtree('/srv')\"",
+        ],
+    )
+    def test_destruction_within_it_counts(self, command: str) -> None:
+        assert effect(command) is DESTRUCTIVE
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "cat <in>out.conf",
+            "sort -o /etc/x y",
+            "curl -o /etc/x http://y",
+            "sed -n '/x/w /etc/y' f",
+            "sed 's|a|b|w out' f",
+            "awk '{system($1)}' f",
+            "less '+!rm x' f",
+            "SELECT run_jobs()",
+            "EXPLAIN ANALYZE EXECUTE x",
+            "helm template x --post-renderer ./x",
+            "ceph frobnicate x",
+            "parted /dev/sda print mklabel gpt",
+        ],
+    )
+    def test_what_writes_or_is_not_known_is_never_read(self, command: str) -> None:
+        assert effect(command) is not READ
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "awk '$3 > 100 {print $1}' f",
+            "sed -n '1,20p' f",
+            "ip a s eth0",
+            "docker ps --format '{{.Names}}'",
+            "terraform plan -destroy",
+            "SELECT format('DROP TABLE %I', x) FROM t",
+            "curl -s x | python3 -c \"import sys, json; print(json.load(sys.stdin)['a'])\"",
+            "echo 'show stat' | socat stdio /run/haproxy.sock",
+            "bq query --dry_run 'DELETE FROM t WHERE true'",
+        ],
+    )
+    def test_looking_stays_read(self, command: str) -> None:
+        assert effect(command) is READ
+
+
 class TestUndo:
     @pytest.mark.parametrize(
         ("command", "undo"),

@@ -388,7 +388,7 @@ class TestTools:
 
     def test_writing_tools_are_marked_and_all_are_opted_into(self) -> None:
         tools = {one.name: one.tool for one in REGISTRY if one.tool and one.tool.group.name == "learn-from-work"}
-        assert len(tools) == 9
+        assert len(tools) == 10
         assert all(tool.opt_in for tool in tools.values())
         queries = {"query_for_task", "query_for_failure", "build_context_for_task"}
         assert {name for name, tool in tools.items() if not tool.writes} == queries

@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from opx.cli.output import FAILED, NO_ANSWER, CommandFailed, plural, print_lines, printable, safe, warn
+from opx.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.handover import NextCall, ShownCommand, StepView
-from opx.domain.outcomes import MAX_STEP, OutcomeResult
+from opx.domain.outcomes import MAX_STEP, OutcomeReport, OutcomeResult
 from opx.domain.procedures import Command, Effect
-from opx.domain.queries import MAX_BUDGET, QueryConfig
-from opx.domain.record import Record
+from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
+from opx.domain.record import Record, replace
 from opx.edges.calling import record_of
-from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError
+from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.outcomes import RecordOutcome, record_outcome
 from opx.operations.reading import (
@@ -59,6 +59,8 @@ _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
+NO_RECEIPT = "0" * 32
+"""Where nothing is kept of questions."""
 
 
 @click.command("do")
@@ -104,7 +106,7 @@ def do_command(
 
 
 def _is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return Screen.current().is_terminal
 
 
 def _alert(words: Sequence[str]) -> str:
@@ -267,7 +269,7 @@ def _own_text(part: DocumentPart) -> str:
 
 
 def _text_lines(text: str) -> Iterator[str]:
-    return (_INDENT + line for line in safe(text.strip("\n")).split("\n"))
+    return ((_INDENT + line).rstrip() for line in safe(text).strip("\n").split("\n"))
 
 
 def _command_lines(number: int, command: Filled) -> Iterator[str]:
@@ -388,27 +390,31 @@ class Keys:
         if result is None:
             click.echo("Nothing was told.")
             return
-        step, document = self._walk.steps[self._at], self._walk.document
+        walk = self._walk
+        told = RecordOutcome(
+            receipt_id=walk.procedure.receipt_id or NO_RECEIPT,
+            result=result,
+            document_id=walk.document.document_id,
+            step=walk.steps[self._at].title[:MAX_STEP],
+        )
         try:
-            report = self._recorded(document.document_id, result, step.title[:MAX_STEP])
+            report = self._recorded(told)
         except OpxError as exc:
             warn(f"it was not kept: {exc}")
             return
         click.echo(f"Kept: {report.result.value.replace('_', ' ')}. {printable(report.standing.explanation)}.")
 
-    def _recorded(self, document_id: str, result: OutcomeResult, step: str) -> Any:
+    def _recorded(self, told: RecordOutcome) -> OutcomeReport:
         """The outcome that was kept. A runbook that the alert is bound to may be none of its search's results: then a search
         within it gives the receipt."""
-        client, receipt = self._walk.client, self._walk.procedure.receipt_id
-        outcome = RecordOutcome(receipt or "-", result, document_id, step=step)
+        client = self._walk.client
         try:
-            return client.call(record_outcome, outcome)
-        except OpxError:
-            config = QueryConfig(document_id=document_id, min_confidence=0, plain=True)
-            question = self._walk.procedure.alert or self._walk.document.title
+            return client.call(record_outcome, told)
+        except (InvalidInputError, ReceiptNotFoundError):
+            config = QueryConfig(document_id=told.document_id, min_confidence=0, plain=True)
+            question = self._walk.procedure.alert[:MAX_QUERY_CHARACTERS] or self._walk.document.title
             answer = client.call(ask, Query(query=question, config=config, receipt=True))
-            found = RecordOutcome(answer.receipt_id, result, document_id, step=step)
-            return client.call(record_outcome, found)
+            return client.call(record_outcome, replace(told, receipt_id=answer.receipt_id))
 
     def _key(self, prompt: str) -> str:
         """The key that is pressed, "" at the end of the input."""

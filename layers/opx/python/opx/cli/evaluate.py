@@ -141,16 +141,18 @@ def reply_forms(services: System) -> dict[str, Form]:
 
 def _terminal(context: Context, min_confidence: float) -> Form:
     """The lines that `opx search` prints for a question, without colours."""
-    from opx.cli.hits import answer_lines
-    from opx.domain.queries import QueryConfig
+    from opx.cli.hits import Page
+    from opx.cli.output import Screen
+    from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
     from opx.evaluation.answers import Shown
     from opx.evaluation.forms import sources
     from opx.operations.search import Query, query
 
     def reply(question: str) -> Shown:
-        answer = query(context, Query(query=question, config=QueryConfig(min_confidence=min_confidence)))
-        text = click.unstyle("\n".join(answer_lines(answer.results, question)))
-        return Shown(text, sources(answer.results), rendered=True)
+        config = QueryConfig(min_confidence=min_confidence)
+        answer = query(context, Query(query=question, config=config, budget=DEFAULT_BUDGET))
+        text = "\n".join(Page(Screen(), config.expand, False, ()).answer(answer))
+        return Shown(text, sources(answer.documents), rendered=True)
 
     return reply
 

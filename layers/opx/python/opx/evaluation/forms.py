@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from opx.domain.handover import DocumentAnswer
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
 from opx.domain.results import RetrievalResult
 from opx.evaluation.answers import Form, Shown
 from opx.operations.context import Context
 from opx.operations.research import AGENT_CONFIDENCE, FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
-from opx.retrieval.assembly import DEFAULT_BUDGET
 from opx.retrieval.citations import citations
 
 PASSAGES, WHOLE_PAGE = "passages", "whole page"

@@ -8,7 +8,7 @@ never called read. `rules` explains how a rule is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -26,10 +26,12 @@ SECTION = "procedures"
 MAX_LENGTH = 10_000
 """Characters of a command that are looked at; longer ones are scripts, whose effect is unknown or destructive."""
 
+_NOWHERE = MAX_LENGTH
 _READ = Classified(effect=Effect.READ)
 _UNKNOWN = Classified()
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=|\$\w+=\Z")
 _CMDLET = re.compile(r"([A-Za-z]+)-([A-Za-z]\w*)\Z")
+_HASH = re.compile(r"@\{\s*(?:\w+\s*=\s*(?:'[^']*'|\"[^\"$]*\"|-?\d+\b|\$\w+)[\s;]*)*\}")
 _BLOCK = re.compile(r"\|\s*(?:%|\?|foreach(?:-object)?|where(?:-object)?)\s*\{", re.IGNORECASE)
 _KEYWORDS = frozenset(
     {
@@ -58,15 +60,29 @@ _KEYWORDS = frozenset(
 _HEADERS = frozenset({"for", "case", "select", "function", "foreach"})
 _REQUEST = re.compile(r"^(GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]+([/_]\S*|https?:\S+)", re.MULTILINE)
 _BEGINNINGS = {"http": _REQUEST, "mongo": re.compile(r"(?:db|rs|sh)\.\w"), "sql": re.compile(r"\\[a-z!?]")}
+_PLAIN_BODIES = ("/_search", "_settings", "_cluster/settings", "_mapping")
 _BODY = re.compile(r"\s*(?:[\[{}\]\"]|[\w-]+:|#|HTTP/|\Z)")
+_MONGO_NAME = re.compile(r"\.([a-z]\w*)(?=\s*[,)])")
+_MONGO_FORCE = re.compile(r"reconfig.*\bforce[\"']?\s*:\s*true", re.IGNORECASE | re.DOTALL)
 _MONGO_CALL = re.compile(r"(\w+)\s*\(\s*(?:\{\s*[\"']?(\w+))?")
-_BEGINNING = re.compile(r"(?:^|[;&|\n])\s*(?:sudo\s+)?([a-z]+)(?=\s)")
+_BEGINNING = re.compile(r"(?:[;&|\n])\s*((?:sudo\s+)?([a-z][\w.-]*))(?=\s)")
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.){1,300}/I?)"
+_SED_COMMAND = (
+    r"(?:[pdqQ=nNhHgGxDPl]|s([/|#,@:!])(?:(?!\1)[^\\\n]|\\.){0,300}\1(?:(?!\1)[^\\\n]|\\.){0,300}\1[gIip\d]*)"
+)
+_SED = re.compile(rf"\s*(?:{_SED_ADDRESS}(?:,\+?{_SED_ADDRESS})?)?\s*!?\s*{_SED_COMMAND}\s*;?\s*\Z")
+"""One command of sed that only prints. Several, and those that write files or run programs, are unknown."""
+_AWK_WRITES = re.compile(r"system|getline|print[^;}\n]*[>|]|@load|@include|\|&")
+_PYTHON_CALL = re.compile(r"(?:([A-Za-z_]\w*)|[\])])\s*\(|\bimport\s+([\w., ]+)|\bfrom\s+(\w+)|(__\w+)")
+_PYTHON_TEXT = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
+_SSM_COMMANDS = re.compile(r"(?:^|[{\s,\"'])commands?\"?'?\s*[=:]")
 _HIDDEN_IN_SQL = re.compile(r"\\['\"]|/\*!|/\*\+")
 _SQL_DATA = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
 _SQL_META = re.compile(r"^[ \t]*\\([a-zA-Z!?+]+)(?![gG]\b)([^\n]*)", re.MULTILINE)
 _SQL_END = re.compile(r";|\\[gGx]\w*|^[ \t]*GO[ \t]*$", re.MULTILINE)
 _SQL_WORD = re.compile(r"[\w.$@#]+")
 _SQL_CALL = re.compile(r"([\w.]+)\s*\(")
+_SQL_QUOTED_CALL = re.compile(r"(?:\.\s*|\bselect\s+)''\s*\(", re.IGNORECASE)
 _SQL_LOWER = frozenset(
     {
         "select",
@@ -87,10 +103,11 @@ _SQL_LOWER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """Standard input: its text, or `is_hidden` where that isn't known."""
+    """Standard input: its text, or `is_hidden` where that isn't known; `source` is the command that writes it."""
 
     text: str | None = None
     is_hidden: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +153,44 @@ class EffectTable:
         return Classified(effect=Effect.DESTRUCTIVE, rule="scan") if alarming([text], self.scanned) else _UNKNOWN
 
     def _code(self, text: str, language: str, stdin: _Input, depth: int) -> Classified:
-        found = self._of_language(text, language, stdin, depth)
-        return self._scan(text) if found.effect is Effect.READ and self._has_shell(text, language) else found
+        kind = self._sniffed(text) if language == "shell" else language
+        found = self._of_language(text, kind, stdin, depth)
+        return found if kind == "shell" else _worst([found, *self._going_on_as_shell(text, depth)])
 
-    def _has_shell(self, text: str, language: str) -> bool:
-        """True for text of another language that goes on as shell: `SELECT 1; rm -rf x`."""
-        if language == "shell" and self._sniffed(text) == "shell":
-            return False
-        return any(word in self.programs for word in self.scanned.intersection(_BEGINNING.findall(text)))
+    def _going_on_as_shell(self, text: str, depth: int) -> list[Classified]:
+        """The effects of text of another language that ends in shell: `SELECT 1; rm -rf x`."""
+        rests = [text[match.start(1) :] for match in _BEGINNING.finditer(text) if match[2] in self.programs]
+        found = [self._shell(rest.partition("\n")[0], _Input(), depth + 1) for rest in rests[:MAX_DEPTH]]
+        return [_without_undo(one) for one in found if one.effect.severity > Effect.UNKNOWN.severity]
 
-    def _of_language(self, text: str, language: str, stdin: _Input, depth: int) -> Classified:
-        match self._sniffed(text) if language == "shell" else language:
-            case "shell":
-                found = self._shell(text, stdin, depth)
-            case "powershell":
-                found = self._shell(_as_shell(text), stdin, depth)
-            case "sql":
-                found = self._sql(text, depth)
-            case "redis":
-                found = self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth)
-            case "mongo":
-                found = self._mongo(text)
-            case "http":
-                found = self._requests(text)
-            case "promql":
-                found = Classified(effect=Effect.READ, rule="query")
-            case other:
-                found = self._scan(text)
-                if other == "query" and found is _UNKNOWN and not alarming([text], self.verbs):
-                    found = Classified(effect=Effect.READ, rule="query")
+    def _of_language(self, text: str, kind: str, stdin: _Input, depth: int) -> Classified:
+        readers: dict[str, Callable[[], Classified]] = {
+            "shell": lambda: self._shell(text, stdin, depth),
+            "powershell": lambda: self._shell(_as_shell(text), stdin, depth),
+            "sql": lambda: self._sql(text, depth),
+            "redis": lambda: self._shell("\n".join(f"redis-cli {line}" for line in text.splitlines()), _Input(), depth),
+            "mongo": lambda: self._mongo(text),
+            "http": lambda: self._requests(text),
+            "promql": lambda: Classified(effect=Effect.READ, rule="query"),
+            "query": lambda: self._query(text),
+            "python": lambda: self._python(text),
+            "sed": lambda: _READ if _SED.match(text) else _UNKNOWN,
+            "awk": lambda: _UNKNOWN if _AWK_WRITES.search(text) else _READ,
+            "ssm": lambda: self._remote_commands(text, depth),
+            "port": lambda: self._sent(text),
+        }
+        return readers.get(kind, lambda: self._scan(text))()
+
+    def _query(self, text: str) -> Classified:
+        found = self._scan(text)
+        if found is _UNKNOWN and not alarming([text], self.verbs):
+            return Classified(effect=Effect.READ, rule="query")
         return found
+
+    def _sent(self, text: str) -> Classified:
+        """Lines that are sent to a port or socket."""
+        lines = [line.split() for line in re.split(r"\n|\\r|\\n|;", text)]
+        return _worst([self._by_rules("port", line) for line in lines if line] or [_READ])
 
     def _inner(self, text: str, language: str, depth: int, stdin: _Input = _Input()) -> Classified:
         """The effect of code within a command. It runs somewhere else, so that its inverse alone undoes nothing."""
@@ -249,7 +274,7 @@ class EffectTable:
         if program.name == "http" and name.isupper():
             call = replace(call, argv=("http", *call.argv))
         found = program.arguments(call.argv[1:])
-        if _is_harmless(program, found, call.argv):
+        if _is_harmless(program, found, call.argv, _end_of_own(program, found)):
             return Classified(effect=Effect.READ, rule=program.name)
         return self._run(program, call, found) or self._decided(program, call, found)
 
@@ -257,13 +282,13 @@ class EffectTable:
         """The program of a name; not that of a script in a folder, which may do anything: `./test`."""
         base = _base(name)
         folder = name.rpartition("/")[0]
-        if folder and not folder.endswith("bin") and not base.endswith(".sh"):
+        if folder and not folder.lower().endswith(("bin", "system32", "inetsrv")) and not base.endswith(".sh"):
             return None
         return self.programs.get(base) or self.programs.get(base.lower())
 
     def _expression(self, word: str) -> Classified:
-        """PowerShell's `$_.Name`; anything else that is no known program is unknown."""
-        return _READ if re.match(r"\$_(\.\w+)*\Z", word) else _UNKNOWN
+        """PowerShell's `$_.Name`, or a number; anything else that is no known program is unknown."""
+        return _READ if re.match(r"(?:\$_(\.\w+)*|-?\d+)\Z", word) else _UNKNOWN
 
     def _run(self, program: Program, call: _Call, found: Arguments) -> Classified | None:
         """The effect of the command that a wrapper runs, None if it runs none."""
@@ -271,29 +296,35 @@ class EffectTable:
         if inner:
             calls = [_Call(argv, (), stdin=_Input(is_hidden=True), depth=call.depth + 1) for argv in map(_until, inner)]
             return _worst([*(self._call(one) for one in calls if one.argv), self._decided(program, call, found)])
-        fitting = [rule for rule in program.runs if rule.fits(found)]
-        count = max((len(rule.words) for rule in fitting), default=len(found.words))
-        if count >= len(found.words):
+        start = _end_of_own(program, found) + 1
+        if start > _NOWHERE:
             return None
-        start = found.at[count] + 1
-        if program.joins:
-            return self._inner(" ".join(call.argv[start:]), program.joins, call.depth, call.stdin)
+        rule = program.rule(found)
+        own = [self._inner(value, language, call.depth) for value, language in _codes(program, found)]
+        if rule and (rule.options or (rule.words and not program.joins)):
+            own.append(self._guarded(program, rule, found))
+        if program.joins or (len(call.argv) == start + 1 and " " in call.argv[start]):
+            text = " ".join(call.argv[start:])
+            return _worst([self._inner(text, program.joins or "shell", call.depth, call.stdin), *own])
         replaced = program.name != "xargs" or found.values(("-I", "-i", "--replace"))
         parts = _parts(call.after(start) if replaced else call.after(start, "<arguments>"))
         ran = [self._call(part if replaced else replace(part, raw=())) for part in parts] or [_READ]
-        rule = program.rule(found)
-        return _worst([*ran, *([self._guarded(program, rule, found)] if rule and rule.words else [])])
+        return _worst([*ran, *own])
 
     def _decided(self, program: Program, call: _Call, found: Arguments) -> Classified:
         """The effect by the program's own rules, its code and standard input, and the files that it writes."""
         rule = program.rule(found)
-        codes = [(value, language) for name, language in program.code.items() for value in found.values((name,))]
-        parts = [self._inner(value, language, call.depth) for value, language in codes]
+        parts = [self._inner(value, language, call.depth) for value, language in _codes(program, found)]
         if not parts and program.reads_code(rule):
             parts += self._from_stdin(program.stdin, call)
         if program.http:
             parts += self._http(program, found)
-        parts += [self._write(">", value) for value in found.values(program.writes) if value[:1] in "/~."]
+        is_download = bool(program.http)
+        parts += [
+            self._write(">", value)
+            for value in found.values(program.writes)
+            if value != "-" and (value[:1] in "/~." or not is_download)
+        ]
         if "*" in program.writes:
             operator = ">>" if found.values(("-a", "--append")) else ">"
             parts += [self._write(operator, word) for word in found.words]
@@ -304,7 +335,7 @@ class EffectTable:
     def _from_stdin(self, language: str, call: _Call) -> list[Classified]:
         if call.stdin.text is not None:
             return [self._inner(call.stdin.text, language, call.depth)]
-        return [_UNKNOWN] if call.stdin.is_hidden else []
+        return [self._scan(call.stdin.source)] if call.stdin.is_hidden else []
 
     def _guarded(
         self, program: Program, rule: Rule | None, found: Arguments, *, called: str = "", undo: str = ""
@@ -313,11 +344,16 @@ class EffectTable:
         named = {name for names, _ in rule.options for name in names} if rule else set()
         options = {name for name, _ in found.options if not name.startswith("--no-")} - named - program.flags
         words = [*options, *(rule.unnamed(found) if rule else found.words)]
-        following = set(found.words[len(rule.words) :][:1]) if rule and called and rule.effect is Effect.READ else set()
+        is_read = bool(rule and called and rule.effect is Effect.READ)
+        later = [word.lower() for word in found.words[len(rule.words) :]] if rule and is_read else []
+        following = set(later[:1])
         is_mild = not rule or rule.effect.severity <= Effect.REVERSIBLE.severity
         if is_mild and not program.is_data and (alarming(words, self.alarms) or following & self.alarms):
             return Classified(effect=Effect.DESTRUCTIVE, rule=f"{called or program.name} *")
-        is_unsure = rule and rule.words and (not found.is_sure or following & self.verbs)
+        doing = {name.removeprefix("--") for name in options - program.values}
+        is_unsure = (rule and rule.words and (not found.is_sure or following & self.verbs)) or (
+            is_read and (doing & self.verbs or (not program.is_data and not self.alarms.isdisjoint(later)))
+        )
         if rule is None or (rule.effect is Effect.READ and is_unsure):
             return _UNKNOWN
         name = f"{called or program.name} {rule.name}".strip()
@@ -349,7 +385,7 @@ class EffectTable:
     def _request(self, method: str, url: str, body: Sequence[str]) -> Classified:
         found = self._by_rules("http", [method, url])
         segments = set(re.split(r"[/?&=:]", url.lower().partition("://")[2] or url.lower())[1:])
-        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and "/_search" not in url
+        is_mild = found.effect in (Effect.READ, Effect.REVERSIBLE) and not any(part in url for part in _PLAIN_BODIES)
         if is_mild and (not self.alarms.isdisjoint(segments) or (method != "get" and alarming(body, self.alarms))):
             return Classified(effect=Effect.DESTRUCTIVE, rule="http *")
         return found
@@ -364,24 +400,51 @@ class EffectTable:
         if "'" in bare.replace("''", "") or '"' in bare or "`" in bare:
             raise ShellError("a quote is not closed")
         found += [self._statement(part) for part in _SQL_END.split(bare) if _SQL_WORD.search(part)]
+        if r"\gexec" in text:
+            found.append(self._scan(text))
         return _worst(found or [_READ])
 
     def _meta(self, name: str, rest: str) -> Classified:
+        if "`" in rest:
+            raise ShellError("psql runs what is in back-ticks")
         return self._by_rules("psql-meta", [name, *rest.split()])
 
     def _statement(self, text: str) -> Classified:
         found = self._by_rules("sql", _SQL_WORD.findall(text))
-        if found.effect is Effect.READ and alarming(_SQL_CALL.findall(text), self.alarms):
+        if found.effect is not Effect.READ:
+            return found
+        calls = [name for name in _SQL_CALL.findall(text) if name.lower() not in self.programs["sql"].flags]
+        if alarming(calls, self.alarms):
             return Classified(effect=Effect.DESTRUCTIVE, rule="sql function")
-        return found
+        return _UNKNOWN if alarming(calls, self.verbs) or _SQL_QUOTED_CALL.search(text) else found
 
     def _mongo(self, text: str) -> Classified:
         calls = [[name, argument] for name, argument in _MONGO_CALL.findall(text)]
         if "$out" in text or "$merge" in text:
             calls.append(["$out", ""])
+        if "](" in text or alarming(_MONGO_NAME.findall(text), self.alarms):
+            calls.append(["<any>", ""])
+        if _MONGO_FORCE.search(text):
+            calls.append(["reconfig", "force"])
         if not calls:
             return _READ if re.match(r"\s*(?:show|use|db\b|exit|quit)", text) else self._scan(text)
         return _worst([self._by_rules("mongo-method", call) for call in calls])
+
+    def _python(self, text: str) -> Classified:
+        """Python by the names that it calls and imports."""
+        bare = _PYTHON_TEXT.sub("''", text)
+        names = [name for match in _PYTHON_CALL.finditer(bare) for name in match.groups("") if name.strip()]
+        words = [word for name in names for word in re.split(r"[., ]+", name) if word]
+        found = _worst([_READ, *(self._by_rules("python-name", [word]) for word in words)])
+        return self._scan(text) if found.effect is Effect.UNKNOWN else found
+
+    def _remote_commands(self, text: str, depth: int) -> Classified:
+        """`commands=["df -h","uptime"]` of a session or command on instances."""
+        named = _SSM_COMMANDS.search(text)
+        if not named:
+            return _READ
+        lines = re.sub(r"[\"']\s*,\s*[\"']", "\n", text[named.end() :].replace('\\"', '"').strip(" []{}"))
+        return _worst([self._inner(lines.strip("\"'"), "shell", depth), self._scan(text)])
 
 
 def _worst(found: Sequence[Classified]) -> Classified:
@@ -406,7 +469,7 @@ def _input_of(simple: Simple, previous: Simple | None, outer: _Input) -> _Input:
         return _Input(" ".join(word for word in previous.words[1:] if not word.startswith("-")))
     if previous and previous.words == ["cat"] and previous.stdin is not None:
         return _Input(previous.stdin)
-    return _Input(is_hidden=True)
+    return _Input(is_hidden=True, source=" ".join(previous.words) if previous else "")
 
 
 def _parts(call: _Call) -> Iterator[_Call]:
@@ -450,15 +513,31 @@ def _until(argv: tuple[str, ...]) -> tuple[str, ...]:
 def _as_shell(text: str) -> str:
     """PowerShell with blocks, method calls and line continuations as a shell would have them."""
     plain = re.sub(r"\$\{(\w+)\}", r"$\1", text.replace("`\n", " ").replace("`", ""))
+    plain = _HASH.sub("@hash", plain)
     called = re.sub(r"(?<=[\w)\]])\.([A-Za-z]+)\(", r" ; Invoke-\1 (", plain)
     return re.sub(r"@?([{}])", r" \1 ", called).replace("\\", "/")
 
 
-def _is_harmless(program: Program, found: Arguments, argv: Sequence[str]) -> bool:
-    """True for dry runs and help, whatever else is among the arguments."""
+def _end_of_own(program: Program, found: Arguments) -> int:
+    """Where the words of a command begin that a program runs, in the argument vector without the program's name."""
+    count = max((len(rule.words) for rule in program.runs if rule.fits(found)), default=len(found.words))
+    return found.at[count] if count < len(found.words) else _NOWHERE
+
+
+def _codes(program: Program, found: Arguments) -> list[tuple[str, str]]:
+    """Code among the arguments and its language; that of `*` is the first word, unless an option has it."""
+    codes = [(value, language) for name, language in program.code.items() for value in found.values((name,))]
+    if not codes and "*" in program.code and found.words:
+        codes.append((found.words[0], program.code["*"]))
+    return codes
+
+
+def _is_harmless(program: Program, found: Arguments, argv: Sequence[str], end: int) -> bool:
+    """True for dry runs and help, whatever else is among the program's own arguments, which end before `end`."""
     off = ("none", "false", "0")
-    if any(name in program.harmless and value.lower() not in off for name, value in found.options):
-        return True
+    for at, (name, value) in zip(found.options_at, found.options, strict=True):
+        if at < end and name in program.harmless and value.lower() not in off:
+            return True
     runs_others = program.runs or program.code or program.name == "find"
     return not runs_others and (argv[1:] == ("--version",) or (argv[-1] == "--help" and "--" not in argv))
 

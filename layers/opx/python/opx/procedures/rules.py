@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from opx.domain.procedures import Blast, Effect
@@ -71,12 +72,13 @@ def _fits(parts: tuple[str, ...], word: str) -> bool:
 
 @dataclass(slots=True)
 class Arguments:
-    """`words` are the positional arguments, `at` where each is in the argument vector. `is_sure` unless an unknown option
-    before the first word may have it as its value."""
+    """`words` are the positional arguments, `at` where each is in the argument vector, as `options_at` for options.
+    `is_sure` unless an unknown option before the first word may have it as its value."""
 
     words: list[str] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     options: list[tuple[str, str]] = field(default_factory=list)
+    options_at: list[int] = field(default_factory=list)
     is_sure: bool = True
 
     def values(self, names: Iterable[str]) -> list[str]:
@@ -85,8 +87,8 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its
-    rank."""
+    """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its rank. `is_bare`:
+    it is for the program without words."""
 
     effect: Effect
     name: str
@@ -97,6 +99,7 @@ class Rule:
     keeps_options: bool = True
     blast: Blast | None = None
     weight: tuple[int, bool, int, int] = (0, False, 0, 0)
+    is_bare: bool = False
 
     @classmethod
     def parse(cls, text: str, effect: Effect, blast: Blast | None = None, *, folds: bool = False) -> Rule:
@@ -119,6 +122,11 @@ class Rule:
             _weight(plain, has_condition=len(plain) < len(words), effect=effect),
         )
 
+    @property
+    def begins(self) -> bool:
+        """True if the rule is for a subcommand."""
+        return bool(self.words) and self.words[0].is_literal
+
     def unnamed(self, found: Arguments) -> list[str]:
         """The words that the rule doesn't name, although they may be subcommands: those that a lone `*` stands for."""
         if not self.words and self.anywhere:
@@ -126,7 +134,7 @@ class Rule:
         return [word for pattern, word in zip(self.words, found.words, strict=False) if pattern.text == "*"]
 
     def fits(self, found: Arguments) -> bool:
-        if len(self.words) > len(found.words):
+        if len(self.words) > len(found.words) or (self.is_bare and found.words):
             return False
         for pattern, word in zip(self.words, found.words, strict=False):
             if not pattern.fits(word):
@@ -190,6 +198,10 @@ class Program:
             for effect in Effect
             for line in _lines(given.get(effect.value))
         ]
+        if any(rule.effect is Effect.READ and rule.begins for rule in rules):  # it has subcommands
+            rules = [
+                replace(rule, is_bare=True) if rule.effect is Effect.READ and not rule.name else rule for rule in rules
+            ]
         return cls(
             name=name,
             values=sets["values"] | frozenset(code) | sets["writes"] | http.get("method", frozenset()),
@@ -221,6 +233,7 @@ class Program:
             word, at = argv[at].lower() if self.folds else argv[at], at + 1
             if word == "--":
                 found.options.append((word, ""))
+                found.options_at.append(at - 1)
                 found.words += argv[at:]
                 found.at += range(at, len(argv))
                 break
@@ -228,10 +241,12 @@ class Program:
                 found.words.append(word)
                 found.at.append(at - 1)
                 continue
+            here = at - 1
             name, value, lacks_value = self._option(word, found)
             if lacks_value and at < len(argv):
                 value, at = argv[at], at + 1
             found.options.append((name, value))
+            found.options_at += [here] * (len(found.options) - len(found.options_at))
             if not found.words and name.startswith("--") and "=" not in word:
                 found.is_sure = found.is_sure and (
                     name in self.values or name in self.flags or name.startswith("--no-")
@@ -255,7 +270,11 @@ class Program:
         """The rule that decides, None if none fits."""
         keys = {"", *found.words[:1], *(f"* {word.partition('-')[0]}" for word in found.words[1:2])}
         fitting = (next((rule for rule in self.by_word.get(key, ()) if rule.fits(found)), None) for key in keys)
-        return max((rule for rule in fitting if rule), key=lambda rule: rule.weight, default=None)
+        best = max((rule for rule in fitting if rule), key=lambda rule: rule.weight, default=None)
+        if best and best.effect is Effect.READ and best.options and not best.words:  # `-n` in `route -n add`
+            others = (rule for key in keys for rule in self.by_word.get(key, ()) if rule.begins and rule.fits(found))
+            return max(others, key=lambda rule: rule.weight, default=best)
+        return best
 
 
 def by_word(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
@@ -277,4 +296,9 @@ def _lines(text: str | None) -> list[str]:
 
 def alarming(words: Iterable[str], alarms: frozenset[str]) -> bool:
     """True if a part of a word is one of the alarms: `--force-delete`, `deleteTopic`, `rabbitmq_purge`."""
-    return any(not alarms.isdisjoint(_LETTERS.findall(_CAMEL.sub(" ", word).lower())) for word in words)
+    return any(not alarms.isdisjoint(_parts(word)) for word in words)
+
+
+@lru_cache(maxsize=4096)
+def _parts(word: str) -> frozenset[str]:
+    return frozenset(_LETTERS.findall(_CAMEL.sub(" ", word).lower()))

@@ -43,15 +43,15 @@ class Script:
     substitutions: list[str] = field(default_factory=list)
 
 
-_SYSTEM = "etc|usr|boot|dev|bin|sbin|lib|var|root|proc|sys|opt|home"
+_SYSTEM = "etc|usr|boot|dev|bin|sbin|lib|var|root|proc|sys|opt|home|srv|mnt|media|data|run"
 _TOKEN = re.compile(
     rf"""
       (?P<space> [ \t\r]+ | \\\r?\n )
     | (?P<newline> \n )
     | (?P<comment> \#[^\n]* )
     | (?P<document> <<-?(?!<)[ \t]*(?:'[^'\n]+'|"[^"\n]+"|\\?[\w.-]+) )
-    | (?P<placeholder> (?!<[^<>\s]*\.[^<>\s]*>[\w./])
-        <[A-Za-z](?:[^<>|&;()$`"'\n\\]{{0,60}}[\w\])?*.…])?>(?![>&]|/(?:{_SYSTEM})\b) | \{{\{{[^{{}}\n]*\}}\}} )
+    | (?P<placeholder> (?!<[^<>\s]*\.[^<>\s]*>\s?[\w./~$"'])
+        <[A-Za-z](?:[^<>|&;()$`"'\n\\]{{0,60}}[\w\])?*.…])?>(?![>&\w~$"']|/(?:{_SYSTEM})\b|\.\.?/) | \{{\{{[^{{}}\n]*\}}\}} )
     | (?P<open> \$\( | [<>]\( | ` )
     | (?P<redirect> (?:\d{{1,3}}|&)?(?:>>|>\||>&|>|<<<|<>|<&|<) )
     | (?P<separator> &&|\|\||;;&?|;&|\|&|[;|&()] )
