@@ -31,6 +31,12 @@ OFFERED = tuple(granted(KNOWLEDGE, FOR_ALL).values())
 VALUES = {
     "query": DISK_TITLE,
     "max_results": "5",
+    "max_tokens": "1200",
+    "document": DISK_TITLE,
+    "part": "outline",
+    "after": "0",
+    "alert": DISK_TITLE,
+    "labels": "host=web-1",
     "document_id": "0" * 32,
     "thoroughness": "fast",
     "limit": "5",
