@@ -1,7 +1,7 @@
 """How many of the labelled commands the table of effects classes rightly.
 
-All were labelled by one person before the table was written. The first table had 641 of 710 right, and called 3 of 271 destructive
-ones read. Commands in even places were looked at afterwards, those in odd places were not.
+All were labelled by one person before the table was written. The first table had 641 of 710 right, and called 3 of 271
+destructive ones read. Commands in even places were looked at afterwards, those in odd places were not.
 """
 
 from __future__ import annotations
