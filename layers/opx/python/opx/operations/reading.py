@@ -28,7 +28,7 @@ from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
-    from opx.domain.results import RetrievalResult
+    from opx.domain.results import Answer, RetrievalResult
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
 
@@ -153,6 +153,8 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
     part, more_notes = _part(context, document, outline, request.part)
+    if request.after and request.after >= len(part.units):
+        raise InvalidInputError(f"after is {request.after}, and {part.name} has {len(part.units)} blocks")
     units, reached = fitting(outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
     following: tuple[NextCall, ...] = ()
@@ -311,7 +313,7 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
     wanted = text.casefold().rstrip("/")
     titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
     titled = titled or {one.document_id: one for one in answer.results if repeats(wanted, one.title)}
-    placed = {one.document_id: one for one in answer.results if one.source.casefold().endswith(wanted)}
+    placed = {one.document_id: one for one in answer.results if f"/{one.source.casefold()}".endswith(f"/{wanted}")}
     found = list((titled or placed).values())
     if len(found) > 1:
         named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:5])
@@ -408,7 +410,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     from opx.procedures.alerts import read_alert
 
     alert = read_alert(request.alert, request.labels)
-    answer = answered(context, _question(alert, request.alert), _SEARCH)
+    answer = _searched(context, _question(alert, request.alert))
     bound, found_by = _bound(context, alert)
     documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
@@ -448,7 +450,17 @@ def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
     return (call("read_document", why, document=result.document_id),)
 
 
+RUNBOOKS = "runbooks"
 _SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
+
+
+def _searched(context: Context, question: str) -> Answer:
+    """An answer of runbooks; of everything where none of them fits, or where there is no such category."""
+    if RUNBOOKS in {path.partition("/")[0] for path in context.system.installation.knowledge.categories}:
+        answer = answered(context, question, replace(_SEARCH, categories=(RUNBOOKS,)))
+        if answer.results:
+            return answer
+    return answered(context, question, _SEARCH)
 
 
 def _question(alert: Alert, given: str) -> str:

@@ -62,7 +62,7 @@ def read_alert(text: str, labels: str = "") -> Alert:
     given = _texts(more) if isinstance(more, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
     merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
     runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
-    return Alert(found.name, merged, found.text, runbook)
+    return Alert(found.name or text.strip()[:MAX_VALUE], merged, found.text, runbook)
 
 
 def _json(text: str) -> Any:

@@ -107,6 +107,9 @@ def part_named(outline: Outline, name: str) -> Part:
     sections = _sections(outline, wanted)
     if sections:
         return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
+    steps = {step.number for step in outline.steps if step.title.casefold().startswith(wanted.casefold())}
+    if steps:  # such as `Rollback: put the old value back` below another heading
+        return Part(wanted, _of_steps(outline, steps))
     raise InvalidInputError(f"the document has no part {name[:100]!r}; it has: {', '.join(_names(outline))}")
 
 
