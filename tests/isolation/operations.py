@@ -27,13 +27,11 @@ from opx.operations.corpus import (
 from opx.operations.documents import (
     DiffDocument,
     GetDocument,
-    GetDocumentDetails,
     ListCategories,
     ListDocuments,
     ReadChunks,
     diff_document,
     get_document,
-    get_document_details,
     list_categories,
     list_documents,
     read_chunks,
@@ -83,6 +81,7 @@ from opx.operations.questions import (
     list_gaps,
     settle_gap,
 )
+from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import Research, research
 from opx.operations.search import Query, query
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain

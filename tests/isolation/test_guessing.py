@@ -27,12 +27,10 @@ from opx.operations.corpus import (
 from opx.operations.documents import (
     DiffDocument,
     GetDocument,
-    GetDocumentDetails,
     ListDocuments,
     ReadChunks,
     diff_document,
     get_document,
-    get_document_details,
     list_documents,
     read_chunks,
 )
@@ -64,7 +62,7 @@ from opx.operations.questions import (
     list_audit_records,
     settle_gap,
 )
-from opx.operations.reading import ReadDocument, read_document
+from opx.operations.reading import GetDocumentDetails, ReadDocument, get_document_details, read_document
 from opx.operations.search import Query, query
 from tests.isolation.making import any_world
 from tests.isolation.observing import Known, Seat, known_of, plain

@@ -22,7 +22,7 @@ from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScop
 from opx.hygiene.untrusted import QUOTED, boundary
 from opx.operations import load
 from opx.operations.context import Caller, Context
-from opx.operations.documents import GetDocumentDetails, get_document_details
+from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, document_text

@@ -19,8 +19,8 @@ from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import KNOWLEDGE, agent_tool, operation
-from opx.operations.requests import FilledText, Request, Text
+from opx.operations.registry import operation
+from opx.operations.requests import Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _CANDIDATES_NAMED = 5
@@ -155,23 +155,6 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     check_not_expired(context, old, new)
     texts = _text(context, old), _text(context, new)
     return difference(old, new, texts, step_changes(*map(context.system.questions.documents.outline_of, (old, new))))
-
-
-class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
-
-
-@agent_tool(
-    KNOWLEDGE,
-    "Get what is known about a document: title, category, tags, author, version, when it was last updated and "
-    "where it is. Use it to judge or cite a search result.",
-)
-def get_document_details(context: Context, request: GetDocumentDetails) -> KnowledgeDocument:
-    """The newest version with this id that the caller may see, current ones first.
-
-    Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
-    """
-    return find_by_id(context, request.document_id)
 
 
 # -- what other operations find documents by

@@ -20,9 +20,9 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenc
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.documents import find_document, versions_of
-from opx.operations.registry import KNOWLEDGE, Tool, operation
-from opx.operations.requests import Filled, Request
+from opx.operations.documents import find_by_id, find_document, versions_of
+from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
+from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
 from opx.retrieval.citations import next_line, with_warnings
 
@@ -250,6 +250,46 @@ def _sections(outline: Outline) -> Iterator[SectionView]:
         tokens[unit.section] += unit.tokens
     for section, count in zip(outline.sections, tokens, strict=True):
         yield SectionView(section.heading, section.level, section.kind, count)
+
+
+# -- all of a document, as agents have always got it
+
+DETAILS_TOKENS = 4000
+"""Of the text: with the metadata less than Bedrock takes from a function."""
+
+
+class GetDocumentDetails(Request, frozen=True):
+    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
+
+
+class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
+    """A document with its text."""
+
+    content: Annotated[str, Meta(description="Its text, or as much of it as one reply may have.")] = ""
+    next: Annotated[tuple[NextCall, ...], Meta(description="The call that reads on, if there is more.")] = ()
+
+
+@agent_tool(
+    KNOWLEDGE,
+    "Get a document by its id: its text, title, category, tags, author, version, when it was last updated and where it is. "
+    "For a part of a long one, or one step, use read_document.",
+)
+def get_document_details(context: Context, request: GetDocumentDetails) -> DocumentDetails:
+    """The newest version with this id that the caller may see, current ones first.
+
+    Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
+    """
+    from opx.procedures.layout import ALL, fitting, laid_out, part_named
+
+    document = find_by_id(context, request.document_id)
+    outline = context.system.questions.documents.outline_of(document)
+    units, reached = fitting(outline, part_named(outline, ALL), DETAILS_TOKENS, 0)
+    content = laid_out(outline, units) if reached else outline.text.strip("\n")
+    following: tuple[NextCall, ...] = ()
+    if reached:
+        following = (call("read_document", "the rest of it", document=document.document_id, part=ALL, after=reached),)
+    facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
+    return DocumentDetails(**facts, content=content, next=following)
 
 
 # -- documents by name

@@ -241,7 +241,7 @@ MODULES = (
     Module("research", ("research",), (KNOWLEDGE,)),
     Module("reading", ("reading", "procedures"), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
-    Module("documents", ("documents", "categories"), (KNOWLEDGE,)),
+    Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("graph", ("graph",), (KNOWLEDGE,)),
     Module("learning", ("learning",), (LEARNING,)),
