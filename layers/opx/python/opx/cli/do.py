@@ -34,7 +34,7 @@ from opx.operations.reading import (
 )
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.procedures.alerts import filled, read_alert
+from opx.procedures.alerts import assigned_in, filled, read_alert
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
@@ -143,6 +143,10 @@ class Filled(Record, frozen=True):
     left: tuple[str, ...] = ()
 
 
+def _command(shown: ShownCommand) -> Command:
+    return Command(shown.text, shown.language, shown.placeholders)
+
+
 @dataclass
 class Walk:
     """The steps of a procedure. The text of each is read when it is shown."""
@@ -175,9 +179,10 @@ class Walk:
 
     def commands(self, at: int) -> list[Filled]:
         labels = self.procedure.labels
-        commands = (Command(one.text, one.language, one.placeholders) for one in self.steps[at].commands)
+        commands = [_command(one) for one in self.steps[at].commands]
+        assigned = assigned_in(_command(one) for step in self.steps for one in step.commands)
         return [
-            Filled(one, *filled(command, labels))
+            Filled(one, *filled(command, labels, assigned))
             for one, command in zip(self.steps[at].commands, commands, strict=True)
         ]
 

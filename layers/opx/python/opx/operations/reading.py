@@ -558,12 +558,13 @@ def _procedure_view(context: Context, document: KnowledgeDocument, outline: Outl
 
 
 def _commands(context: Context, outline: Outline, view: DocumentPart, alert: Alert) -> Iterator[FilledCommand]:
-    from opx.procedures.alerts import filled
+    from opx.procedures.alerts import assigned_in, filled
 
+    assigned = assigned_in(command for step in outline.steps for command in step.commands)
     handover = context.system.questions.handover(context.reader)
     for step in view.steps:
         for command in outline.steps[step.number - 1].commands:
-            text, left = filled(command, alert.labels)
+            text, left = filled(command, alert.labels, assigned)
             effect = handover.classify(command)
             yield FilledCommand(
                 text=text,

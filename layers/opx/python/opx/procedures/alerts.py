@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import field
@@ -160,10 +161,11 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 _INSIDE = re.compile(r"[A-Za-z][\w. /-]*")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+_HOSTS = ("instance", "host", "hostname", "node", "server", "machine", "node_name", "nodename")
 _SAME = (
-    ("namespace", "ns", "kubernetes_namespace", "project"),
+    ("namespace", "ns", "kubernetes_namespace"),
     ("pod", "pod_name", "kubernetes_pod_name"),
-    ("instance", "host", "hostname", "node", "server", "machine", "node_name", "nodename", "target"),
+    _HOSTS,
     ("service", "app", "application", "svc", "service_name", "job_name"),
     ("deployment", "deploy", "deployment_name"),
     ("container", "container_name"),
@@ -187,53 +189,79 @@ _READ_TWICE = re.compile(
 """Programs that hand words on to another shell, which would take the quotes of this one off; and here-documents."""
 
 
-def filled(command: Command, labels: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """The command with placeholders that a label is for filled in, and those that are left.
 
-    Values are quoted for a shell wherever they have other characters than names have. Only values without such characters are
-    filled in within quotes and here-documents, in what a second shell reads (`ssh`, `eval`), and in languages without such a
-    rule.
+    `assigned` are variables that the document's own commands set, which are neither. Values are quoted for a shell wherever
+    they have other characters than names have. Only values without such characters are filled in within quotes and
+    here-documents, in what a second shell reads (`ssh`, `eval`), and in languages without such a rule. Two placeholders with
+    different names never get the same label: of `<host>` and `<server>` one would be wrong.
     """
-    values = {one: quoted for one in command.placeholders if (quoted := _filling(command, one, labels))}
-    left = tuple(one for one in command.placeholders if one not in values)
+    open_ones = [one for one in command.placeholders if not _is_set(one, command.text, assigned)]
+    found = {one: label for one in open_ones if (label := label_for(one, labels))}
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for one, (label, _) in found.items():
+        names[label].add("_".join(_telling(one)))
+    values = {
+        one: quoted
+        for one, (label, value) in found.items()
+        if len(names[label]) == 1 and (quoted := _quoted(command.text, one, value, command.language))
+    }
+    left = tuple(one for one in open_ones if one not in values)
     if not values:
         return command.text, left
     longest_first = sorted(command.placeholders, key=len, reverse=True)  # $POD_NAME begins with $POD
-    found = re.compile("|".join(map(re.escape, longest_first)))
-    return found.sub(lambda match: values.get(match[0], match[0]), command.text), left
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
+    return pattern.sub(lambda match: values.get(match[0], match[0]), command.text), left
 
 
-def _filling(command: Command, placeholder: str, labels: Mapping[str, str]) -> str:
-    """What stands for a placeholder, "" if nothing can."""
-    value = value_for(placeholder, labels)
-    if not value or _is_assigned(command.text, placeholder):
-        return ""
-    return _quoted(command.text, placeholder, value, command.language)
+_SAYS_NOTHING = frozenset(
+    ["affected", "failing", "failed", "id", "label", "labels", "my", "name", "of", "the", "this", "value", "your"]
+)
+_ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
 
 
-def value_for(placeholder: str, labels: Mapping[str, str]) -> str:
-    """The value of the label that a placeholder names, "" for none."""
+def assigned_in(commands: Iterable[Command]) -> frozenset[str]:
+    """The variables of a shell that commands set."""
+    return frozenset(name for command in commands for name in _ASSIGNMENT.findall(command.text))
+
+
+def _is_set(placeholder: str, text: str, assigned: Collection[str]) -> bool:
+    """Whether a variable of a shell gets its value in the command itself, or in another one of the document."""
+    name = placeholder.strip("${}")
+    return placeholder.startswith("$") and (name in assigned or name in _ASSIGNMENT.findall(text))
+
+
+def label_for(placeholder: str, labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """The label that a placeholder names, with its value; None for none. `<pod-name>` and `$POD` are for the label `pod`, or
+    one that means the same. A placeholder with a word more (`<standby_host>`, `PRIMARY_HOST`) is only for a label of exactly
+    that name: the machine that alerts may be the other one."""
+    words, telling = _words(placeholder), _telling(placeholder)
+    if not words:
+        return None
+    known = {name.lower().replace("-", "_"): (name, value) for name, value in labels.items() if value}
+    names = ["_".join(words), "_".join(telling)]
+    if len(telling) == 1:
+        names += _others(telling[0])
+    found = next((known[name] for name in names if name in known), None)
+    if found and telling[-1] in _HOSTS:
+        return found[0], _NUMBERED.sub("", found[1])
+    return found
+
+
+def _words(placeholder: str) -> list[str]:
     inside = _INSIDE.search(placeholder)
-    if not inside:
-        return ""
-    words = [word.lower() for word in _WORDS.findall(inside[0])]
-    words = [word for word in words if word not in ("labels", "the", "your", "my", "of", "id", "value")] or words
-    asked = "_".join(words)
-    known = {name.lower(): value for name, value in labels.items()}
-    names = [asked, *_others(asked), *(_others(words[-1]) if words else ()), *words[-1:]]
-    found = next((known[name] for name in names if known.get(name)), "")
-    is_host = asked in _SAME[2] or (words and words[-1] in _SAME[2])
-    return _NUMBERED.sub("", found) if is_host else found
+    return [word.lower() for word in _WORDS.findall(inside[0])] if inside else []
+
+
+def _telling(placeholder: str) -> list[str]:
+    """The words of a placeholder without those that say nothing of which thing it is."""
+    words = _words(placeholder)
+    return [word for word in words if word not in _SAYS_NOTHING] or words
 
 
 def _others(name: str) -> Iterator[str]:
     return (other for group in _SAME if name in group for other in group if other != name)
-
-
-def _is_assigned(text: str, placeholder: str) -> bool:
-    """Whether a variable of a shell gets its value in the command itself."""
-    name = placeholder.strip("${}")
-    return placeholder.startswith("$") and bool(re.search(rf"(?:^|[\s;]){re.escape(name)}=", text))
 
 
 def _quoted(text: str, placeholder: str, value: str, language: str) -> str:
