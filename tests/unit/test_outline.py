@@ -179,9 +179,10 @@ class TestParts:
     def test_statements_are_no_warnings(self, sentence: str) -> None:
         assert only_step(f"1. Stop the writer. {sentence}\n").warnings == ()
 
-    def test_a_warning_ahead_of_the_first_step_belongs_to_it(self) -> None:
-        steps = outlined("## Mitigation\n\n> **Warning:** data loss.\n\n1. Stop it.\n2. Start it.\n").steps
-        assert [step.warnings for step in steps] == [("**Warning:** data loss.",), ()]
+    def test_a_warning_ahead_of_the_first_step_is_of_all_and_begins_the_first(self) -> None:
+        found = outlined("## Mitigation\n\n> **Warning:** data loss.\n\n1. Stop it.\n2. Start it.\n")
+        assert [step.warnings for step in found.steps] == [("**Warning:** data loss.",)] * 2
+        assert [found.slice(step).startswith(">") for step in found.steps] == [True, False]
 
     def test_a_title_is_not_cut_at_an_abbreviation(self) -> None:
         assert titles("1. Check a node (e.g. Node7) first. Then wait.\n") == ["Check a node (e.g. Node7) first."]

@@ -120,7 +120,8 @@ class Unit(Record, frozen=True, array_like=True):
     """A block of text that is shown whole or not at all: a paragraph with the code below it, a list item, a table's row.
     `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit
     that has to stand before it, -1 for none: a table's header for its rows, an item's first paragraph for what is nested
-    in it. `tokens` is an estimate; `warns`: it has a word such as never or not."""
+    in it. `tokens` is an estimate; `warns`: it has a word such as never or not; `cautions`: it warns of its step, which
+    isn't shown without it."""
 
     start: int
     end: int
@@ -129,6 +130,7 @@ class Unit(Record, frozen=True, array_like=True):
     head: int = -1
     tokens: int = 0
     warns: bool = False
+    cautions: bool = False
 
 
 class Outline(Record, frozen=True, omit_defaults=True):

@@ -200,12 +200,12 @@ def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str
     open_ones = [one for one in command.placeholders if not _is_set(one, command.text, assigned)]
     found = {one: label for one in open_ones if (label := label_for(one, labels))}
     names: defaultdict[str, set[str]] = defaultdict(set)
-    for one, (label, _) in found.items():
-        names[label].add("_".join(_telling(one)))
+    for one, (by, _) in found.items():
+        names[by].add("_".join(_telling(one)))
     values = {
         one: quoted
-        for one, (label, value) in found.items()
-        if len(names[label]) == 1 and (quoted := _quoted(command.text, one, value, command.language))
+        for one, (by, value) in found.items()
+        if len(names[by]) == 1 and (quoted := _quoted(command.text, one, value, command.language))
     }
     left = tuple(one for one in open_ones if one not in values)
     if not values:

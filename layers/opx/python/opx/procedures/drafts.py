@@ -38,7 +38,7 @@ class Part:
 @dataclass(slots=True)
 class Draft:
     """A step as it is found: its first line, its extent, and the blocks that belong to it. `ahead` are the blocks between the
-    section's heading and its first step, which may warn of it."""
+    section's heading and its first step that warn of all its steps; the first step begins with them."""
 
     part: int
     first: str
@@ -49,6 +49,22 @@ class Draft:
     ahead: Sequence[Block] = ()
     from_paragraph: bool = False
     in_list: bool = False
+
+
+def _warning(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks from the first one on that is a quote, warns or names who has to agree."""
+    for at, block in enumerate(blocks):
+        lines = list(phrases.sentences(block.text))
+        if block.kind is BlockKind.QUOTE or phrases.warnings(lines) or phrases.approval(lines):
+            return list(blocks[at:])
+    return []
+
+
+def _warned(begun: Sequence[Draft], warning: Sequence[Block], before: Sequence[Block | Draft]) -> None:
+    """Have steps be warned of; the first begins with what is before it."""
+    begun[0].start = min(one.start for one in (begun[0], *before))
+    for draft in begun:
+        draft.ahead = warning
 
 
 def drafts_of(parts: Sequence[Part]) -> Iterator[Draft]:
@@ -144,6 +160,7 @@ class _Blocks:
     def steps(self) -> Iterator[Draft]:
         current: Draft | None = None
         ahead: list[Block] = []
+        warning: list[Block] = []  # of what was ahead of the section's first step
         for number, block in enumerate(self._blocks):
             label = phrases.label_of(block.text[:200]) if block.kind is BlockKind.PARAGRAPH else None
             if label:
@@ -156,7 +173,8 @@ class _Blocks:
             if current is not None and (ends or begun) and not replaced:
                 yield current
             if begun:
-                begun[0].ahead = replaced.ahead if replaced else [one for one in ahead if one.start < begun[0].start]
+                warning = warning or _warning([one for one in ahead if one.start < begun[0].start])
+                _warned(begun, warning, [*warning[: len(ahead)], *([replaced] if replaced else [])])
                 ahead = []
                 *done, current = begun
                 yield from done

@@ -110,7 +110,7 @@ def _steps(drafts: Sequence[Draft], parts: Sequence[Part], text: str) -> tuple[S
 
 
 def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Step:
-    lines = _lines(draft.blocks)
+    lines, ahead = _lines(draft.blocks), _lines(draft.ahead)
     own = next((at for at, line in enumerate(lines) if _title(line) == title), -1)
     below = [line for at, line in enumerate(lines) if at != own]  # a step's first line is not its own check
     fails, goes_to = phrases.failure(below)
@@ -127,8 +127,8 @@ def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Ste
         check=phrases.check(below),
         if_fails=fails,
         goes_to=goes_to,
-        approval=phrases.approval(lines),
-        warnings=phrases.warnings(_lines(draft.ahead)) + phrases.warnings(lines),
+        approval=phrases.approval([*lines, *ahead]),
+        warnings=tuple(dict.fromkeys((*phrases.warnings(ahead), *phrases.warnings(lines)))),
     )
 
 

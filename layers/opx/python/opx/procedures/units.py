@@ -16,6 +16,13 @@ LONG_ITEM = 500
 FEW_ROWS = 3
 """A table of so few rows is shown whole."""
 _WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
+_CAUTIONS = re.compile(
+    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|irreversib\w+|destructive|disruptive|data loss|"
+    r"(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
+    re.IGNORECASE,
+)
+LONG_CAUTION = 150
+"""Tokens of a block above which it isn't shown only because it warns."""
 _LISTS = (BlockKind.ORDERED, BlockKind.BULLETS)
 
 
@@ -97,7 +104,10 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
     starts, step_starts = [section.start for section in sections], [step.start for step in steps]
     for one in found:
         at = bisect_right(step_starts, one.start) - 1
-        step = steps[at].number if at >= 0 and one.start < steps[at].end else 0
+        step = steps[at] if at >= 0 and one.start < steps[at].end else None
         section = max(bisect_right(starts, one.start) - 1, 0)
         content = text[one.start : one.end]
-        yield Unit(one.start, one.end, section, step, one.head, estimated_tokens(content), bool(_WARNS.search(content)))
+        tokens = estimated_tokens(content)
+        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _CAUTIONS.search(content))
+        warns = bool(_WARNS.search(content))
+        yield Unit(one.start, one.end, section, step.number if step else 0, one.head, tokens, warns, cautions)

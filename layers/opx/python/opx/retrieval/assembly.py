@@ -123,12 +123,22 @@ class _Document:
         self.worth = [math.exp(sum(map(float.__mul__, COEFFICIENTS, one))) for one in features]
         self._headed: set[int] = set()
         self._headings: dict[int, int] = {}
+        self._cautions: dict[int, list[int]] = {}
+        for at, unit in enumerate(found.outline.units):
+            if unit.cautions:
+                self._cautions.setdefault(unit.step, []).append(at)
 
     def units(self) -> Iterator[int]:
         """Units that may be chosen by themselves: a table's header comes with its rows."""
         outline = self.found.outline
         headers = {unit.head for unit in outline.units if outline.text.startswith("|", unit.start)}
         return (at for at in range(len(outline.units)) if at not in headers)
+
+    def needed(self, at: int) -> list[int]:
+        """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""
+        units = self.found.outline.units
+        wanted = dict.fromkeys((*_with_heads(units, at), *self._cautions.get(units[at].step, ())))
+        return [one for one in wanted if one not in self.found.chosen]
 
     def value(self, at: int) -> float:
         """The worth of a unit per token that choosing it now takes."""
@@ -167,7 +177,7 @@ class _Filling:
             document = self._documents[number]
             if document.tokens[at] > room:
                 continue
-            units = [one for one in _with_heads(document.found.outline.units, at) if one not in document.found.chosen]
+            units = document.needed(at)
             cost = document.cost(units)
             if not units or cost > room:
                 continue
