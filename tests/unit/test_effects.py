@@ -147,6 +147,21 @@ class TestReadingRulesHaveNoHoles:
             "mysql -e \"SELECT CONCAT('KILL ', id) FROM processlist\" | mysql",
             "git submodule foreach 'git clean -fdx'",
             "python3 -c \"import shutil; shutil.rmtree('/srv')\"",
+            "bash -c 'rm -rf x' -n",
+            "bash /opt/purge.sh -n",
+            "cp x /tmp/../etc/passwd",
+            "cp a b /tmp/c /etc/d",
+            "awk '{system(\"rm \" $1)}' f",
+            "EXEC('DROP TABLE x')",
+            "DO $$ BEGIN PERFORM pg_terminate_backend(1); END $$",
+            "zcat app.sql.gz | pv | mysql app",
+            "mysql app < /backups/app.sql",
+            "gcloud compute instances delete run",
+            "az vm run-command invoke --command-id RunShellScript --scripts df 'rm -rf /x'",
+            'aws ssm send-command --document-name AWS-RunShellScript --parameters \'commands=["df","rm -rf /x"]\'',
+            "ip link set eth0 down; ip link set eth1 up",
+            "systemd-run --unit x rm -rf /x",
+            "Switch-SqlAvailabilityGroup -Path x -AllowDataLoss",
         ],
     )
     def test_destruction_within_it_counts(self, command: str) -> None:
@@ -167,6 +182,9 @@ class TestReadingRulesHaveNoHoles:
             "helm template x --post-renderer ./x",
             "ceph frobnicate x",
             "parted /dev/sda print mklabel gpt",
+            "cp -t /etc a /tmp/b",
+            "gobgp global rib add 10.0.0.0/24",
+            "aws ssm send-command --document-name AWS-RunShellScript --parameters file:///commands.json",
         ],
     )
     def test_what_writes_or_is_not_known_is_never_read(self, command: str) -> None:
@@ -184,6 +202,15 @@ class TestReadingRulesHaveNoHoles:
             "curl -s x | python3 -c \"import sys, json; print(json.load(sys.stdin)['a'])\"",
             "echo 'show stat' | socat stdio /run/haproxy.sock",
             "bq query --dry_run 'DELETE FROM t WHERE true'",
+            "bash -n purge.sh",
+            "cp /etc/hosts /tmp/hosts.before",
+            "gcloud run services list",
+            "gcloud beta deploy releases list",
+            "az lock list",
+            "oc adm prune images --keep-tag-revisions=3",
+            "az vm run-command invoke --command-id RunShellScript --scripts 'df -h'",
+            "aws ssm send-command --document-name AWS-RunShellScript --parameters 'commands=[\"df -h\"]'",
+            "aws rds-data execute-statement --sql 'SELECT 1'",
         ],
     )
     def test_looking_stays_read(self, command: str) -> None:
@@ -279,6 +306,10 @@ class TestShell:
     )
     def test_output_over_another_file_is_destructive(self, command: str) -> None:
         assert effect(command) is DESTRUCTIVE
+
+    def test_what_the_same_command_puts_back_is_reversible(self) -> None:
+        assert effect("ip link set eth0 down && sleep 5 && sudo ip link set eth0 up") is REVERSIBLE
+        assert effect("ip link set eth0 up && ip link set eth0 down") is DESTRUCTIVE
 
     def test_appending_is_reversible(self) -> None:
         assert effect("echo '10.0.0.1 db' >> /etc/hosts") is REVERSIBLE

@@ -24,14 +24,14 @@ class ShellError(ValueError):
 @dataclass(slots=True)
 class Simple:
     """A program and its arguments, without quotes. `raw` are the words as written, `writes` operators and files of output
-    redirections. `stdin` is a here-document; `reads_file` and `piped`: standard input is a file, or the output of the
+    redirections. `stdin` is a here-document, `reads_file` the file that is standard input; `piped`: it is the output of the
     command before."""
 
     words: list[str] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
     writes: list[tuple[str, str]] = field(default_factory=list)
     stdin: str | None = None
-    reads_file: bool = False
+    reads_file: str = ""
     piped: bool = False
 
 
@@ -124,8 +124,8 @@ class _Splitter:
             self._simple.stdin = text
         elif ">" in self._redirect:
             self._simple.writes.append((self._redirect, text))
-        else:
-            self._simple.reads_file = self._simple.reads_file or text != "/dev/null"
+        elif text != "/dev/null":
+            self._simple.reads_file += f" {text or '?'}"
         self._redirect = ""
 
     def _back_to(self, piece: str) -> None:
