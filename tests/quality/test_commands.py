@@ -1,7 +1,8 @@
 """How many of the labelled commands the table of effects classes rightly.
 
-All were labelled by one person before the table was written. The first table had 641 of 710 right, and called 3 of 271
-destructive ones read. Commands in even places were looked at afterwards, those in odd places were not.
+One person labelled `commands.jsonl` before the table was written: the first table had 641 of 710 right, and called 3 of
+271 destructive ones read. Its errors were looked at since. Another person labelled `unseen.jsonl` afterwards, and nobody
+looked at its errors: 234 of 240 were right at first, none called read that isn't.
 """
 
 from __future__ import annotations
@@ -15,29 +16,24 @@ import pytest
 from opx.domain.procedures import Effect
 from opx.procedures.effects import effect_table
 
-COMMANDS: list[dict[str, Any]] = [
-    json.loads(line) for line in (Path(__file__).parent / "commands" / "commands.jsonl").read_text("utf-8").splitlines()
-]
-EXPECTED = {"seen": 0.99, "judged": 0.93}
+FILES = {"commands": 0.99, "unseen": 0.97}
+"""The least share of a file's commands that must be right."""
 
 
-def classed() -> list[tuple[Effect, Effect]]:
-    """What each command is labelled and classed as."""
+def classed(name: str) -> list[tuple[dict[str, Any], Effect]]:
+    """The labelled commands of a file with the effect each is classed as."""
     table = effect_table()
-    return [(Effect(one["effect"]), table.classify(one["command"], one["language"]).effect) for one in COMMANDS]
+    lines = (Path(__file__).parent / "commands" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    return [(one, table.classify(one["command"], one["language"]).effect) for one in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize(("half", "first"), [("seen", 0), ("judged", 1)])
-def test_commands_are_classed_as_they_are_labelled(half: str, first: int) -> None:
-    found = classed()[first::2]
-    right = sum(labelled is effect for labelled, effect in found)
-    assert right / len(found) >= EXPECTED[half]
+@pytest.mark.parametrize("name", FILES)
+def test_commands_are_classed_as_they_are_labelled(name: str) -> None:
+    found = classed(name)
+    assert sum(one["effect"] == effect for one, effect in found) / len(found) >= FILES[name]
 
 
-def test_nothing_that_changes_anything_is_called_read() -> None:
-    wrong = [
-        one["command"]
-        for one, (labelled, effect) in zip(COMMANDS, classed(), strict=True)
-        if effect is Effect.READ and labelled is not Effect.READ
-    ]
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_that_changes_anything_is_called_read(name: str) -> None:
+    wrong = [one["command"] for one, effect in classed(name) if effect is Effect.READ and one["effect"] != Effect.READ]
     assert wrong == []

@@ -314,3 +314,16 @@ class TestAnyText:
         begun = time.process_time()
         assert_sound(outlined(text))
         assert time.process_time() - begun < 10  # measured: 2.5 s at most
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("Run `wipefs -a /dev/sdb`, then `mkfs.ext4 /dev/sdb1`.", ["wipefs -a /dev/sdb", "mkfs.ext4 /dev/sdb1"]),
+        ("Then `reboot` the host.", ["reboot"]),
+        ("Issue `flushall` on the replica.", ["flushall"]),
+        ("Check that the `reboot` command is allowed.", []),
+    ],
+)
+def test_code_spans_that_do_harm_are_commands(text: str, commands: list[str]) -> None:
+    assert [command.text for command in only_step(f"1. {text}\n").commands] == commands

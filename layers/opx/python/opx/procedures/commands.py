@@ -31,9 +31,11 @@ PROGRAMS = words(
     aws gcloud gsutil bq az azcopy doctl heroku fly openstack nova
     terraform terragrunt tofu pulumi ansible ansible-playbook vault consul nomad packer salt puppet chef
     systemctl service journalctl supervisorctl launchctl initctl
-    psql pg_dump pg_restore pg_ctl pg_isready pgbench pg_basebackup repmgr patronictl pgbouncer
+    psql pg_dump pg_restore pg_ctl pg_isready pgbench pg_basebackup pg_rewind pg_resetwal dropdb createdb dropuser
+    repmgr patronictl pgbouncer
     mysql mysqldump mysqladmin mariadb sqlite3 sqlcmd sqlplus rman mongo mongosh mongodump mongorestore
     cqlsh nodetool clickhouse-client redis-cli redis-benchmark memcached rabbitmqctl rabbitmqadmin rabbitmq-diagnostics
+    hdfs hbase hive solr cmctl velero restic etcdutl vtctlclient pt-kill gh-ost pt-online-schema-change flyway alembic
     kcat kafkacat kafka-topics kafka-consumer-groups kafka-configs kafka-reassign-partitions kafka-leader-election
     kafka-console-consumer kafka-log-dirs etcdctl zkcli
     ceph rbd rados radosgw-admin gluster zpool zfs
@@ -44,7 +46,9 @@ PROGRAMS = words(
     du df free top htop atop iotop vmstat iostat mpstat sar pidstat dstat uptime w who last
     ps pgrep pkill pidof lsof fuser strace ltrace perf gdb gcore jstack jmap jcmd jstat
     kill killall nice renice nohup watch time timeout date cal uname hostname hostnamectl timedatectl chronyc ntpq ntpdate
-    dmesg sysctl ulimit lsblk blkid mount umount fdisk parted mkfs fsck resize2fs xfs_growfs xfs_repair
+    dmesg sysctl ulimit lsblk blkid mount umount fdisk parted mkfs mkfs.ext4 mkfs.xfs mke2fs fsck
+    resize2fs xfs_growfs xfs_repair
+    wipefs sgdisk shred swapoff swapon mkswap lvremove vgremove pvremove lvconvert lvreduce virsh
     lvs vgs pvs lvextend lvresize vgextend pvcreate pvresize vgcreate mdadm smartctl hdparm dd sync fallocate truncate
     cp mv rm mkdir rmdir ln chmod chown chgrp touch tar gzip gunzip zip unzip zcat base64 md5sum sha256sum jq yq
     python python3 pip perl ruby node npm yarn make git gh hub svn java php rake bundle rails
@@ -104,6 +108,8 @@ _OUTPUT = re.compile(
 _ASKS_TO_RUN = re.compile(r"\b(?:run|running|execute|executing|enter|type|issue|invoke|command)\W*\Z", re.IGNORECASE)
 _NAMES_MEANS = re.compile(r"(?:\b(?:use|using|with|via|by|try|and|or|then)\b|:)\W*\Z", re.IGNORECASE)
 _PROGRAM_BEHIND = re.compile(r"\W+(?:commands?|subcommands?|tool|binary|utility|plugin|cli|script)\b", re.IGNORECASE)
+_WITHOUT_ARGUMENTS = frozenset(("flushall", "flushdb", "halt", "poweroff", "reboot"))
+"""Commands that do harm with no argument: a span of one alone is taken for a command."""
 _PLACEHOLDER = re.compile(
     r"<[A-Za-z][\w .:/|-]{0,60}>|\$\{[A-Za-z_]\w*\}|\{\{-?\s*[\w.$ ]{1,60}\s*-?\}\}|\$[A-Z][A-Z0-9_]{1,40}\b"
     r"|\[[A-Z][A-Z0-9_ -]{1,40}\]|(?<![\w$./%-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w(=])|%[A-Z_]{2,40}%"
@@ -133,7 +139,7 @@ def inline_commands(text: str) -> Iterator[Command]:
         size, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
         has_arguments = size > 2 or _ARGUMENT.search(span) or not (text[:start] + text[end:]).strip(" .:")
         names_program = size == 1 and _PROGRAM_BEHIND.match(text, end)
-        is_run = _ASKS_TO_RUN.search(before) and not names_program
+        is_run = (_ASKS_TO_RUN.search(before) or span.lower() in _WITHOUT_ARGUMENTS) and not names_program
         if has_arguments or is_run or (size == 2 and _NAMES_MEANS.search(before)):
             yield command(span, language_of(span))
 
@@ -151,7 +157,8 @@ def looks_like_command(text: str) -> bool:
     if not line or line[0] in "{[|*<":
         return False
     if (
-        _POWERSHELL.match(line)
+        line.lower() in _WITHOUT_ARGUMENTS
+        or _POWERSHELL.match(line)
         or _HTTP.match(line)
         or _COMPOUND.match(line)
         or (line[0].isalpha() and _SQL.match(line))
@@ -177,6 +184,8 @@ def language_of(text: str) -> str:
         return "powershell"
     if _HTTP.match(line):
         return "http"
+    if line.lower() in ("flushall", "flushdb"):
+        return "redis"
     first = _FIRST_WORD.match(line)
     program = first[1].rpartition("/")[2].removesuffix(".sh") if first else ""
     return "sql" if program not in PROGRAMS - _SHARED_WORDS and _SQL.match(line) else "bash"
