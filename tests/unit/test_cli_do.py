@@ -99,6 +99,26 @@ def copies(shown: str) -> list[str]:
     return [base64.b64decode(part.partition("\a")[0]).decode() for part in shown.split("\x1b]52;c;")[1:]]
 
 
+# -- what isn't what it should be
+
+
+def test_labels_that_are_neither_json_nor_pairs_are_refused(opx: Opx) -> None:
+    for labels in ('{"namespace": ', "{x", "[1", "namespace"):
+        result = opx("do", "GroupIsSlow", "--labels", labels)
+        assert result.exit_code == 2
+        assert "labels are a JSON object such as" in result.stderr
+
+
+@pytest.mark.parametrize("labels", ['{"namespace": "prod"}', "namespace=prod", "{namespace=prod}"])
+def test_labels_in_either_form_are_read(opx: Opx, labels: str) -> None:
+    assert "kubectl -n prod exec" in opx("do", "GroupIsSlow", "--labels", labels).stdout
+
+
+def test_an_alert_that_is_only_a_part_of_json_is_said_to_be(opx: Opx) -> None:
+    shown = opx("do", "-", stdin='{"labels": {"alertname": "GroupIsSlow", ').stdout
+    assert "begins like JSON and isn't valid JSON" in shown
+
+
 # -- everything at once
 
 

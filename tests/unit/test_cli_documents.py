@@ -179,6 +179,16 @@ class TestNames:
         assert result.stderr.startswith("opx: 'disk' is the name of 2 documents:\n")
         assert all(one[:12] in result.stderr for one in (first, second))
 
+    def test_where_nothing_has_the_name_titles_that_are_alike_are_named(self, opx: Opx) -> None:
+        document_id = taken_in(opx, "full.md", "# Disk full\n\ntext\n")
+        for name, says in (
+            ("dsk fulll", f"alike are:\n  {document_id[:12]}  Disk full"),
+            ("zzz", "`opx list` names all"),
+        ):
+            result = opx("show", name)
+            assert result.exit_code == 2
+            assert says in result.stderr
+
 
 STEPS = """# Disk full
 

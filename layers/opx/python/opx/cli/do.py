@@ -34,7 +34,7 @@ from opx.operations.reading import (
 )
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.procedures.alerts import assigned_in, filled, read_alert
+from opx.procedures.alerts import assigned_in, filled, given_labels
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
@@ -123,7 +123,7 @@ def _labels(pairs: Sequence[str], labels: str) -> str:
     """All labels as JSON, those of `--label` above those of `--labels`."""
     if not pairs:
         return labels
-    given = dict(read_alert("", labels).labels) if labels else {}
+    given = given_labels(labels) if labels else {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (equals and name.strip()):

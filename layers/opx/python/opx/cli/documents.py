@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
 
 import click
 
@@ -180,18 +181,31 @@ def _found(session: Session, wanted: str) -> DocumentVersions:
         return whole(session.client, get_document, GetDocument(document_id=wanted), "versions")
     except (DocumentNotFoundError, InvalidInputError) as exc:
         is_several = isinstance(exc, InvalidInputError) and _ID.fullmatch(wanted)
-        found = [] if is_several or not wanted.strip() else _by_name(session, wanted)
-        if not found:
+        if is_several or not wanted.strip():
             raise
+        documents = whole(session.client, list_documents, ListDocuments(), "documents").documents
+        found = _by_name(documents, wanted)
+        if not found:
+            raise DocumentNotFoundError(_not_found(documents, wanted)) from None
     if len(found) > 1:
         names = "".join(f"\n  {one.document_id[:SHORT_ID]}  {printable(one.title)}" for one in found[:_CANDIDATES])
         raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{names}")
     return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
 
 
-def _by_name(session: Session, wanted: str) -> list[KnowledgeDocument]:
+def _not_found(documents: Sequence[KnowledgeDocument], wanted: str) -> str:
+    """That nothing has this name, with the titles that are written most alike."""
+    titles = {one.title.casefold(): one for one in documents}
+    alike = [titles[one] for one in get_close_matches(wanted.casefold(), titles, n=_CANDIDATES, cutoff=0.5)]
+    named = "".join(f"\n  {one.document_id[:SHORT_ID]}  {printable(one.title)}" for one in alike)
+    text = f"no current document has the id, path or title {printable(wanted[:200])!r}"
+    return (
+        f"{text}; alike are:{named}" if named else f"{text}: `opx list` names all, `opx search` finds by what they say"
+    )
+
+
+def _by_name(documents: Sequence[KnowledgeDocument], wanted: str) -> list[KnowledgeDocument]:
     """The current documents of this path or title; else those whose title has these words."""
-    documents = whole(session.client, list_documents, ListDocuments(), "documents").documents
     path, title = "/" + wanted.removeprefix("./").lstrip("/"), wanted.casefold()
     exact = [one for one in documents if f"/{one.source_uri}".endswith(path) or one.title.casefold() == title]
     return exact or [one for one in documents if title in one.title.casefold()]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT_READING = 2000
 MAX_NAME = 1000
+_NEAREST = 3
+"""Documents that are named where none has the name that was asked for."""
 _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _OTHERS = 4
@@ -301,10 +303,7 @@ def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tupl
     text = name.strip()
     if len(text) == ID_LENGTH or (text.isalnum() and text.lower().strip("0123456789abcdef") == "" and len(text) >= 4):
         return _current(context, find_document(context, text))
-    found = _by_path(context, text) or _by_title(context, text)
-    if found is None:
-        raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}")
-    return found, ()
+    return _by_path(context, text) or _by_title(context, text), ()
 
 
 def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
@@ -339,8 +338,9 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
-def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
-    """The document with this title, or whose address or path ends so, among those that a search for it finds."""
+def _by_title(context: Context, text: str) -> KnowledgeDocument:
+    """The document with this title, or whose address or path ends so, among those that a search for it finds. Raises
+    `DocumentNotFoundError`, which names the nearest ones."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
     )
@@ -358,7 +358,12 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument | None:
     if len(found) > 1:
         named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:5])
         raise InvalidInputError(f"{len(found)} documents are called {text[:200]!r}; give the id of one:{named}")
-    return context.system.questions.documents.find(context.reader, found[0].document_id) if found else None
+    if not found:
+        nearest = {one.document_id: one for one in answer.results if one.document_id}
+        named = "".join(f"\n  {one.document_id}  {one.title}" for one in list(nearest.values())[:_NEAREST])
+        also = f"; the nearest are:{named}" if named else ""
+        raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
+    return context.system.questions.documents.find(context.reader, found[0].document_id)
 
 
 # -- the procedure for an alert
@@ -447,7 +452,7 @@ def _command_line(command: FilledCommand) -> str:
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
-    from opx.procedures.alerts import read_alert
+    from opx.procedures.alerts import is_broken_json, read_alert
 
     alert = read_alert(request.alert, request.labels)
     answer = _searched(context, _question(alert, request.alert))
@@ -463,7 +468,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=answer.notes,
+        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(request.alert) else ())),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
@@ -490,6 +495,9 @@ def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
     return (call("read_document", why, document=result.document_id),)
 
 
+_BROKEN_JSON = (
+    "the alert begins like JSON and isn't valid JSON, so it was read as plain text: its labels may be missing"
+)
 RUNBOOKS = "runbooks"
 _SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
 

@@ -17,6 +17,7 @@ from msgspec import field
 
 from opx.domain.procedures import Command
 from opx.domain.record import Record
+from opx.errors import InvalidInputError
 
 MAX_LABELS = 100
 MAX_VALUE = 500
@@ -25,6 +26,7 @@ _MAX_TEXT = 20_000
 _PAIR = re.compile(
     r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
 )
+_JSON_BEGINS = re.compile(r'\s*\[?\s*\{\s*"[^"\n]{1,100}"\s*:')
 _FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
 _NAME_KEYS = (
@@ -56,14 +58,34 @@ class Alert(Record, frozen=True, omit_defaults=True):
 
 
 def read_alert(text: str, labels: str = "") -> Alert:
-    """The alert that a text means, with further labels in any of the forms."""
+    """The alert that a text means, with further labels: a JSON object or `name=value` pairs.
+
+    Raises `InvalidInputError` for labels that are neither.
+    """
     data = _json(text)
     found = _from_json(data) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
-    more = _json(labels[:_MAX_TEXT])
-    given = _texts(more) if isinstance(more, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
+    given = given_labels(labels) if labels.strip() else {}
     merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
     runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
     return Alert(found.name or text.strip()[:MAX_VALUE], merged, found.text, runbook)
+
+
+def given_labels(labels: str) -> dict[str, str]:
+    """Labels from a JSON object or `name=value` pairs. Raises `InvalidInputError` for what is neither."""
+    data = _json(labels)
+    found = _texts(data) if isinstance(data, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
+    is_broken = labels.lstrip().startswith(('{"', "[")) and not isinstance(data, Mapping)
+    if is_broken or (not found and not isinstance(data, Mapping)):
+        raise InvalidInputError(
+            f'labels are a JSON object such as {{"namespace": "prod"}}, or pairs such as namespace=prod, pod=web-1; '
+            f"this is neither: {labels.strip()[:80]!r}"
+        )
+    return found
+
+
+def is_broken_json(text: str) -> bool:
+    """True if an alert begins as a JSON object does and isn't one, as when only a part of it was pasted."""
+    return bool(_JSON_BEGINS.match(text)) and _json(text) is None
 
 
 def _json(text: str) -> Any:
