@@ -163,8 +163,22 @@ class TestParts:
         assert step.approval == "Needs approval of the data owner."
 
     @pytest.mark.parametrize(
+        "sentence",
+        ["Get the IC's OK first.", "Not without the DBA's go-ahead.", "You need the owner’s permission."],
+    )
+    def test_approval_in_everyday_words_is_found(self, sentence: str) -> None:
+        assert only_step(f"1. Drop the table. {sentence}\n").approval == sentence
+
+    @pytest.mark.parametrize("sentence", ["Check that it's ok.", "The service's OK responses count."])
+    def test_what_is_ok_needs_no_approval(self, sentence: str) -> None:
+        assert only_step(f"1. Drop the table. {sentence}\n").approval == ""
+
+    @pytest.mark.parametrize(
         "warning",
         [
+            "The old primary must be fenced first.",
+            "This wipes the volume.",
+            "From here on there is no way back.",
             "Never delete the journal.",
             "If you do, do not restart it.",
             "This is irreversible.",

@@ -359,6 +359,9 @@ _APPROVAL = pattern(
     \bsign-?off\b
     \b(?:permission|authori[sz]ation) (?:of|from)\b
     \b(?:agree|agreement|consent|ok|okay|go-ahead) (?:of|from|with)\b
+    \b(?:get|have|needs?|obtain|requires?|wait for|with|without) (?:[\w-]+ ){0,4}\w+['’]s? (?:ok|okay|permission|consent)\b
+    \b(?:get|needs?|obtain|requires?|wait for|without) (?:(?:explicit|written) )?(?:permission|consent)\b
+    \b(?:go-ahead|green light)\b
     \bask \w+[^.]{0,60}\bbefore\b
     \btwo-?person\b
     \bsecond pair of eyes\b
@@ -376,7 +379,9 @@ _WARNING = pattern(
     \b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|destructive|is disruptive)\b
     \b(?:risky|unsafe|not safe|at your own risk)\b
     \b(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)\b
-    \b(?:data loss|last resort)\b
+    \b(?:data loss|last resort|point of no return|no way back|no undo)\b
+    \b(?:wipes|erases|destroys|discards|overwrites|loses)\b
+    \bmust (?:be|have been) [^.]{0,60}\b(?:first|before)\b
     \blose (?:\w+ ){0,2}(?:data|messages|writes)\b
     \b(?:be (?:very )?careful|(?:use|with) (?:extreme )?(?:care|caution))\b
     \b(?:made|makes?|making) (?:it|things) worse\b
