@@ -172,6 +172,19 @@ class TestVersions:
         ]
         assert all(version.superseded_at for version in list(catalog.versions(KEY))[1:])
 
+    def test_a_version_ends_when_the_next_begins_however_long_it_takes_to_write(
+        self, catalog: Catalog, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def clock() -> float:
+            time.sleep(1)
+            return time.now
+
+        monkeypatch.setattr(catalog, "_clock", clock)
+        for number in (1, 2):
+            finished(catalog, number, a_document(f"d{number}", version=number))
+        new, old = catalog.versions(KEY)
+        assert old.superseded_at == new.current_since
+
     def test_ten_versions_sort_by_number(self, catalog: Catalog) -> None:
         for number in range(1, 12):
             finished(catalog, number, a_document("even" if number % 2 == 0 else "odd", version=number))

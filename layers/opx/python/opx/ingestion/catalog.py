@@ -75,11 +75,11 @@ class Catalog:
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
         self._claims.renew(claim)  # first: who lost the claim must not touch the other tables
-        self._put(claim, document)
+        since = self._put(claim, document)
         if references is not None:
             self._keep_references(claim, references)
         if claim.current_id != document.document_id:
-            self._retire(claim, DocumentState.SUPERSEDED)
+            self._retire(claim, DocumentState.SUPERSEDED, since)
         self._drop_unfinished(claim, document.document_id)
         facts = {
             "documentId": document.document_id,
@@ -93,7 +93,7 @@ class Catalog:
         """Mark the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
         the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
         self._claims.renew(claim)
-        self._retire(claim, DocumentState.DELETED, gone_by)
+        self._retire(claim, DocumentState.DELETED, iso_time(self._clock()), gone_by)
         self._drop_unfinished(claim, "")
         self._keep_references(claim, [])
         self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
@@ -126,8 +126,9 @@ class Catalog:
         """Let the next event of the document tidy up what a worker wrote that had lost its claim."""
         self._claims.note_unfinished(key, document_id)
 
-    def _put(self, claim: Claim, document: KnowledgeDocument) -> None:
-        """Write the version and its tags. An earlier writing of the same version may have had others."""
+    def _put(self, claim: Claim, document: KnowledgeDocument) -> str:
+        """Write the version and its tags, and return since when it is current. An earlier writing of the same version may
+        have had other tags."""
         tags = tag_items(document)
         entries = {item["entry"] for item in tags}
         known = self._written(claim, document.document_id)
@@ -140,6 +141,7 @@ class Catalog:
         self._documents.put(document_item(document))
         self._documents.put_many(tags)
         self._delete(gone)
+        return document.current_since
 
     def _written(self, claim: Claim, document_id: str) -> KnowledgeDocument | None:
         """The stored version with this id, if it is the current one or one that was never finished."""
@@ -147,13 +149,13 @@ class Catalog:
             return None
         return self.version(claim.key, document_id)
 
-    def _retire(self, claim: Claim, state: DocumentState, gone_by: float | None = None) -> None:
-        """Mark the version that was current, and take its tags out of their index."""
+    def _retire(self, claim: Claim, state: DocumentState, at: str, gone_by: float | None = None) -> None:
+        """Mark the version that was current until `at`, and take its tags out of their index."""
         old = self.version(claim.key, claim.current_id) if claim.current_id else None
         if old is None:
             return
         since = "" if old.state is DocumentState.CURRENT else old.superseded_at  # an interrupted attempt has said when
-        retired = replace(old, state=state, superseded_at=since or iso_time(self._clock()))
+        retired = replace(old, state=state, superseded_at=since or at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
         self._documents.put(document_item(retired) | leaving)
         self._calendar.replaced(retired)
