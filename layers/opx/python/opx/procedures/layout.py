@@ -10,28 +10,39 @@ from opx.errors import InvalidInputError
 
 LEFT_OUT = "[…]"
 """Stands for what is left out of a section."""
+ROW_LEFT_OUT = f"| {LEFT_OUT} |"
+"""Stands for rows that are left out of a table."""
 
 
-def laid_out(outline: Outline, chosen: Sequence[int]) -> str:
+def laid_out(outline: Outline, chosen: Sequence[int], *, ends: bool = False) -> str:
     """The text of some units, in order: under the headings above them, neighbours as the document has them, with a mark where
-    something of a section is left out."""
-    return "\n".join(_lines(outline, chosen))
+    something of a section is left out; with `ends` also at the end of a section."""
+    return "\n".join(_lines(outline, chosen, ends))
 
 
-def _lines(outline: Outline, chosen: Sequence[int]) -> Iterator[str]:
+def _lines(outline: Outline, chosen: Sequence[int], ends: bool) -> Iterator[str]:
     headed: set[int] = set()
     last: int | None = None
     for run in _runs(outline.units, chosen):
         first = outline.units[run[0]]
+        if ends and last is not None and first.section != outline.units[last].section and _goes_on(outline.units, last):
+            yield f"\n{LEFT_OUT}"
         for heading in _headings(outline, first.section):
             if heading not in headed:
                 headed.add(heading)
                 yield ("" if last is None else "\n") + _heading(outline, heading) + "\n"
                 last = None
-        if last is not None and not _is_row_below(outline.units, last, run[0]):
-            yield f"\n{LEFT_OUT}\n"
+        if last is not None:
+            yield ROW_LEFT_OUT if _is_row_below(outline, last, run[0]) else f"\n{LEFT_OUT}\n"
         yield outline.text[first.start : outline.units[run[-1]].end].strip("\n")
         last = run[-1]
+    if ends and last is not None and _goes_on(outline.units, last):
+        yield f"\n{LEFT_OUT}"
+
+
+def _goes_on(units: Sequence[Unit], at: int) -> bool:
+    """Whether a section has more behind a unit."""
+    return at + 1 < len(units) and units[at + 1].section == units[at].section
 
 
 def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
@@ -46,10 +57,16 @@ def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _is_row_below(units: Sequence[Unit], before: int, at: int) -> bool:
-    """Whether a row stands in the table of the row (or header) before it, so that a mark would tear the table."""
+def _is_row_below(outline: Outline, before: int, at: int) -> bool:
+    """Whether a row stands in the table of the row (or header) before it, so that a line of text would tear the table."""
+    units = outline.units
     head = units[at].head
-    return head >= 0 and head in (before, units[before].head) and units[head].end <= units[at].start
+    return head >= 0 and head in (before, units[before].head) and is_row(outline, units[at])
+
+
+def is_row(outline: Outline, unit: Unit) -> bool:
+    """Whether a unit is a row of a table."""
+    return outline.text[unit.start : unit.end].lstrip().startswith("|")
 
 
 def _headings(outline: Outline, at: int) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.procedures import Section, Step, Unit
+from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind
 from opx.text.estimates import estimated_tokens
 
@@ -58,8 +59,9 @@ class _Splitting:
         elif block.kind is BlockKind.TABLE:
             self._add_table(block, head)
         elif block.kind in _LISTS:
+            lead = self._lead(block) if head < 0 else head
             for item in block.children:
-                self._add_item(item, head)
+                self._add_item(item, lead)
         else:
             self.found.append(_Found(block.start, block.end, head, block.kind is BlockKind.PARAGRAPH))
 
@@ -69,6 +71,13 @@ class _Splitting:
             return False
         between = self.text[self.found[-1].end : block.start]
         return not between.strip()
+
+    def _lead(self, block: Block) -> int:
+        """The index of the paragraph that leads to a list, such as `In this order:`; -1 for none."""
+        if not self.found or not self.text[: self.found[-1].end].rstrip().endswith(":"):
+            return -1
+        between = self.text[self.found[-1].end : block.start]
+        return len(self.found) - 1 if not between.strip() else -1
 
     def _add_item(self, item: Block, head: int) -> None:
         if item.end - item.start <= LONG_ITEM or len(item.children) < 2:
@@ -108,6 +117,11 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
         section = max(bisect_right(starts, one.start) - 1, 0)
         content = text[one.start : one.end]
         tokens = estimated_tokens(content)
-        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _CAUTIONS.search(content))
+        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _cautions(content))
         warns = bool(_WARNS.search(content))
         yield Unit(one.start, one.end, section, step.number if step else 0, one.head, tokens, warns, cautions)
+
+
+def _cautions(content: str) -> bool:
+    """Whether a block warns or forbids: `Never restart it`, but not `uploads that were never finished`."""
+    return bool(_CAUTIONS.search(content) and phrases.warnings(tuple(phrases.sentences(content))))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from opx.domain.procedures import Outline, SectionKind, Unit
 from opx.domain.results import RetrievalResult
+from opx.procedures.layout import is_row
 from opx.text.analyzer import analyze
 from opx.text.estimates import estimated_tokens
 from opx.text.languages import question_languages
@@ -129,10 +130,16 @@ class _Document:
                 self._cautions.setdefault(unit.step, []).append(at)
 
     def units(self) -> Iterator[int]:
-        """Units that may be chosen by themselves: a table's header comes with its rows."""
+        """Units that may be chosen by themselves: a table's header comes with its rows, and a line that ends in a colon with
+        what it leads to."""
         outline = self.found.outline
-        headers = {unit.head for unit in outline.units if outline.text.startswith("|", unit.start)}
-        return (at for at in range(len(outline.units)) if at not in headers)
+        heads = {unit.head for unit in outline.units if unit.head >= 0 and is_row(outline, unit)}
+        heads |= {unit.head for unit in outline.units if unit.head >= 0 and self._leads(unit.head)}
+        return (at for at in range(len(outline.units)) if at not in heads)
+
+    def _leads(self, at: int) -> bool:
+        outline = self.found.outline
+        return outline.slice(outline.units[at]).rstrip().endswith(":")
 
     def needed(self, at: int) -> list[int]:
         """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""

@@ -208,7 +208,7 @@ class _Content:
         self.whole = bool(chosen) and len(chosen) == len(outline.units)
         self.steps = set(whole_steps(outline, found.chosen))
         self.touched = {outline.units[at].step for at in chosen} - {0}
-        self.text = laid_out(outline, chosen) if not self.whole else outline.text.strip("\n")
+        self.text = laid_out(outline, chosen, ends=True) if not self.whole else outline.text.strip("\n")
         self.line = 1 + outline.text.count("\n", 0, outline.units[chosen[0]].start) if chosen else 0
 
 
