@@ -143,6 +143,8 @@ class Bound:
     document: KnowledgeDocument
     by: BoundBy
     rule: RuleRunbook | None = None
+    fits: bool = True
+    """False for a page that rules name for other labels than the alert has."""
 
 
 @dataclass(frozen=True)
@@ -183,18 +185,20 @@ class Bindings:
 
     def _of(self, alert: str) -> Iterator[Bound]:
         rules = self.rules_of(alert)
-        yield from self._named(rule for rule in rules if rule.rank(self.labels) >= 0)
+        several = len({rule.place for rule in rules}) > 1
+        others = [rule for rule in rules if several and rule.rank(self.labels) < 0]
+        yield from self._named((rule for rule in rules if rule not in others), fits=True)
         if len(called := self.called(alert)) == 1:
             yield Bound(called[0], BoundBy.TITLE)
         for edge in sorted(self._handling.get(alert, ()), key=lambda edge: -edge.confidence):
             if any(proof.rule != RULE for proof in edge.evidence) and (found := self._runbooks.about(edge.source)):
                 yield Bound(found, BoundBy.PAGE)
-        yield from self._named(rule for rule in rules if rule.rank(self.labels) < 0)
+        yield from self._named(others, fits=False)
 
-    def _named(self, rules: Iterable[RuleRunbook]) -> Iterator[Bound]:
+    def _named(self, rules: Iterable[RuleRunbook], *, fits: bool) -> Iterator[Bound]:
         for rule in rules:
             if found := self.page_of(rule):
-                yield Bound(found, BoundBy.URL, rule)
+                yield Bound(found, BoundBy.URL, rule, fits)
 
     def page_of(self, rule: RuleRunbook) -> KnowledgeDocument | None:
         """The page that a rule names."""

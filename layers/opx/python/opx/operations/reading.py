@@ -555,10 +555,10 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
         BoundPage(
             document_id=one.document.document_id,
             title=one.document.title,
-            found_by=_FOUND_BY[one.by],
+            found_by=_FOUND_BY[one.by] if one.fits else "a runbook that the alert's rule names for other labels",
             place=one.rule.place if one.rule else "",
             labels=one.rule.missing(alert.labels) if one.rule else {},
-            sure=one.by is not BoundBy.PAGE,
+            sure=one.fits and one.by is not BoundBy.PAGE,
         )
         for one in pages
     ]

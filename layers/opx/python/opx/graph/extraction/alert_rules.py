@@ -56,6 +56,9 @@ _MONITORS = (
     {"name", "message", "query", "type"},
 )
 _HELM = re.compile(r"\{\{[^}\n]*(?:\.Values|\.Release|\.Chart|\b(?:include|define)\b)")
+_TEMPLATE = re.compile(r"(?:^|[:-][ \t])[ \t]*\{[{%]")
+"""The beginning of a template where YAML has a value, and no text in quotes."""
+
 _HINTS = re.compile(rb"\b(?:groups|MetricAlarms|CompositeAlarms)\b|\"query\"\s*:")
 """Words without which a file isn't recognised as one of rules."""
 
@@ -226,8 +229,8 @@ def _documents(text: str) -> list[yaml.Node]:
 
 def _yaml_problem(text: str, line: int, problem: str) -> str:
     """Why a text is no YAML; of a template, what to do about it."""
-    broken = text.splitlines()[line - 1 : line]
-    if _HELM.search(text) or any("{{" in one or "{%" in one for one in broken):
+    nearby = text.splitlines()[max(line - 3, 0) : line]
+    if _HELM.search(text) or any(map(_TEMPLATE.search, nearby)):
         return "it is a template and no YAML: render it first, such as with `helm template`"
     return f"it is no YAML: {problem}"
 
