@@ -112,6 +112,7 @@ def test_of_several_pages_called_like_an_alert_none_is_bound(opx: Opx) -> None:
     assert total == "1 alert: 0 bound, 0 already bound, 1 without a runbook"
     found = known(opx)["BrokerDown"]
     assert (found["binding"], len(found["candidates"])) == ("several pages are called so", 2)
+    assert "several pages: documents/docs/runbooks/broker-down.md" in opx("alerts", "list").stdout
 
 
 def test_alerts_without_a_runbook_are_named_last(opx: Opx) -> None:
@@ -300,6 +301,13 @@ def test_a_file_of_rules_among_runbooks_binds_its_alerts_and_is_no_runbook(opx: 
     assert categories[f"documents/docs/runbooks/{name}"] == "operations/alert_rules"
     found = json.loads(opx("search", "BrokerDown", "--min-confidence", "0", "--json").stdout)
     assert {one["source"] for one in found["results"]} == {"docs/runbooks/broker-down.md"}
+
+
+def test_json_of_a_category_that_maps_it_is_a_record(opx: Opx) -> None:
+    record = {"title": "Slow", "name": "Slow", "message": "It is slow.", "query": "x", "type": "metric alert"}
+    opx.write("operations/alerts/one.json", json.dumps(record))
+    ingest(opx)
+    assert [one["category"] for one in json.loads(opx("list", "--json").stdout)] == ["operations/alerts"]
 
 
 def test_a_category_that_is_given_stays(opx: Opx) -> None:

@@ -223,6 +223,7 @@ def list_known(found: AlertPage) -> None:
 
 
 def _row(alert: KnownAlert) -> tuple[str, ...]:
-    runbook = f"{alert.title} ({alert.path})" if alert.document_id else f"- {alert.runbook}".rstrip()
+    unbound = f"several pages: {', '.join(alert.candidates)}" if alert.candidates else alert.runbook
+    runbook = f"{alert.title} ({alert.path})" if alert.document_id else f"- {unbound}".rstrip()
     cells = (alert.name, alert.severity or "-", str(alert.firings or "-"), alert.last_fired[:10] or "-", runbook)
     return tuple(map(printable, cells))

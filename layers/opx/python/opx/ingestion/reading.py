@@ -145,7 +145,7 @@ class DocumentReader:
             return category, stream
         from opx.graph.extraction.alert_rules import MAX_BYTES, is_rule_file
 
-        if info.size > MAX_BYTES:
+        if info.size > MAX_BYTES or (suffix == ".json" and category.json_mapping):  # a record of its category
             return category, stream
         data = stream.read()
         return rules if is_rule_file(data) else category, io.BytesIO(data)
