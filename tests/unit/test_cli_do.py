@@ -125,7 +125,7 @@ def test_an_alert_that_is_only_a_part_of_json_is_said_to_be(opx: Opx) -> None:
 def test_a_rule_alone_leads_from_the_alert_to_its_runbook(opx: Opx) -> None:
     shown = opx("do", *ALERT).stdout
     assert "Consumer falls behind" in shown
-    assert "a runbook for an alert of this name (confidence 1.00)" in shown
+    assert "the runbook that the alert's rule names (confidence 1.00)" in shown
 
 
 def test_a_command_is_shown_as_written_and_with_labels_character_by_character(opx: Opx) -> None:
@@ -342,10 +342,10 @@ def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
 
 def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
     assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
-        "GroupIsSlow  bound to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
+        "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
         "Elsewhere  no runbook: its runbook_url leads nowhere here (https://wiki.example.com/ops/nothing)",
-        "Bare  names no runbook",
-        "3 alerts: 1 bound to a runbook, 1 whose runbook is not here, 1 that name none",
+        "Bare  no runbook: it names none, and no page is called like it",
+        "3 alerts: 0 bound, 1 already bound, 2 without a runbook",
     ]
 
 

@@ -69,6 +69,14 @@ def listed(server: Any) -> dict[str, Any]:
     return {tool.name: tool for tool in anyio.run(run)}
 
 
+def resources(server: Any) -> list[Any]:
+    async def run() -> Any:
+        async with Client(server) as client:
+            return (await client.list_resources()).resources
+
+    return list(anyio.run(run))
+
+
 class TestTools:
     def test_tools_are_those_of_the_other_runtimes(self, services: System) -> None:
         assert set(listed(a_server(services))) == {
@@ -124,6 +132,15 @@ class TestTools:
         result = ask(a_server(services), "search_docs", query="disk")
         assert result.is_error
         assert result.content[0].text == "the request failed; the error was logged"
+
+
+class TestResources:
+    def test_documents_are_resources_and_rules_of_alerts_are_none(self, services: System) -> None:
+        rules = "groups:\n- name: x\n  rules:\n  - {alert: DiskFull, expr: up}\n"
+        services.manager.put_document("operations/alert_rules", rules, {"title": "Rules", "source": "rules.yaml"})
+        assert services.ingestion.drain is not None
+        list(services.ingestion.drain.run())
+        assert [one.title for one in resources(a_server(services))] == ["Disk full"]
 
 
 class TestScope:

@@ -26,6 +26,9 @@ PATTERNS_CATEGORY = "learning/patterns"
 WARNINGS_CATEGORY = "learning/warnings"
 """Of the documents that warn of what was tried in vain, or made things worse."""
 
+ALERT_RULES_CATEGORY = "operations/alert_rules"
+"""Of the files that define alerts."""
+
 TRUST_RANGE: dict[Tier, tuple[float, float]] = {
     Tier.INTERNAL: (1.0, 1.0),
     Tier.SPECIALIZED: (0.9, 0.95),

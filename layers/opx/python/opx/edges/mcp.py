@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from opx import __version__
+from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient, plain, text_of
 from opx.edges.failures import attempt
@@ -213,7 +214,7 @@ _RESOURCES = 100
 
 
 def _resources(context: Context, cursor: str) -> types.ListResourcesResult:
-    """The current documents that the caller may see, by category."""
+    """The current documents that the caller may see, by category. Rules of alerts are none to read."""
     page = LocalClient(context).call(list_documents, ListDocuments(limit=_RESOURCES, after=cursor))
     resources = [
         types.Resource(
@@ -224,6 +225,7 @@ def _resources(context: Context, cursor: str) -> types.ListResourcesResult:
             mime_type=_MARKDOWN,
         )
         for one in page.documents
+        if one.category != ALERT_RULES_CATEGORY
     ]
     return types.ListResourcesResult(resources=resources, next_cursor=page.next or None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument, Revision, expiry_day, fetched_expiry
 from opx.domain.ids import document_id, normalise
-from opx.domain.knowledge import Category, KnowledgeModel
+from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
@@ -33,6 +34,7 @@ from opx.text.languages import READ_CHARACTERS, detect_language
 OBJECT_METADATA = "opx-document"
 """The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
 
+_MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024
 _LINE_PIECE = 65_536
 _KEEP_LINES_BELOW = 1024 * 1024
@@ -95,10 +97,10 @@ class DocumentReader:
         uploaded = _uploaded_metadata(info, key.source)
         outer = {**self._sidecar_metadata(info.key), **uploaded}
         with (
-            self._store.open(info.key) as stream,
+            self._store.open(info.key) as opened,
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
         ):
-            category = self._category(key.source, outer)
+            category, stream = self._recognised(key.source, info, outer, opened)
             name = str(uploaded.get("name") or key.source)
             parsed = parse(stream, name=name, category=category, tools=self._tools)
             raw = {**parsed.metadata, **outer}
@@ -130,6 +132,23 @@ class DocumentReader:
         if outer.get("category"):
             return self._knowledge.category(str(outer["category"]))
         return self._knowledge.category_of_path(source) or self._knowledge.category(self._knowledge.default_category)
+
+    def _recognised(
+        self, source: str, info: ObjectInfo, outer: Mapping[str, Any], stream: BinaryIO
+    ) -> tuple[Category, BinaryIO]:
+        """The category, and the object from its beginning. A file of alerting rules among other documents of ours is one,
+        wherever it is: it would be found instead of the runbooks of its alerts."""
+        category = self._category(source, outer)
+        rules = self._knowledge.categories.get(ALERT_RULES_CATEGORY)
+        suffix = PurePosixPath(source).suffix.lower()
+        if not rules or outer.get("category") or category.tier is not Tier.INTERNAL or suffix not in _MAY_BE_RULES:
+            return category, stream
+        from opx.graph.extraction.alert_rules import MAX_BYTES, is_rule_file
+
+        if info.size > MAX_BYTES or (suffix == ".json" and category.json_mapping):  # a record of its category
+            return category, stream
+        data = stream.read()
+        return rules if is_rule_file(data) else category, io.BytesIO(data)
 
     def _document(
         self,

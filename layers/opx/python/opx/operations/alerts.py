@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta
 
 from opx.domain.graph import Edge
+from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.record import Record
-from opx.operations.bindings import Bindings
+from opx.operations.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
+from opx.operations.documents import documents_within
 from opx.operations.paging import After, Next, read_token, token
 from opx.operations.registry import operation
 from opx.operations.requests import Request
@@ -20,12 +23,23 @@ MAX_ALERTS = 200
 
 
 class Binding(StrEnum):
-    """BOUND: there is a runbook for it. LEADS_NOWHERE: its rule names one that isn't here. NAMES_NONE: its rule names none,
-    and no page says that it is for it."""
+    """BOUND: there is a runbook for it. SEVERAL: several pages are called like it. LEADS_NOWHERE: its rule names a runbook
+    that isn't here. NAMES_NONE: its rule names none, and no page is called like it or says that it is for it."""
 
     BOUND = "bound"
+    SEVERAL = "several pages are called so"
     LEADS_NOWHERE = "leads nowhere"
     NAMES_NONE = "names none"
+
+
+class RuledRunbook(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A runbook that one of several rules of an alert names."""
+
+    labels: Annotated[dict[str, str], Meta(description="The labels that alerts of this rule have.")]
+    runbook: str
+    document_id: Annotated[str, Meta(description="The page that it leads to, empty for none.")] = ""
+    title: str = ""
+    path: str = ""
 
 
 class KnownAlert(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,10 +50,21 @@ class KnownAlert(Record, frozen=True, kw_only=True, omit_defaults=True):
     severity: str = ""
     summary: str = ""
     runbook: Annotated[str, Meta(description="The path or the address of its runbook that its rule names.")] = ""
+    runbooks: Annotated[
+        tuple[RuledRunbook, ...], Meta(description="What its rules name, if it is not the same for all.")
+    ] = ()
     binding: Binding
+    bound_by: Annotated[
+        BoundBy | None,
+        Meta(description="By the address that its rule names, by the page's title or name, or by its text."),
+    ] = None
     document_id: Annotated[str, Meta(description="The runbook that it is bound to.")] = ""
     title: str = ""
     path: Annotated[str, Meta(description="The runbook's name in the corpus.")] = ""
+    candidates: Annotated[
+        tuple[str, ...], Meta(description="Names of the pages that are called like it, if it is bound to none of them.")
+    ] = ()
+    rules: Annotated[tuple[str, ...], Meta(description="Names of the files that define it.")] = ()
     firings: Annotated[int, Meta(description="How often it fired, as far as the graph has it.")] = 0
     last_fired: str = ""
 
@@ -75,34 +100,57 @@ def list_alerts(context: Context, request: ListAlerts) -> AlertPage:
 def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
     """The alerts with these references; those that aren't there are left out."""
     bindings = Bindings(context, references)
-    documents, firings = bindings.documents(), bindings.firings()
-    found = []
-    for key in references:
-        if key not in bindings.nodes:
-            continue
-        properties, fired = bindings.nodes[key].properties, firings.get(key, [])
-        document = next(iter(documents[key]), None)
-        unbound = Binding.LEADS_NOWHERE if bindings.place_of(key) else Binding.NAMES_NONE
-        found.append(
-            KnownAlert(
-                reference=key,
-                name=str(properties.get("name", "")) or key.partition(":")[2],
-                severity=str(properties.get("severity", "")),
-                summary=str(properties.get("summary", "")),
-                runbook=bindings.place_of(key),
-                binding=Binding.BOUND if document else unbound,
-                document_id=document.document_id if document else "",
-                title=document.title if document else "",
-                path=document.source if document else "",
-                firings=len(fired),
-                last_fired=_last(fired),
-            )
+    known = [key for key in references if key in bindings.nodes]
+    if not known:
+        return []
+    pages, firings, files = bindings.pages(), bindings.firings(), _rule_files(context)
+    return [_known(bindings, key, pages[key], firings.get(key, []), files) for key in known]
+
+
+def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], files: dict[str, str]) -> KnownAlert:
+    node, place = bindings.nodes[key], bindings.place_of(key)
+    bound = pages[0] if pages else None
+    candidates = [] if bound else bindings.called(key)
+    unbound = Binding.SEVERAL if candidates else Binding.LEADS_NOWHERE if place else Binding.NAMES_NONE
+    return KnownAlert(
+        reference=key,
+        name=str(node.properties.get("name", "")) or key.partition(":")[2],
+        severity=str(node.properties.get("severity", "")),
+        summary=str(node.properties.get("summary", "")),
+        runbook=place,
+        runbooks=tuple(_runbooks(bindings, key)),
+        binding=Binding.BOUND if bound else unbound,
+        bound_by=bound.by if bound else None,
+        document_id=bound.document.document_id if bound else "",
+        title=bound.document.title if bound else "",
+        path=bound.document.source if bound else "",
+        candidates=tuple(sorted(one.source for one in candidates)),
+        rules=tuple(sorted({files[str(one.key_id)] for one in node.evidence if one.key_id in files})),
+        firings=len(fired),
+        last_fired=max((edge.at for edge in fired), default=""),
+    )
+
+
+def _runbooks(bindings: Bindings, key: str) -> Iterator[RuledRunbook]:
+    rules = bindings.rules_of(key)
+    if len({rule.place for rule in rules}) < 2:
+        return
+    for rule in rules:
+        page = bindings.page_of(rule)
+        yield RuledRunbook(
+            labels=dict(rule.labels),
+            runbook=rule.place,
+            document_id=page.document_id if page else "",
+            title=page.title if page else "",
+            path=page.source if page else "",
         )
-    return found
 
 
-def _last(firings: list[Edge]) -> str:
-    return max((edge.at for edge in firings), default="")
+def _rule_files(context: Context) -> dict[str, str]:
+    """The names of the files of rules that the caller may see, by the ids of their keys."""
+    if ALERT_RULES_CATEGORY not in context.system.installation.knowledge.categories:
+        return {}
+    return {one.key.id: one.source for one in documents_within(context, [ALERT_RULES_CATEGORY])}
 
 
 def _keys(context: Context, after: str, limit: int) -> list[str]:

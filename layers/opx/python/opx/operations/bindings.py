@@ -1,24 +1,29 @@
-"""The runbooks that alerts are bound to: by their rules, and by the pages that say which alerts they are for."""
+"""The runbooks that alerts are bound to: by their rules, by titles, and by the pages that say which alerts they are for.
+
+Nothing of it is kept: each question looks at the rules and the pages that are current then."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
-from opx.graph.extraction.own_node import is_runbook_category, page_parts, reference_of_source
+from opx.graph.extraction.own_node import is_runbook_category, page_parts, reference_of_source, runbook_at
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
-
-RUNBOOK = "runbook"
-"""The property of an alert's node with the address or the path that its rule names."""
+from opx.procedures.alerts import RULE, RUNBOOK, WHEN
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LABEL = re.compile(r"\{\{-?\s*\$labels\.(\w+)\s*-?\}\}")
+_CALLED = re.compile(r"\s*(?:(?:alert|alarm|runbook|playbook)\s*[:\u2013\u2014-]\s*)+", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\s_`-]+")
 
 
 class Runbooks:
@@ -30,12 +35,17 @@ class Runbooks:
         self._by_reference: dict[str, KnowledgeDocument] = {}
         self._by_address: dict[str, KnowledgeDocument] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], KnowledgeDocument]]] = defaultdict(list)
+        self._called: dict[str, dict[str, KnowledgeDocument]] = defaultdict(dict)
         for document in sorted(documents, key=self._rank_of):
             self._by_reference[reference_of_source(document.key.source, document.category)] = document
             if _SCHEME.match(document.source_uri):
                 self._by_address[_address(document.source_uri)] = document
+            names = {_squeezed(_CALLED.sub("", document.title, count=1))}
             if parts := _parts(document.key.source.removeprefix(DOCUMENTS_FOLDER)):
                 self._by_name[parts[-1]].append((parts, document))
+                names.add(_squeezed(parts[-1]))
+            for name in names - {""}:
+                self._called[name][document.key.id] = document
 
     def about(self, reference: str) -> KnowledgeDocument | None:
         """The page that is itself what a reference names."""
@@ -49,10 +59,16 @@ class Runbooks:
         parts = _parts(place)
         named = self._by_name.get(parts[-1], []) if parts else []
         best = max((_common(parts, own) for own, _ in named), default=0)
-        likely = [one for own, one in named if _common(parts, own) == best]
-        narrowest = max(map(self._rank_of, likely), default=0)
-        meant = [one for one in likely if self._rank_of(one) == narrowest]
+        meant = self._narrowest([one for own, one in named if _common(parts, own) == best])
         return meant[0] if len(meant) == 1 else None
+
+    def called(self, name: str) -> list[KnowledgeDocument]:
+        """The pages whose title or file name is a name: `KafkaDown`, `Runbook: KafkaDown`, `kafka-down.md`."""
+        return self._narrowest(list(self._called.get(_squeezed(name), {}).values()))
+
+    def _narrowest(self, documents: Sequence[KnowledgeDocument]) -> list[KnowledgeDocument]:
+        rank = max(map(self._rank_of, documents), default=0)
+        return [one for one in documents if self._rank_of(one) == rank]
 
     def _rank_of(self, document: KnowledgeDocument) -> int:
         return self._rank.get(document.scope.key, -1)
@@ -81,40 +97,122 @@ def _address(text: str) -> str:
     return text.partition("#")[0].partition("://")[2].rstrip("/").casefold()
 
 
+def _squeezed(name: str) -> str:
+    """A name without what separates its words, in small letters."""
+    return _SEPARATORS.sub("", name).casefold()
+
+
 # -- alerts
+
+
+class BoundBy(StrEnum):
+    """URL: an alert's rule names the page, by its address or path. TITLE: the page is the only one that is called like the
+    alert. PAGE: the page says that it is for the alert."""
+
+    URL = "url"
+    TITLE = "title"
+    PAGE = "page"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRunbook:
+    """A runbook as a rule names it: `place` is its address or path, `labels` are those that alerts of the rule have."""
+
+    place: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def rank(self, given: Mapping[str, str]) -> int:
+        """How well labels of an alert fit: more than 0 if it has all of the rule's, less if it has other ones."""
+        if any(given.get(name, text) != text for name, text in self.labels.items()):
+            return -1
+        return sum(name in given for name in self.labels) if given.keys() >= self.labels.keys() else 0
+
+    def missing(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Its labels that an alert doesn't have."""
+        return {name: text for name, text in self.labels.items() if name not in given}
+
+    def address(self, given: Mapping[str, str]) -> str:
+        """Its place, with labels of an alert filled into it."""
+        return _LABEL.sub(lambda match: given.get(match[1], match[0]), self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A page that an alert is bound to; `rule` is what names it, if one does."""
+
+    document: KnowledgeDocument
+    by: BoundBy
+    rule: RuleRunbook | None = None
+    fits: bool = True
+    """False for a page that rules name for other labels than the alert has."""
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """What some alerts, by their references, are bound to."""
+    """What some alerts, by their references, are bound to. `labels` of an alert choose among several rules of its name."""
 
     context: Context
     alerts: Sequence[str]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
         return {node.key: node for node in self.context.system.graph.seen_by(self.context.identity).nodes(self.alerts)}
 
-    def documents(self) -> dict[str, list[KnowledgeDocument]]:
-        """The runbooks of each alert, the surest first: the one that its rule names, then pages that say they handle it."""
-        found = {alert: dict.fromkeys(self._of(alert)) for alert in self.alerts}
-        return {alert: list(documents) for alert, documents in found.items()}
+    def pages(self) -> dict[str, list[Bound]]:
+        """The runbooks of each alert, the surest first: those that its rules name, the one that is called like it, then
+        pages that say they handle it. Last are those of rules whose labels are others."""
+        found: dict[str, dict[str, Bound]] = {alert: {} for alert in self.alerts}
+        for alert, pages in found.items():
+            for bound in self._of(alert):
+                pages.setdefault(bound.document.key.id, bound)
+        return {alert: list(pages.values()) for alert, pages in found.items()}
+
+    def called(self, alert: str) -> list[KnowledgeDocument]:
+        """The pages that are called like an alert that is known."""
+        if alert not in self.nodes:
+            return []
+        name = str(self.nodes[alert].properties.get("name", "")) or alert.partition(":")[2]
+        return self._runbooks.called(name)
 
     def firings(self) -> dict[str, list[Edge]]:
         """The firings of each alert that the graph has, the newest first."""
         return self._edges("instance_of")
 
-    def _of(self, alert: str) -> Iterator[KnowledgeDocument]:
-        named = self.place_of(alert)
-        if named and (found := self._runbooks.at(named)):
-            yield found
-        for edge in sorted(self._handling.get(alert, ()), key=lambda edge: -edge.confidence):
-            if found := self._runbooks.about(edge.source):
-                yield found
-
     def place_of(self, alert: str) -> str:
         """The address or the path of its runbook that an alert's rule names, "" for none."""
         return str(self.nodes[alert].properties.get(RUNBOOK, "")) if alert in self.nodes else ""
+
+    def _of(self, alert: str) -> Iterator[Bound]:
+        rules = self.rules_of(alert)
+        several = len({rule.place for rule in rules}) > 1
+        others = [rule for rule in rules if several and rule.rank(self.labels) < 0]
+        yield from self._named((rule for rule in rules if rule not in others), fits=True)
+        if len(called := self.called(alert)) == 1:
+            yield Bound(called[0], BoundBy.TITLE)
+        for edge in sorted(self._handling.get(alert, ()), key=lambda edge: -edge.confidence):
+            if any(proof.rule != RULE for proof in edge.evidence) and (found := self._runbooks.about(edge.source)):
+                yield Bound(found, BoundBy.PAGE)
+        yield from self._named(others, fits=False)
+
+    def _named(self, rules: Iterable[RuleRunbook], *, fits: bool) -> Iterator[Bound]:
+        for rule in rules:
+            if found := self.page_of(rule):
+                yield Bound(found, BoundBy.URL, rule, fits)
+
+    def page_of(self, rule: RuleRunbook) -> KnowledgeDocument | None:
+        """The page that a rule names."""
+        place = rule.address(self.labels)
+        return self._runbooks.at(place) or (None if "://" in place else self._runbooks.about(runbook_at(place)))
+
+    def rules_of(self, alert: str) -> list[RuleRunbook]:
+        """The runbooks that rules of an alert name, those first whose labels fit; of equal ones the one that its best rule
+        names."""
+        best = self.place_of(alert)
+        rules = [rule for edge in self._handling.get(alert, ()) for rule in _rules_of(edge)]
+        if best and all(rule.place != best for rule in rules):
+            rules.append(RuleRunbook(best))
+        return sorted(rules, key=lambda rule: (-rule.rank(self.labels), rule.place != best))
 
     @cached_property
     def _runbooks(self) -> Runbooks:
@@ -128,3 +226,10 @@ class Bindings:
         graph = self.context.system.graph.seen_by(self.context.identity)
         walk = Walk(1, Direction.IN, (edge_type,), MAX_FAN_OUT)
         return {key: edges for key, (edges, _) in graph.store.edges_of(graph.reader.visible, self.alerts, walk).items()}
+
+
+def _rules_of(edge: Edge) -> Iterator[RuleRunbook]:
+    place = str(edge.properties.get(RUNBOOK, ""))
+    if place:
+        for labels in json.loads(str(edge.properties.get(WHEN, "[{}]"))):
+            yield RuleRunbook(place, labels)

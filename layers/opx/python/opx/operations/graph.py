@@ -205,7 +205,24 @@ class GetGraphCoverage(Request, frozen=True):
 def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCoverage:
     """Alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
     since = since_when(request.since, context.system.clock())
-    return coverage(_graph(context), since=since, limit=request.limit)
+    return _without_bound(context, coverage(_graph(context), since=since, limit=request.limit))
+
+
+def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
+    """Without the alerts that are bound to a page which is called like them, and without these pages: no relation says so."""
+    from opx.graph.extraction.own_node import reference_of_source
+    from opx.operations.bindings import Bindings
+
+    keys = [one.key for one in found.alerts_without_runbook]
+    pages = Bindings(context, keys).pages() if keys else {}
+    bound = {
+        reference_of_source(one.document.key.source, one.document.category) for some in pages.values() for one in some
+    }
+    return replace(
+        found,
+        alerts_without_runbook=tuple(one for one in found.alerts_without_runbook if not pages[one.key]),
+        runbooks_without_alert=tuple(one for one in found.runbooks_without_alert if one.key not in bound),
+    )
 
 
 # -- names

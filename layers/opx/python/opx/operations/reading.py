@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote
 
 from msgspec import Meta, field
 
@@ -456,10 +458,11 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
 
     alert = read_alert(request.alert, request.labels)
     answer = _searched(context, _question(alert, request.alert))
-    bound, found_by = _bound(context, alert)
-    documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
+    pages = _bound(context, alert)
+    bound = {one.document_id: one for one in reversed(pages)}
+    documents = list(dict.fromkeys((*(one.document_id for one in pages), *(one.document_id for one in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
-    chosen = _first_with_steps(context, documents)
+    chosen = _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
     titles = {result.document_id: result.title for result in answer.results}
     procedure = Procedure(
@@ -473,14 +476,15 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     if chosen is None:
         return ProcedureAnswer(procedure)
     document, outline = chosen
-    is_bound = document.document_id in bound
+    page = bound.get(document.document_id)
     view = _procedure_view(context, document, outline, request.max_tokens)
     commands = tuple(_commands(context, outline, view, alert))
     return ProcedureAnswer(
         replace(
             procedure,
-            found_by=found_by if is_bound else "found by a search",
-            confidence=1.0 if is_bound else round(confidences.get(document.document_id, 0.0), 6),
+            found_by=page.found_by if page else "found by a search",
+            notes=(*procedure.notes, *(_place_notes(page, pages, outline) if page else ())),
+            confidence=1.0 if page else round(confidences.get(document.document_id, 0.0), 6),
             document=view,
             commands=commands,
         )
@@ -516,27 +520,86 @@ def _question(alert: Alert, given: str) -> str:
     return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given
 
 
-def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
-    """Documents that are for the alert for sure, and why: the runbook that it names itself, else the one that its rule names
-    and those that say they handle it."""
-    from opx.operations.bindings import Bindings, runbooks_of
+@dataclass(frozen=True, slots=True)
+class BoundPage:
+    """A document that is for an alert for sure. `place` is the address or the path that names it, if one does; `labels` are
+    those that an alert needs for it. A `sure` one is meant even if it has no steps."""
+
+    document_id: str
+    title: str
+    found_by: str
+    place: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    sure: bool = True
+
+
+def _bound(context: Context, alert: Alert) -> list[BoundPage]:
+    """Documents that are for the alert for sure: the runbook that it names itself, else those that its rules name, that are
+    called like it, and that say they handle it."""
+    from opx.operations.bindings import Bindings, BoundBy, runbooks_of
 
     if alert.runbook:
+        own: KnowledgeDocument | None
         try:
-            return [named_document(context, alert.runbook)[0].document_id], _OWN_RUNBOOK
+            own = named_document(context, alert.runbook)[0]
         except (DocumentNotFoundError, InvalidInputError):
-            found = runbooks_of(context).at(alert.runbook)
-            if found:
-                return [found.document_id], _OWN_RUNBOOK
+            own = runbooks_of(context).at(alert.runbook)
+        if own:
+            return [BoundPage(own.document_id, own.title, "the runbook that the alert names", alert.runbook)]
     try:
         key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
     except InvalidReferenceError:
-        return [], ""
-    documents = Bindings(context, [key]).documents()[key]
-    return [one.document_id for one in documents[:_OTHERS]], "a runbook for an alert of this name"
+        return []
+    pages = Bindings(context, [key], alert.labels).pages()[key][:_OTHERS]
+    return [
+        BoundPage(
+            document_id=one.document.document_id,
+            title=one.document.title,
+            found_by=_FOUND_BY[one.by] if one.fits else "a runbook that the alert's rule names for other labels",
+            place=one.rule.place if one.rule else "",
+            labels=one.rule.missing(alert.labels) if one.rule else {},
+            sure=one.fits and one.by is not BoundBy.PAGE,
+        )
+        for one in pages
+    ]
 
 
-_OWN_RUNBOOK = "the runbook that the alert names"
+_FOUND_BY = {
+    "url": "the runbook that the alert's rule names",
+    "title": "the runbook that is called like the alert",
+    "page": "a runbook for an alert of this name",
+}
+
+
+def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:
+    """The section that the page's address names, and other runbooks that rules of the alert name for labels that it may
+    have."""
+    anchor = page.place.partition("#")[2]
+    section = next(
+        (one for one in outline.sections if anchor and _anchor(one.heading) == _anchor(unquote(anchor))), None
+    )
+    if section:
+        yield f"its address names the section {section.heading!r}: begin there"
+    others = [one for one in pages if one.labels and one is not page]
+    if page.labels and others:
+        named = "; ".join(
+            f"{', '.join(f'{name}={text}' for name, text in one.labels.items())}: {one.title}"
+            for one in (page, *others)
+        )
+        yield f"its rules name several runbooks, by labels that this alert doesn't have: {named}"
+
+
+def _anchor(heading: str) -> str:
+    """A heading as addresses of sections have it in common: without marks and spaces."""
+    return "".join(filter(str.isalnum, heading)).casefold()
+
+
+def _chosen(
+    context: Context, bound: Sequence[BoundPage], documents: Sequence[str]
+) -> tuple[KnowledgeDocument, Outline] | None:
+    """The document to go by: the one that is meant for sure, else the first that has steps."""
+    sure = [one.document_id for one in bound[:1] if one.sure]
+    return _first_with_steps(context, sure) or _first_with_steps(context, documents)
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:

@@ -46,6 +46,13 @@ _LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "de
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
+RULE = "alert rule"
+"""How the graph calls what a file of alerting rules says."""
+RUNBOOK = "runbook"
+"""The property of an alert, and of its relation to a runbook, with the address or the path that a rule names."""
+WHEN = "when"
+"""The property of such a relation with the labels of each rule that names the runbook, as a JSON list of objects."""
+
 
 class Alert(Record, frozen=True, omit_defaults=True):
     """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if

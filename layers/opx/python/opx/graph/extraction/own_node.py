@@ -107,7 +107,7 @@ def runbook_at(place: str) -> str:
     """The reference of the runbook that an alert's annotation names: of a path as `runbook_of`, of an address by its end
     (`https://wiki/runbooks/kafka/lag.html#causes` -> `runbook:kafka/lag`, `https://wiki/ops/KafkaLag` ->
     `runbook:kafkalag`). "" for an address without one, and for a template."""
-    if "{{" in place:
+    if "{{" in re.split(r"[?#]", place, maxsplit=1)[0]:
         return ""
     if "://" not in place:
         return runbook_of(place.partition("#")[0])

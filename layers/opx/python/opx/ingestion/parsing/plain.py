@@ -19,6 +19,7 @@ LANGUAGES = {
     ".properties": "properties",
     ".env": "sh",
     ".service": "ini",
+    ".rules": "yaml",
 }
 """The name of the language in the code blocks, by the extension."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from opx.domain.knowledge import Category
+from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.parsing.code.languages import LANGUAGES
 from opx.ingestion.parsing.front_matter import is_opening
@@ -102,6 +102,8 @@ def parse(
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
     kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or binary_format(head)
+    if kind == "json" and category.path == ALERT_RULES_CATEGORY and not category.json_mapping:
+        kind = "config"
     if not (kind and _FORMATS[kind].binary):
         problem = binary_problem(head)
         if problem:
