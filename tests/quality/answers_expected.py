@@ -33,7 +33,7 @@ TOLERANCE = 0.02
 """For shares of all kinds, and grades."""
 
 KIND_QUESTIONS = 1.0
-"""A kind may move by what so many of its questions are worth, too."""
+"""A kind, and the questions whose page is found, may move by what so many of its questions are worth, too."""
 
 TOKENS = 0.03
 """Replies may be longer or shorter by this share."""
@@ -96,7 +96,10 @@ def _tolerance(kind: str, name: str, row: Mapping[str, float | None]) -> float:
         return 0.0
     if name.startswith("tokens"):
         return TOKENS * (row[name] or 0.0)
-    return TOLERANCE + (0.0 if kind == ALL else KIND_QUESTIONS / (row["questions"] or 1.0))
+    questions = row["questions"] or 1.0
+    if name == "helpedIfFound":  # of the questions whose page is found
+        return TOLERANCE + KIND_QUESTIONS / max(questions * (row["inFive"] or 0.0), 1.0)
+    return TOLERANCE + (0.0 if kind == ALL else KIND_QUESTIONS / questions)
 
 
 def expected_figures(name: str = OWN) -> Figures:
