@@ -55,6 +55,7 @@ _MEANS = {
     Effect.COSTS: "costs: starts or enlarges something that is billed",
     Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
 }
+_NO_UNDO = "undo: none follows from the command; note the state before"
 _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
@@ -289,6 +290,8 @@ def _command_lines(number: int, command: Filled) -> Iterator[str]:
         yield f"{_INDENT}reaches: {written.blast}"
     if written.undo:
         yield from _shown_command("undo", written.undo)
+    elif written.effect is Effect.REVERSIBLE:
+        yield f"{_INDENT}{_NO_UNDO}"
 
 
 def _shown_command(name: str, text: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
         Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")
     ] = always(Effect.UNKNOWN)
     blast: Annotated[Blast | None, Meta(description="How far that reaches, if it is known.")] = None
-    undo: Annotated[str, Meta(description="The command that puts it back, if one is known.")] = ""
+    undo: Annotated[str, Meta(description="The command that puts it back. Empty: none is known.")] = ""
     placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
 
 
