@@ -230,7 +230,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
     if before := walk.preconditions():
         yield from ("", *_text_lines(before))
     if walk.steps:
-        effects = Counter(step.effect for step in walk.steps if step.commands)
+        effects = Counter(step.effect for step in walk.steps if step.is_classed)
         counts = ", ".join(click.style(f"{count} {effect}", fg=_COLOURS[effect]) for effect, count in effects.items())
         yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
     else:
@@ -313,7 +313,7 @@ def _other(one: NextCall) -> str:
 
 def _list_lines(walk: Walk, here: int) -> Iterator[str]:
     for at, step in enumerate(walk.steps):
-        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.commands else ""
+        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.is_classed else ""
         yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
 
 

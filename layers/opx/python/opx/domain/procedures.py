@@ -97,7 +97,8 @@ class Step(Record, frozen=True, omit_defaults=True):
     `step_id` stays the same in later versions as long as the section's path and the step's first line do. `number` counts
     from 1 within the document; `label` is the author's own number. `title` is its first line without marks. `section` is
     the index of its section. `expect`, `check` and `if_fails` are sentences of its text; `goes_to` names the step (as a
-    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words.
+    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words;
+    `destructive`: these, its title or a comment in its code say that something is lost for good.
     """
 
     step_id: str
@@ -114,6 +115,7 @@ class Step(Record, frozen=True, omit_defaults=True):
     goes_to: str = ""
     approval: str = ""
     warnings: tuple[str, ...] = ()
+    destructive: bool = False
 
 
 class Unit(Record, frozen=True, array_like=True):
