@@ -138,7 +138,8 @@ class Unit(Record, frozen=True, array_like=True):
 class Outline(Record, frozen=True, omit_defaults=True):
     """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
 
-    `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised
+    `units` are its blocks in order, headings left out unless they are all of a step. `unclosed` are the lines of its text,
+    from 1, where code blocks begin that are never closed. `alerts` are the alerts that it is for. `text` is the normalised
     text that offsets of sections and steps point into; `whole` is false where it was too long to find steps in."""
 
     document_id: str
@@ -149,6 +150,7 @@ class Outline(Record, frozen=True, omit_defaults=True):
     alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
     whole: bool = always(True)
     units: tuple[Unit, ...] = ()
+    unclosed: tuple[int, ...] = ()
 
     def slice(self, part: Section | Step | Unit) -> str:
         """The text of a part, exactly as the document has it."""

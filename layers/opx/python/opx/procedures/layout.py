@@ -26,6 +26,8 @@ def _lines(outline: Outline, chosen: Sequence[int]) -> Iterator[str]:
         for heading in _headings(outline, first.section):
             if heading not in headed:
                 headed.add(heading)
+                if outline.sections[heading].start == first.start:  # a step that is nothing but this heading
+                    continue
                 yield ("" if last is None else "\n") + _heading(outline, heading) + "\n"
                 last = None
         if last is not None and not _is_row_below(outline.units, last, run[0]):

@@ -47,7 +47,16 @@ def outline_of(document_id: str, title: str, text: str) -> Outline:
     sections = tuple(part.section for part in parts)
     units = units_of(blocks, sections, steps, text)
     whole = len(drafts) <= MAX_STEPS
-    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units)
+    unclosed = tuple(1 + text.count("\n", 0, start) for start in _unclosed(blocks))
+    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units, unclosed=unclosed)
+
+
+def _unclosed(blocks: Sequence[Block]) -> Iterator[int]:
+    for block in blocks:
+        if block.is_unclosed:
+            yield block.start
+        if block.children:
+            yield from _unclosed(block.children)
 
 
 # -- sections
