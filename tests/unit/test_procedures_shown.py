@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ kubectl get events
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> System:
+def system(tmp_path: Path) -> Iterator[System]:
     with services_at(tmp_path) as system:
         put(system, "broker", TEXT)
         yield system
