@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opx.domain.procedures import Blast, Classified, Effect
 from opx.errors import KnowledgeConfigError
+from opx.procedures.commands import PROGRAMS
 from opx.procedures.effects import MAX_LENGTH, SECTION, effect_table, read_effects
 
 READ, UNKNOWN, REVERSIBLE, PAGES, COSTS, DESTRUCTIVE = Effect
@@ -215,6 +216,10 @@ class TestReadingRulesHaveNoHoles:
     )
     def test_looking_stays_read(self, command: str) -> None:
         assert effect(command) is READ
+
+
+def test_every_program_that_is_recognised_is_in_the_table() -> None:
+    assert PROGRAMS - effect_table().rules.programs.keys() == {"for", "if", "while"}
 
 
 class TestUndo:
