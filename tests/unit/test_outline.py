@@ -349,6 +349,11 @@ class TestParts:
         assert only_step(f"1. Restart it. {sentence}\n").destructive
         assert only_step(f"## Mitigation\n\n> {sentence}\n\n1. Restart it.\n").destructive
 
+    @pytest.mark.parametrize("sentence", ["**Careful: clients notice.**", "This deletes all data."])
+    def test_such_a_block_goes_with_its_step(self, sentence: str) -> None:
+        units = outlined(f"## Step 1: Reset it\n\nUse this:\n\n```sh\nls -l\n```\n\n{sentence}\n").units
+        assert [unit.cautions for unit in units] == [False, True]
+
     def test_so_it_is_by_its_heading_or_a_comment_in_its_code(self) -> None:
         assert only_step("## Step 1: Reset the standby (DESTRUCTIVE)\n\nUse the console.\n").destructive
         assert only_step("1. Reset it:\n\n   ```sh\n   # this wipes the disk\n   ./reset.sh\n   ```\n").destructive

@@ -17,8 +17,8 @@ FEW_ROWS = 3
 """A table of so few rows is shown whole."""
 _WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
 _CAUTIONS = re.compile(
-    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|irreversib\w+|destructive|disruptive|data loss|"
-    r"(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
+    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|careful|beware|watch out|irreversib\w+|destructive|"
+    r"disruptive|data loss|wipes|erases|deletes all|(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
     re.IGNORECASE,
 )
 LONG_CAUTION = 150
