@@ -21,7 +21,7 @@ from opx.evaluation.datasets import ALL, Dataset, load_dataset
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run
 from opx.system import System
-from tests.quality.expected import services_with
+from tests.quality.expected import compared, services_with
 from tests.quality.splits import SPLITS
 
 FOLDER = Path(__file__).with_name("answers")
@@ -73,12 +73,7 @@ def figures(run: Run) -> Figures:
 
 def differences(expected: Figures, found: Figures) -> Iterator[str]:
     """Figures that differ by more than the tolerance, or are in one of them only, a line each."""
-    wanted, got = dict(_flat(expected)), dict(_flat(found))
-    for name in wanted.keys() | got.keys():
-        if name not in wanted or name not in got:
-            yield f"{name}: only {'expected' if name in wanted else 'found'}"
-        elif abs(wanted[name][0] - got[name][0]) > wanted[name][1]:
-            yield f"{name}: expected {wanted[name][0]:.4f} (+/- {wanted[name][1]:.4f}), found {got[name][0]:.4f}"
+    return compared(dict(_flat(expected)), dict(_flat(found)))
 
 
 def _flat(found: Figures) -> Iterator[tuple[str, tuple[float, float]]]:

@@ -101,7 +101,11 @@ def _confidence(run: Run, mode: str) -> dict[str, float]:
 
 def differences(expected: Figures, found: Figures) -> Iterator[str]:
     """What differs by more than the tolerance, or is in one of them only, a line each."""
-    wanted, got = dict(_flat(expected)), dict(_flat(found))
+    return compared(dict(_flat(expected)), dict(_flat(found)))
+
+
+def compared(wanted: Mapping[str, tuple[float, float]], got: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+    """Lines on figures that differ by more than the tolerance, which stands behind each, or are on one side only."""
     for name in wanted.keys() | got.keys():
         if name not in wanted or name not in got:
             yield f"{name}: only {'expected' if name in wanted else 'found'}"

@@ -156,6 +156,12 @@ def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
     assert shown.index("This step loses something") < shown.index("delete pvc data")
 
 
+def test_a_reversible_command_without_a_known_undo_says_so(opx: Opx) -> None:
+    first, second, third = opx("do", *ALERT).stdout.split("Step ")[1:4]
+    assert "undo: none follows from the command; note the state before" in second
+    assert "undo:" not in first + third
+
+
 def test_step_begins_there(opx: Opx) -> None:
     shown = opx("do", *ALERT, "--step", "3").stdout
     assert "Step 2" not in shown

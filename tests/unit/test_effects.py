@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opx.domain.procedures import Blast, Classified, Effect
 from opx.errors import KnowledgeConfigError
+from opx.procedures.commands import PROGRAMS
 from opx.procedures.effects import MAX_LENGTH, SECTION, effect_table, read_effects
 
 READ, UNKNOWN, REVERSIBLE, PAGES, COSTS, DESTRUCTIVE = Effect
@@ -217,6 +218,10 @@ class TestReadingRulesHaveNoHoles:
         assert effect(command) is READ
 
 
+def test_every_program_that_is_recognised_is_in_the_table() -> None:
+    assert PROGRAMS - effect_table().rules.programs.keys() == {"for", "if", "while"}
+
+
 class TestUndo:
     @pytest.mark.parametrize(
         ("command", "undo"),
@@ -227,15 +232,46 @@ class TestUndo:
             ("iptables -A INPUT -j DROP", "iptables -D INPUT -j DROP"),
             ("service web stop", "service web start"),
             ("amtool silence add alertname=x", "amtool silence expire <silence-id>"),
+            ("aws iam attach-role-policy --role-name a", "aws iam detach-role-policy --role-name a"),
+            ("aws kms disable-key-rotation --key-id k", "aws kms enable-key-rotation --key-id k"),
+            ("kubectl taint nodes n1 a=b:NoSchedule", "kubectl taint nodes n1 a=b:NoSchedule-"),
+            ("docker node update --availability drain w3", "docker node update --availability=active w3"),
+            ("STOP REPLICA;", "START REPLICA;"),
         ],
     )
     def test_arguments_are_those_of_the_command(self, command: str, undo: str) -> None:
         assert classified(command).undo == undo
 
     @pytest.mark.parametrize(
+        ("command", "undo"),
+        [
+            ("kubectl drain n1 --context eu --ignore-daemonsets --timeout=60s", "kubectl uncordon n1 --context eu"),
+            ("kubectl -n a rollout undo deploy/web --to-revision=3", "kubectl -n a rollout undo deploy/web"),
+            ("kubectl set image deploy/web web=x:2 -n a --record", "kubectl -n a rollout undo deploy/web"),
+            ("kubectl -na set resources deploy/web --limits=cpu=1", "kubectl -na rollout undo deploy/web"),
+            ("helm -n a upgrade web ./chart --set x=y", "helm -n a rollback web"),
+            ("redis-cli -h db client pause 1000", "redis-cli -h db client unpause"),
+            (
+                "aws --region eu lambda put-function-concurrency --function-name f --reserved-concurrent-executions 0",
+                "aws --region eu lambda delete-function-concurrency --function-name f",
+            ),
+        ],
+    )
+    def test_options_that_the_inverse_does_not_know_are_left_out_but_for_where_it_runs(
+        self, command: str, undo: str
+    ) -> None:
+        assert classified(command).undo == undo
+
+    @pytest.mark.parametrize(
         "command",
         [
             "kubectl scale deploy/web --replicas=3",
+            "kubectl taint nodes n1 a=b:NoSchedule-",
+            "kubectl set env deploy/web --list",
+            "helm upgrade --install web ./chart",
+            "iptables -I INPUT 1 -j DROP",
+            "aws ec2 detach-volume --volume-id v",
+            "STOP REPLICA; START REPLICA;",
             "ssh web1 systemctl stop nginx",
             "for n in a b; do kubectl cordon $n; done",
             "kubectl get nodes -o name | xargs kubectl cordon",
@@ -245,6 +281,40 @@ class TestUndo:
     )
     def test_nothing_is_offered_where_an_inverse_alone_would_not_do(self, command: str) -> None:
         assert classified(command).undo == ""
+
+
+class TestFoldersThatAreWritten:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "pg_basebackup -h db -D /var/lib/postgresql/15/main -R -P",
+            "pg_basebackup -D standby",
+            "pg_dump -Fd -f /backup/orders orders",
+            "mysqldump --tab=/backup/orders orders",
+            "mongodump --uri=x --out /backup",
+            "xtrabackup --backup --target-dir=/backup/1",
+            "aws s3 sync s3://bucket/site /srv/site",
+            "gsutil -m cp -r gs://bucket/site /srv/site",
+            "git clone https://example.com/x.git /srv/x",
+            "wget -P /srv/files https://example.com/x",
+        ],
+    )
+    def test_a_dump_or_download_into_a_folder_changes_something(self, command: str) -> None:
+        assert effect(command) is REVERSIBLE
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "pg_basebackup -D - -Ft -X fetch",
+            "pg_dump -Fc -f /tmp/orders.dump orders",
+            "pg_dump orders",
+            "mongodump --uri=x --out ./dump",
+            "aws s3 sync s3://bucket/logs ./logs",
+            "git clone https://example.com/x.git",
+        ],
+    )
+    def test_one_to_the_terminal_the_working_directory_or_tmp_is_read(self, command: str) -> None:
+        assert effect(command) is READ
 
 
 class TestShell:

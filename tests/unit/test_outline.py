@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opx.domain.procedures import Outline, SectionKind, Step
+from opx.procedures.blocks import BlockKind, parse_blocks
 from opx.procedures.outline import MAX_CHARACTERS, MAX_LINES, MAX_STEPS, MAX_TITLE, outline_of
 
 MARKDOWN = st.text(st.sampled_from("#>-*+`~|[]()<>!:. \t\n1aR\\_=\"'$"), max_size=300)
@@ -130,9 +131,113 @@ class TestForms:
         text = "How it **works**:\n- Check runs hourly\n- Send an alert\n\nHow to **investigate**:\n- Check the disk\n"
         assert titles(text) == ["Check the disk"]
 
+    @pytest.mark.parametrize(
+        "heading",
+        [
+            "## Symptoms",
+            "## :fire: Symptoms",
+            "## 🔥 Typical symptoms",
+            "## What users will see",
+            "## Who is affected",
+            "## Background",
+            "## Useful links",
+            "**Symptoms**",
+            "*Symptoms*",
+            "Symptoms",
+            "References:",
+        ],
+    )
+    def test_bullets_below_a_role_that_has_no_steps_are_none(self, heading: str) -> None:
+        assert titles(f"{heading}\n\n- Restart loops appear\n- Check fails with 503\n") == []
+
+    def test_a_heading_with_nothing_below_it_is_a_step(self) -> None:
+        text = "## Mitigation\n\n### Step 3: Broker restart\n\n### Step 4: Check it\n\nRun `df -h`.\n"
+        outline = outlined(text)
+        assert [(step.title, step.label) for step in outline.steps] == [("Broker restart", "3"), ("Check it", "4")]
+        assert outline.slice(outline.steps[0]) == "### Step 3: Broker restart"
+
+    @pytest.mark.parametrize("heading", ["3. Restart the broker", "2.1 Restart the broker"])
+    def test_a_number_and_a_verb_with_nothing_below_are_a_step(self, heading: str) -> None:
+        assert titles(f"## {heading}\n") == ["Restart the broker"]
+
+    @pytest.mark.parametrize("heading", ["Step 3", "3. Architecture", "Restart the broker", "Steps"])
+    def test_other_headings_with_nothing_below_are_none(self, heading: str) -> None:
+        assert titles(f"## {heading}\n\n## Brokers\n\nThere are three.\n") == []
+
     def test_a_rollback_in_bold_is_a_step_and_related_pages_are_none(self) -> None:
         text = "1. Stop the writer.\n\n**Rollback:** start the writer again.\n\n**Related:** [guide](guide.md)\n"
         assert titles(text) == ["Stop the writer.", "Rollback: start the writer again."]
+
+
+class TestPastedLists:
+    @pytest.mark.parametrize("bullet", ["•", "◦", "▪", "–"])
+    @pytest.mark.parametrize("between", ["\n", "\n\n"])
+    def test_two_lines_with_bullets_of_another_program_are_a_list(self, bullet: str, between: str) -> None:
+        outline = outlined(f"## Mitigation\n\n{bullet} Stop the writer{between}{bullet}\tRemove `/var/a`\n")
+        assert [step.title for step in outline.steps] == ["Stop the writer", "Remove /var/a"]
+        assert [outline.slice(step)[0] for step in outline.steps] == [bullet, bullet]
+
+    def test_lines_before_them_lead_to_the_list(self) -> None:
+        outline = outlined("## Mitigation\n\nDo this:\n• Stop the writer\n  and wait.\n• Remove old logs\n")
+        assert [outline.slice(step) for step in outline.steps] == [
+            "Do this:\n• Stop the writer\n  and wait.",
+            "• Remove old logs",
+        ]
+
+    def test_lines_further_in_or_with_other_bullets_are_nested(self) -> None:
+        text = "1. Look at it.\n\n• Stop the writer\n  ◦ Run `ls -l`\n  ◦ Run `df -h`\n• Remove old logs\n"
+        step = outlined(text).steps[1]
+        assert (step.title, [one.text for one in step.commands]) == ("Stop the writer", ["ls -l", "df -h"])
+
+    @pytest.mark.parametrize(
+        "text", ["• Stop the writer", "Stop the writer – now.\nRemove logs – all.", "• Stop it\n\nText.\n\n• Start it"]
+    )
+    def test_a_single_line_and_dashes_within_lines_are_no_list(self, text: str) -> None:
+        assert not any(block.kind is BlockKind.BULLETS for block in parse_blocks(text))
+
+    @given(st.text(st.sampled_from("•◦– \t\n>a-`1."), max_size=120))
+    def test_offsets_are_right(self, text: str) -> None:
+        assert_sound(outlined(f"## Mitigation\n\n{text}"))
+
+    def test_ever_deeper_lines_are_parsed(self) -> None:
+        assert_sound(outlined("".join(f"{' ' * at}• Stop it\n" for at in range(1200))))
+
+
+class TestCodeThatIsNeverClosed:
+    TEXT = "## Mitigation\n\nStop it:\n\n```sh\nsystemctl stop x\n\nsystemctl status x\n\n"
+
+    @pytest.mark.parametrize(
+        "after",
+        [
+            "Then wait for it. Check the log.",
+            "## Rollback\n\n1. Start it.",
+            "1. Start it.",
+            "# Rollback\n\n- Start it.",
+        ],
+    )
+    def test_prose_behind_it_is_read_as_text(self, after: str) -> None:
+        first, second = outlined(self.TEXT + after + "\n").steps
+        assert [one.text for one in first.commands] == ["systemctl stop x", "systemctl status x"]
+        assert second.title in ("Then wait for it.", "Start it.")
+
+    def test_code_that_begins_within_it_ends_it(self) -> None:
+        first, second = outlined(f"{self.TEXT}Start it:\n\n```sh\nsystemctl start x\n```\n").steps
+        assert [one.text for one in second.commands] == ["systemctl start x"]
+        assert len(first.commands) == 2
+
+    def test_the_outline_has_its_line(self) -> None:
+        assert outlined(self.TEXT).unclosed == (5,)
+        assert outlined("1. Stop it:\n\n   ```sh\n   ls -l\n\n2. Start it.\n").unclosed == (3,)
+
+    @pytest.mark.parametrize(
+        "code", ["```sh\nls\n```\n", "```sh\nls\n\n\n```", "~~~\n```\n~~~\n", "    ls\n", "```\n```\n"]
+    )
+    def test_code_that_is_closed_is_not_in_it(self, code: str) -> None:
+        assert outlined(f"Text.\n\n{code}").unclosed == ()
+
+    @given(st.text(st.sampled_from("```~~~sh# A.\n\n"), max_size=150))
+    def test_offsets_are_right(self, text: str) -> None:
+        assert_sound(outlined(text))
 
 
 class TestParts:
@@ -189,6 +294,30 @@ class TestParts:
     def test_warnings_are_kept_as_written(self, warning: str) -> None:
         assert only_step(f"1. Stop the writer. {warning}\n").warnings == (warning,)
 
+    @pytest.mark.parametrize(
+        "warning",
+        [
+            "**Do not run this on the primary.**",
+            "**Never on both at once.**",
+            "**Warning:** it takes long.",
+            "**Careful: this blocks writes.**",
+            "**CAREFUL!** This blocks.",
+            "**Important: one at a time.**",
+            "**Only on the standby.**",
+            "**Not during business hours!**",
+            "__Don't do this twice.__",
+            "**Watch out: clients notice.**",
+            "⚠️ Takes the site down.",
+        ],
+    )
+    def test_a_paragraph_in_bold_that_warns_is_a_warning(self, warning: str) -> None:
+        within, ahead = f"1. Stop the writer.\n\n   {warning}\n", f"## Mitigation\n\n{warning}\n\n1. Stop the writer.\n"
+        assert (only_step(within).warnings, only_step(ahead).warnings) == ((warning,), (warning,))
+
+    @pytest.mark.parametrize("bold", ["**This is the primary.**", "**Note: five minutes.**", "**Important metrics**"])
+    def test_other_paragraphs_in_bold_are_none(self, bold: str) -> None:
+        assert only_step(f"1. Stop the writer.\n\n   {bold}\n").warnings == ()
+
     @pytest.mark.parametrize("sentence", ["Pods that do not start are listed.", "Look at info and warning alerts."])
     def test_statements_are_no_warnings(self, sentence: str) -> None:
         assert only_step(f"1. Stop the writer. {sentence}\n").warnings == ()
@@ -197,6 +326,63 @@ class TestParts:
         found = outlined("## Mitigation\n\n> **Warning:** data loss.\n\n1. Stop it.\n2. Start it.\n")
         assert [step.warnings for step in found.steps] == [("**Warning:** data loss.",)] * 2
         assert [found.slice(step).startswith(">") for step in found.steps] == [True, False]
+
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "**DESTRUCTIVE**",
+            "This deletes all data.",
+            "This cannot be undone.",
+            "It is irreversible, so ask first.",
+            "There is a risk of data loss.",
+            "All data on the disk will be lost.",
+            "You will lose the last messages.",
+            "It will permanently remove the tenant.",
+            "Do not run this on the primary: it erases the disk.",
+            "Never run this destructive command alone.",
+            "After this there is no way back.",
+            "Only if data loss is acceptable.",
+            "There is no question and it deletes all data.",
+        ],
+    )
+    def test_a_step_whose_author_says_that_something_is_lost_is_destructive(self, sentence: str) -> None:
+        assert only_step(f"1. Restart it. {sentence}\n").destructive
+        assert only_step(f"## Mitigation\n\n> {sentence}\n\n1. Restart it.\n").destructive
+
+    @pytest.mark.parametrize("sentence", ["**Careful: clients notice.**", "This deletes all data."])
+    def test_such_a_block_goes_with_its_step(self, sentence: str) -> None:
+        units = outlined(f"## Step 1: Reset it\n\nUse this:\n\n```sh\nls -l\n```\n\n{sentence}\n").units
+        assert [unit.cautions for unit in units] == [False, True]
+
+    def test_so_it_is_by_its_heading_or_a_comment_in_its_code(self) -> None:
+        assert only_step("## Step 1: Reset the standby (DESTRUCTIVE)\n\nUse the console.\n").destructive
+        assert only_step("1. Reset it:\n\n   ```sh\n   # this wipes the disk\n   ./reset.sh\n   ```\n").destructive
+
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "This is not destructive.",
+            "It isn't a destructive command.",
+            "It is read-only and non-destructive.",
+            "To avoid data loss, take a backup first.",
+            "It does not cause any data loss.",
+            "Nothing in this step is irreversible.",
+            "If there is data loss, page the owner.",
+            "Check the dashboard for data loss.",
+            "See whether any data is lost.",
+            "Make sure that no messages are lost.",
+            "Take a snapshot before any destructive action.",
+            "Try the less destructive way first.",
+            "Wait until the pods are deleted.",
+        ],
+    )
+    def test_a_step_of_which_that_is_denied_is_not(self, sentence: str) -> None:
+        assert not only_step(f"1. Restart it. {sentence}\n").destructive
+
+    def test_marks_within_code_of_a_title_are_kept(self) -> None:
+        assert titles("1. Find why `SELECT *` of **all** `a_b_c` is [slow](x.md).\n") == [
+            "Find why SELECT * of all a_b_c is slow."
+        ]
 
     def test_a_title_is_not_cut_at_an_abbreviation(self) -> None:
         assert titles("1. Check a node (e.g. Node7) first. Then wait.\n") == ["Check a node (e.g. Node7) first."]
@@ -320,7 +506,23 @@ class TestAnyText:
         assert_sound(outline)
 
     @pytest.mark.parametrize(
-        "unit", [">", "[", "*", "`", "|", "x", "run it. ", "- a\n", "`\n", "never ", "```sh\necho 'a\n"]
+        "unit",
+        [
+            ">",
+            "[",
+            "*",
+            "`",
+            "|",
+            "x",
+            "run it. ",
+            "- a\n",
+            "`\n",
+            "never ",
+            "```sh\necho 'a\n",
+            "• a\n",
+            "•\t",
+            "data ",
+        ],
     )
     def test_time_is_near_linear(self, unit: str) -> None:
         lines = MAX_LINES if "\n" in unit else MAX_CHARACTERS

@@ -45,6 +45,9 @@ class TestTitle:
     def test_first_heading_is_the_title(self, reading: Reading) -> None:
         assert reading.read("intro\n\n# Disk  full\n\n# Other\n")[0].title == "Disk full"
 
+    def test_a_title_is_kept_as_written(self, reading: Reading) -> None:
+        assert reading.read("# `SELECT *` is slow\n")[0].title == "`SELECT *` is slow"
+
     def test_front_matter_wins_over_the_heading(self, reading: Reading) -> None:
         assert reading.read("---\ntitle: Mine\n---\n# Disk\n")[0].title == "Mine"
 

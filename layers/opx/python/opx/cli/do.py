@@ -55,6 +55,7 @@ _MEANS = {
     Effect.COSTS: "costs: starts or enlarges something that is billed",
     Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
 }
+_NO_UNDO = "undo: none follows from the command; note the state before"
 _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
@@ -229,7 +230,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
     if before := walk.preconditions():
         yield from ("", *_text_lines(before))
     if walk.steps:
-        effects = Counter(step.effect for step in walk.steps if step.commands)
+        effects = Counter(step.effect for step in walk.steps if step.is_classed)
         counts = ", ".join(click.style(f"{count} {effect}", fg=_COLOURS[effect]) for effect, count in effects.items())
         yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
     else:
@@ -289,6 +290,8 @@ def _command_lines(number: int, command: Filled) -> Iterator[str]:
         yield f"{_INDENT}reaches: {written.blast}"
     if written.undo:
         yield from _shown_command("undo", written.undo)
+    elif written.effect is Effect.REVERSIBLE:
+        yield f"{_INDENT}{_NO_UNDO}"
 
 
 def _shown_command(name: str, text: str) -> Iterator[str]:
@@ -310,7 +313,7 @@ def _other(one: NextCall) -> str:
 
 def _list_lines(walk: Walk, here: int) -> Iterator[str]:
     for at, step in enumerate(walk.steps):
-        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.commands else ""
+        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.is_classed else ""
         yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
 
 

@@ -20,7 +20,7 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
         Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")
     ] = always(Effect.UNKNOWN)
     blast: Annotated[Blast | None, Meta(description="How far that reaches, if it is known.")] = None
-    undo: Annotated[str, Meta(description="The command that puts it back, if one is known.")] = ""
+    undo: Annotated[str, Meta(description="The command that puts it back. Empty: none is known.")] = ""
     placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
 
 
@@ -31,7 +31,9 @@ class StepView(Record, frozen=True, omit_defaults=True):
     name: Annotated[str, Meta(description="What it is called: its author's own number, or `#` and `number`.")]
     step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
     title: str
-    effect: Annotated[Effect, Meta(description="The worst that its commands do.")] = always(Effect.UNKNOWN)
+    effect: Annotated[
+        Effect, Meta(description="The worst that its commands do; destructive if its author says so.")
+    ] = always(Effect.UNKNOWN)
     shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)
     section: str = ""
     commands: tuple[ShownCommand, ...] = ()
@@ -41,6 +43,11 @@ class StepView(Record, frozen=True, omit_defaults=True):
     goes_to: Annotated[str, Meta(description="The step (a number) or the page where that leads.")] = ""
     approval: Annotated[str, Meta(description="Who has to agree before.")] = ""
     warnings: Annotated[tuple[str, ...], Meta(description="What its author warns of.")] = ()
+
+    @property
+    def is_classed(self) -> bool:
+        """True if `effect` says anything: it has commands, or its author calls it destructive."""
+        return bool(self.commands) or self.effect is not Effect.UNKNOWN
 
 
 class NextCall(Record, frozen=True):

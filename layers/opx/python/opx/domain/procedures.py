@@ -97,7 +97,8 @@ class Step(Record, frozen=True, omit_defaults=True):
     `step_id` stays the same in later versions as long as the section's path and the step's first line do. `number` counts
     from 1 within the document; `label` is the author's own number. `title` is its first line without marks. `section` is
     the index of its section. `expect`, `check` and `if_fails` are sentences of its text; `goes_to` names the step (as a
-    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words.
+    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words;
+    `destructive`: these, its title or a comment in its code say that something is lost for good.
     """
 
     step_id: str
@@ -114,6 +115,7 @@ class Step(Record, frozen=True, omit_defaults=True):
     goes_to: str = ""
     approval: str = ""
     warnings: tuple[str, ...] = ()
+    destructive: bool = False
 
 
 class Unit(Record, frozen=True, array_like=True):
@@ -136,7 +138,8 @@ class Unit(Record, frozen=True, array_like=True):
 class Outline(Record, frozen=True, omit_defaults=True):
     """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
 
-    `units` are its blocks in order, headings left out. `alerts` are the alerts that it is for. `text` is the normalised
+    `units` are its blocks in order, headings left out unless they are all of a step. `unclosed` are the lines of its text,
+    from 1, where code blocks begin that are never closed. `alerts` are the alerts that it is for. `text` is the normalised
     text that offsets of sections and steps point into; `whole` is false where it was too long to find steps in."""
 
     document_id: str
@@ -147,6 +150,7 @@ class Outline(Record, frozen=True, omit_defaults=True):
     alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
     whole: bool = always(True)
     units: tuple[Unit, ...] = ()
+    unclosed: tuple[int, ...] = ()
 
     def slice(self, part: Section | Step | Unit) -> str:
         """The text of a part, exactly as the document has it."""

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SPOOL_BYTES = 1024 * 1024
+_UNCLOSED = (
+    "the code block that begins in line {line} of its text is never closed: steps are looked for behind it from where prose "
+    "seems to begin"
+)
 
 _DOCUMENT_FACTS = tuple(name for name in IndexedChunk.__struct_fields__ if name in KnowledgeDocument.__struct_fields__)
 """What an entry has of its document, by the same names."""
@@ -110,7 +114,7 @@ class Chunks:
         lines = stack.enter_context(_spool())
         document = self._cut(read, lines)
         self._keep(document, lines)
-        self._keep_outline(document, read)
+        document = self._keep_outline(document, read)
         prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
         if self._extract and read.category.is_related:
             opened = partial(self._store.open, claim.event.document_key)
@@ -119,12 +123,15 @@ class Chunks:
             lines.truncate(0)
         return prepared
 
-    def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> None:
+    def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> KnowledgeDocument:
+        """The document, with a remark on each code block that is never closed."""
         from opx.procedures.outline import MAX_CHARACTERS, outline_of
 
         read.text.seek(0)
         outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
         write_outline(self._store, document.key, outline)
+        remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
+        return replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; nothing if they are gone."""

@@ -127,7 +127,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}{one_line(section.heading)} ({section.kind}, about {section.tokens} tokens)"
         while steps and steps[0].section == section.heading:
             step = steps.pop(0)
-            effect = f" [{step.effect}]" if step.commands else ""
+            effect = f" [{step.effect}]" if step.is_classed else ""
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +12,8 @@ from itertools import accumulate
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+MAX_UNCLOSED = 20
+"""Code blocks that are never closed, behind each of which text is read again."""
 MAX_NESTING = 80
 """Levels of nested blocks, of which a list takes two; markdown-it's own limit of 20 loses what is nested ten lists deep."""
 
@@ -33,7 +36,7 @@ class Block:
 
     `text` is a heading's or paragraph's own text, and the content of code without fence and indentation; `level` is a
     heading's level; `label` is a list item's number as written; `children` are the blocks of a list, an item or a quote.
-    `language` is the first word of a fence's info string."""
+    `language` is the first word of a fence's info string; `is_unclosed`: its fence is never closed."""
 
     kind: BlockKind
     start: int
@@ -43,6 +46,7 @@ class Block:
     label: str = ""
     language: str = ""
     children: list[Block] = field(default_factory=list)
+    is_unclosed: bool = False
 
     def walk(self) -> Iterator[Block]:
         """The block and all blocks in it, in order."""
@@ -52,9 +56,31 @@ class Block:
 
 
 def parse_blocks(text: str) -> list[Block]:
-    """The top-level blocks of a text with `\\n` line ends, in order. Link definitions and blank lines are in none."""
-    lines = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
-    return _Builder(lines, len(text)).build(_parser().parse(text))
+    """The top-level blocks of a text with `\n` line ends, in order. Link definitions and blank lines are in none.
+
+    Code that is never closed ends where prose begins behind a blank line, so that what follows is read as text. Two lines
+    that begin with a bullet of another program (`•`), one after the other, are a list."""
+    blocks: list[Block] = []
+    begin = 0
+    for unclosed in range(MAX_UNCLOSED + 1):
+        parsed = _parsed(text, begin)
+        for at, block in enumerate(parsed):
+            end = _end_of_code(block, text) if block.is_unclosed and unclosed < MAX_UNCLOSED else block.end
+            if end < block.end:
+                block.text = "".join(block.text.splitlines(keepends=True)[: text.count("\n", block.start, end) - 1])
+                block.end = begin = end
+                blocks += parsed[: at + 1]
+                break
+        else:
+            blocks += parsed
+            break
+    return _with_pasted_lists(blocks, text) if _PASTED_LINE.search(text) else blocks
+
+
+def _parsed(text: str, begin: int) -> list[Block]:
+    rest = text[begin:] if begin else text
+    lines = list(accumulate((len(line) + 1 for line in rest.split("\n")), initial=begin))
+    return _Builder(lines, len(text)).build(_parser().parse(rest))
 
 
 @cache
@@ -119,7 +145,115 @@ class _Builder:
         elif kind is BlockKind.CODE:
             block.text = token.content
             block.language = (token.info.strip().split() or [""])[0].strip("{}.").lower()
+            block.is_unclosed = token.type == "fence" and (
+                last - first < 2 + len(token.content.splitlines())
+                or (token.markup in token.content and bool(_FENCE_WITHIN.search(token.content)))
+            )
         return block
 
     def _at(self, line: int) -> int:
         return min(self._lines[line], self._length) if line < len(self._lines) else self._length
+
+
+# -- code that is never closed
+
+_FENCE_WITHIN = re.compile(r"^ {0,3}(?:```|~~~)[A-Za-z]", re.MULTILINE)
+"""The beginning of another code block, which can't end the one that it is in."""
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*?(?=[^\n])")
+_MARKDOWN = re.compile(r" {0,3}(?:#{2,6} |# [^\n]*\Z|(?:[-*+]|\d{1,3}[.)]) +[A-Z*`\[]|\*\*|> |\|)")
+_PROSE = re.compile(r"[A-Z][a-z']*,? [^\n]")
+
+
+def _end_of_code(block: Block, text: str) -> int:
+    """Where prose begins in code that is never closed: at a paragraph that is Markdown or a sentence, or at the latest where
+    other code begins."""
+    within = _FENCE_WITHIN.search(text, block.start + 1, block.end)
+    latest = within.start() if within else block.end
+    starts = [found.end() for found in _BLANK_LINES.finditer(text, block.start, latest)]
+    for start, end in zip(starts, [*starts[1:], latest], strict=False):
+        paragraph = text[start:end].rstrip()
+        if _MARKDOWN.match(paragraph) or (_PROSE.match(paragraph) and paragraph[-1] in ".:!?"):
+            return start
+    return latest
+
+
+# -- lists of other programs
+
+MAX_PASTED = 8
+"""Levels of such lists."""
+_BULLETS = "•◦▪‣●○■–"
+_PASTED = re.compile(rf"([ \t>]*)([{_BULLETS}])[ \t]+(?=\S)")
+_PASTED_LINE = re.compile(rf"^{_PASTED.pattern}", re.MULTILINE)
+_Line = tuple[int, int, "re.Match[str] | None"]
+"""Where a line begins and ends, and its bullet."""
+
+
+def _with_pasted_lists(blocks: Sequence[Block], text: str) -> list[Block]:
+    """Blocks with lists for lines that begin with bullets which Markdown doesn't know: two or more in a row, also with blank
+    lines between them."""
+    found: list[Block] = []
+    run: list[Block] = []  # paragraphs, all but the first of which begin with a bullet
+    for block in blocks:
+        block.children = _with_pasted_lists(block.children, text) if block.children else block.children
+        begins = _begins_with_bullet(block, text)
+        if run and not begins:
+            found += _as_list(run, text)
+            run = []
+        if begins or (block.kind is BlockKind.PARAGRAPH and any(bullet in block.text for bullet in _BULLETS)):
+            run.append(block)
+        else:
+            found.append(block)
+    return found + _as_list(run, text) if run else found
+
+
+def _begins_with_bullet(block: Block, text: str) -> bool:
+    return block.kind in (BlockKind.PARAGRAPH, BlockKind.CODE) and bool(_PASTED.match(text, block.start))
+
+
+def _as_list(run: list[Block], text: str) -> list[Block]:
+    """The paragraph before the first bullet and a list, or the same blocks if there are fewer than two bullets."""
+    lines = [line for block in run for line in _lines(block, text)]
+    first = next((at for at, line in enumerate(lines) if line[2]), len(lines))
+    if sum(1 for line in lines if line[2]) < 2:
+        return run
+    lead, items = lines[:first], lines[first:]
+    block = Block(BlockKind.BULLETS, items[0][0], items[-1][1], children=list(_items(items, text)))
+    return [_paragraph(lead, text), block] if lead else [block]
+
+
+def _lines(block: Block, text: str) -> Iterator[_Line]:
+    start = block.start
+    for line in text[block.start : block.end].splitlines(keepends=True):
+        if line.strip():
+            yield start, start + len(line), _PASTED.match(line)
+        start += len(line)
+
+
+def _items(lines: Sequence[_Line], text: str, depth: int = 1) -> Iterator[Block]:
+    """Items with their lines. Those with another bullet than the first, or further in, are a list in the item before them."""
+    indent, bullet = _place(lines[0])
+    places = [_place(line) if line[2] else None for line in lines]
+    outer = [
+        at
+        for at, place in enumerate(places)
+        if place and (depth == MAX_PASTED or place[0] < indent or (place[0] <= indent and place[1] == bullet))
+    ]
+    for at, following in zip(outer, [*outer[1:], len(lines)], strict=True):
+        own = lines[at:following]
+        nested = next((number for number, line in enumerate(own) if number and line[2]), len(own))
+        children = [_paragraph(own[:nested], text)]
+        if nested < len(own):
+            inner = own[nested:]
+            children.append(
+                Block(BlockKind.BULLETS, inner[0][0], inner[-1][1], children=list(_items(inner, text, depth + 1)))
+            )
+        yield Block(BlockKind.ITEM, own[0][0], own[-1][1], children=children)
+
+
+def _place(line: _Line) -> tuple[int, str]:
+    return (len(line[2][1].expandtabs(4)) // 2, line[2][2]) if line[2] else (0, "")
+
+
+def _paragraph(lines: Sequence[_Line], text: str) -> Block:
+    words = [text[start + (bullet.end() if bullet else 0) : end].strip(" \t>\n") for start, end, bullet in lines]
+    return Block(BlockKind.PARAGRAPH, lines[0][0], lines[-1][1], "\n".join(words))

@@ -116,13 +116,25 @@ class _Drafting:
             return False
         inside = self._parts[at : self._below(at)]
         blocks = [block for one in inside for block in one.blocks]
-        if not blocks or (phrases.is_role(heading) and not part.instructs):
+        if phrases.is_role(heading) and not part.instructs:
             return False
+        if not blocks:
+            return self._is_alone(at)
         has_role = role is not SectionKind.OTHER
         if phrases.is_numbered(heading) or (has_role and self._is_one_of_steps(at, len(inside) == 1)):
             return True
         alone = part.instructs and not any(one.instructs for one in inside[1:])
         return alone and not _has_procedure(blocks) and any(map(_holds_instruction, blocks))
+
+    def _is_alone(self, at: int) -> bool:
+        """True if a heading with nothing below it is a step: `Step 3: Restart the broker`, or an instruction that is numbered
+        or one of several."""
+        part = self._parts[at]
+        heading = phrases.plain(part.section.heading)
+        words = phrases.unnumbered(heading)
+        if words == heading:
+            return phrases.begins_with_verb(words) and self._is_one_of_steps(at, has_no_parts=False)
+        return phrases.is_step_number(heading) or phrases.begins_with_verb(words)
 
     def _is_one_of_steps(self, at: int, has_no_parts: bool) -> bool:
         """True if a heading below a role such as `Mitigation` is a step: most of the headings beside it name what to do, or

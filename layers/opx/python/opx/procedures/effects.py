@@ -8,7 +8,7 @@ never called read. `languages` reads what isn't shell; `rules` explains how a ru
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -183,10 +183,10 @@ class EffectTable:
         return any(other.words in (back, ["sudo", *back]) for other in later)
 
     def _write(self, operator: str, target: str, *, is_truncation: bool = False) -> Classified:
-        """An output redirection. One that gets no output empties the file."""
+        """An output redirection. One that gets no output empties the file. `into`: a file or folder that is created."""
         if operator == ">&" and (target.isdigit() or target == "-"):
             return READ
-        verb = ">>" if operator == ">>" else "empty" if is_truncation else ">"
+        verb = operator if operator in (">>", "into") else "empty" if is_truncation else ">"
         is_local = not target.startswith(("/", "~", "$", "<", "{")) and ".." not in target
         found = self.rules.by_rules("redirection", [verb, "local" if is_local else "other", target])
         return Classified(effect=found.effect, blast=found.blast, rule="shell redirection")
@@ -268,11 +268,12 @@ class EffectTable:
             for value in found.values(program.writes)
             if value != "-" and (value[:1] in "/~." or not is_download)
         ]
+        parts += [self._write("into", value) for value in found.values(program.fills) if value != "-"]
         if "*" in program.writes:
             operator = ">>" if found.values(("-a", "--append")) else ">"
             parts += [self._write(operator, word) for word in found.words]
         if not parts or rule is None or rule.options or rule.effect is not Effect.READ:
-            undo = _undo(call, found, rule)
+            undo = _undo(program, call, found, rule)
             parts.append(self.rules.guarded(program, rule, found, called=_base(call.argv[0]), undo=undo))
         return worst(parts)
 
@@ -371,23 +372,40 @@ def _is_harmless(program: Program, found: Arguments, argv: Sequence[str], end: i
     return not runs_others and (argv[1:] == ("--version",) or (argv[-1] == "--help" and "--" not in argv))
 
 
-def _undo(call: _Call, found: Arguments, rule: Rule | None) -> str:
+def _undo(program: Program, call: _Call, found: Arguments, rule: Rule | None) -> str:
+    """The command that puts back what the rule's command did, "" where none is known."""
     if rule is None or not rule.inverse or not call.raw:
         return ""
     words = list(call.raw[1:])
-    if not rule.keeps_options:
-        last = found.at[len(rule.words) - 1]
-        words = [word for at, word in enumerate(words) if at <= last or at in found.at]
+    own = found.at[: len(rule.words)]
     plain = [word for word in rule.inverse if not word.startswith("-")]
     options = [word for word in rule.inverse if word.startswith("-")]
-    if (len(plain), len(options)) == (len(rule.words), len(rule.options)):
-        for at, word in zip(found.at, plain, strict=False):
-            words[at] = words[at] if word == "*" else word
-        for (names, _), option in zip(rule.options, options, strict=True):
+    inverse = [
+        pattern.inverted(words[at], word) for pattern, at, word in zip(rule.words, own, plain, strict=False)
+    ] + plain[len(own) :]
+    where = _places(call, program, found, program.where)
+    if (len(plain), len(options)) != (len(rule.words), len(rule.options)):
+        return " ".join((*call.before, call.raw[0], *(words[at] for at in where), *inverse, *options))
+    for at, word in zip(own, inverse, strict=True):
+        words[at] = word
+    for (names, _), option in zip(rule.options, options, strict=True):
+        if "=" not in option:
             words = [option if word in names else word for word in words]
-    else:
-        words = list(rule.inverse)
-    return " ".join((*call.before, call.raw[0], *words))
+        for number, at in enumerate(_places(call, program, found, names) if "=" in option else ()):
+            words[at] = "" if number else option
+    last = own[-1] if own else -1
+    kept = [word for at, word in enumerate(words) if rule.keeps_options or at <= last or at in found.at or at in where]
+    return " ".join((*call.before, call.raw[0], *filter(None, kept)))
+
+
+def _places(call: _Call, program: Program, found: Arguments, names: Container[str]) -> list[int]:
+    """Where options of these names and their values are in the argument vector without the program's name."""
+    places = []
+    for at, (name, _) in zip(found.options_at, found.options, strict=True):
+        if name in names:
+            is_apart = name in program.values and call.argv[at + 1] == name
+            places += [at, at + 1] if is_apart else [at]
+    return [at for at in places if at < len(call.raw) - 1]
 
 
 # -- the table

@@ -7,7 +7,7 @@ address, code by the names that it calls. Quoted text is data, unless the langua
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opx.domain.procedures import Classified, Effect
@@ -101,10 +101,14 @@ class Rulebook:
         name = f"{called or program.name} {rule.name}".strip()
         return Classified(effect=rule.effect, blast=rule.blast, undo=undo, rule=name)
 
-    def by_rules(self, name: str, words: Iterable[str]) -> Classified:
+    def by_rules(self, name: str, words: Sequence[str], *, whole: str = "") -> Classified:
+        """The effect by a program's rules; with the inverse of text that is these words and nothing else."""
         program = self.programs[name]
         found = Arguments([word.lower() for word in words] if program.folds else list(words))
-        return self.guarded(program, program.rule(found), found)
+        rule = program.rule(found)
+        is_whole = rule is not None and rule.inverse and whole.split() == list(words)
+        undo = " ".join((*rule.inverse, *words[len(rule.words) :])) + ";" if rule and is_whole else ""
+        return self.guarded(program, rule, found, undo=undo)
 
     def _query(self, text: str) -> Classified:
         found = self.scan(text)
@@ -180,7 +184,7 @@ class Rulebook:
         return self.by_rules("psql-meta", [name, *rest.split()])
 
     def _statement(self, text: str) -> Classified:
-        found = self.by_rules("sql", _SQL_WORD.findall(text))
+        found = self.by_rules("sql", _SQL_WORD.findall(text), whole=text)
         if found.effect.severity > Effect.UNKNOWN.severity:
             return found
         calls = [name for name in _SQL_CALL.findall(text) if name.lower() not in self.programs["sql"].flags]

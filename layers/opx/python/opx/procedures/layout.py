@@ -30,6 +30,8 @@ def _lines(outline: Outline, chosen: Sequence[int], ends: bool) -> Iterator[str]
         for heading in _headings(outline, first.section):
             if heading not in headed:
                 headed.add(heading)
+                if outline.sections[heading].start == first.start:  # a step that is nothing but this heading
+                    continue
                 yield ("" if last is None else "\n") + _heading(outline, heading) + "\n"
                 last = None
         if last is not None:

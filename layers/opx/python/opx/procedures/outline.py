@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.procedures import Command, Outline, Section, SectionKind, Step
@@ -28,6 +28,7 @@ MAX_TITLE = 160
 MAX_HEADING = 200
 STEP_ID_LENGTH = 10
 _MAX_SENTENCE = 600
+_COMMENTS = ("#", "--", "//")
 
 _ALERT = re.compile(r"\b(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?=[A-Z][a-z]))(?:[A-Z]+[a-z0-9]*){1,}\b|\betcd[A-Z]\w+\b")
 
@@ -46,7 +47,16 @@ def outline_of(document_id: str, title: str, text: str) -> Outline:
     sections = tuple(part.section for part in parts)
     units = units_of(blocks, sections, steps, text)
     whole = len(drafts) <= MAX_STEPS
-    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units)
+    unclosed = tuple(1 + text.count("\n", 0, start) for start in _unclosed(blocks))
+    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units, unclosed=unclosed)
+
+
+def _unclosed(blocks: Sequence[Block]) -> Iterator[int]:
+    for block in blocks:
+        if block.is_unclosed:
+            yield block.start
+        if block.children:
+            yield from _unclosed(block.children)
 
 
 # -- sections
@@ -114,6 +124,7 @@ def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Ste
     own = next((at for at, line in enumerate(lines) if _title(line) == title), -1)
     below = [line for at, line in enumerate(lines) if at != own]  # a step's first line is not its own check
     fails, goes_to = phrases.failure(below)
+    warnings = tuple(dict.fromkeys((*phrases.warnings(ahead), *phrases.warnings(lines))))
     return Step(
         step_id=step_id,
         number=number,
@@ -128,7 +139,8 @@ def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Ste
         if_fails=fails,
         goes_to=goes_to,
         approval=phrases.approval([*lines, *ahead]),
-        warnings=tuple(dict.fromkeys((*phrases.warnings(ahead), *phrases.warnings(lines)))),
+        warnings=warnings,
+        destructive=any(map(phrases.destroys, (title, *warnings, *_comments(draft.blocks)))),
     )
 
 
@@ -145,6 +157,13 @@ def _lines(blocks: Sequence[Block]) -> list[str]:
     """The sentences of the paragraphs in blocks."""
     prose = (one for block in blocks for one in block.walk() if one.kind is BlockKind.PARAGRAPH)
     return [line[:_MAX_SENTENCE] for block in prose for line in phrases.sentences(block.text)]
+
+
+def _comments(blocks: Sequence[Block]) -> Iterator[str]:
+    """The comments of code blocks."""
+    for block in (one for outer in blocks for one in outer.walk()):
+        if block.kind is BlockKind.CODE:
+            yield from (line[:_MAX_SENTENCE] for line in block.text.split("\n") if line.lstrip().startswith(_COMMENTS))
 
 
 def _commands(blocks: Sequence[Block]) -> tuple[Command, ...]:

@@ -43,6 +43,7 @@ _ROLES = {
     """,
     SectionKind.REFERENCES: r"""
         references?|related(?: .*)?|links|see also
+        (?:useful|helpful|important|external|internal|other|quick) (?:links|references|resources|pages|docs)
         (?:further|additional|more) (?:reading|resources|information)|resources|documentation|other pages
     """,
     SectionKind.BACKGROUND: r"""
@@ -55,10 +56,14 @@ _ROLES = {
     """,
     SectionKind.SYMPTOMS: r"""
         symptoms?|signs?|alerts?|detection|alarms?|how (?:you|to) (?:notice|recogni[sz]e|tell).*|what you see
-        indications?
+        what (?:you|users?|customers?|clients?) (?:will |may |might )?(?:see|notice|observe|experience)
+        (?:observed|typical|common|usual|possible|likely|known|main|key|reported|other) symptoms?
+        (?:\w+-)?(?:visible|facing) symptoms?|indications?
     """,
     SectionKind.IMPACT: r"""
-        impact|severity|(?:customer|user|business) impact|effects?|consequences?|blast radius
+        impact|severity|(?:customer|user|business|client|service|potential|expected|possible) impact|effects?
+        consequences?|blast radius|(?:who|what) is (?:affected|impacted)
+        (?:affected|impacted) (?:customers?|users?|services?|systems?)
     """,
     SectionKind.DIAGNOSIS: r"""
         diagnos\w*|investigat\w*|troubleshoot\w*|triage|debug\w*|analy[sz]\w*
@@ -78,22 +83,25 @@ _NUMBER = re.compile(
     r"|\d{1,2}(?:[.)](?!\d)|\s*:(?=\s)|\s+[–—-](?=\s))|[A-Za-z][.)](?=\s))\s*",
     re.IGNORECASE,
 )
+_ADORNED = re.compile(r"(?:\s|:[a-z0-9_+-]+:|[^\w\s&(\[\"'`*#-])+")
+"""Emoji and other symbols before a heading's words."""
 _STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
 _MARKED = re.compile("[*`_[<#!]")
 _MARKS = re.compile(
-    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
+    r"(?<!`)(?P<ticks>`+)(?P<code>[^`]+)(?P=ticks)(?!`)|[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[(?P<link>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
 _LABEL = re.compile(
     r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
+    r"|(?P<alone>[*_]?[A-Z][^\n.:]{2,30})\Z"
 )
 
 
 def plain(text: str) -> str:
-    """A line without Markdown's marks and links, white space joined."""
+    """A line without Markdown's marks and links, white space joined. Code spans lose their backticks only."""
     if not _MARKED.search(text):
         return " ".join(text.split())
-    return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
+    return " ".join(_MARKS.sub(lambda found: found["code"] or found["link"] or "", text).split())
 
 
 def unnumbered(heading: str) -> str:
@@ -113,10 +121,17 @@ def is_step_number(heading: str) -> bool:
     return bool(_STEP_NUMBER.match(heading))
 
 
+def _named(heading: str) -> str:
+    """A heading's words without a number or symbols around them."""
+    words = plain(heading)
+    adorned = _ADORNED.match(words)
+    return unnumbered(words[adorned.end() :] if adorned else words).strip(" :?!.")
+
+
 def role_of(heading: str) -> SectionKind:
     """The role that a heading names, OTHER for none. One that is nothing but the name of a role comes before one that begins
     with it."""
-    text = unnumbered(plain(heading)).strip(" :?!.")
+    text = _named(heading)
     for table in (_WHOLE, _BEGINS):
         for kind, names in table.items():
             if names.match(text):
@@ -127,7 +142,7 @@ def role_of(heading: str) -> SectionKind:
 def is_role(heading: str, *, exactly: bool = False) -> bool:
     """True if a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
     has it first, such as `Resolution steps`."""
-    parts = re.split(r"\s+(?:and|or|/|&)\s+|\s*[/&,]\s*", unnumbered(plain(heading)).strip(" :?!."))
+    parts = re.split(r"\s+(?:and|or|/|&)\s+|\s*[/&,]\s*", _named(heading))
     return all(
         any(names.match(part) for names in _WHOLE.values())
         or (not exactly and role_of(part) is not SectionKind.OTHER and not begins_with_verb(part))
@@ -137,12 +152,12 @@ def is_role(heading: str, *, exactly: bool = False) -> bool:
 
 def label_of(paragraph: str) -> tuple[SectionKind, str] | None:
     """The role that a paragraph names instead of a heading, and the text behind its name: `How to **investigate**:` alone on
-    its line, `**Rollback:** scale down again.`"""
+    its line, `**Rollback:** scale down again.` A line without a mark is nothing but the name of a role: `Symptoms`."""
     found = _LABEL.match(paragraph)
     if not found:
         return None
-    label = plain(found["bold"] or found["line"] or found["all"]).strip(" :")
-    if len(label.split()) > 5 or not is_role(label):
+    label = plain(found["bold"] or found["line"] or found["all"] or found["alone"]).strip(" :")
+    if len(label.split()) > 5 or not is_role(label, exactly=bool(found["alone"])):
         return None
     return role_of(label), paragraph[found.end() :].strip()
 
@@ -246,7 +261,7 @@ _FURTHER = pattern(
     \W*for details\b
     """
 )
-_FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
+_FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid|watch out)\b", re.IGNORECASE)
 _ANNOUNCES = pattern(
     r"""
     \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections)\b
@@ -370,24 +385,52 @@ _APPROVAL = pattern(
 _FORBIDDEN = re.compile(r"\b(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
 _CLAUSE_BEGINS = re.compile(r"(?:\A|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*\Z", re.IGNORECASE)
 _WARNS_FIRST = re.compile(
-    r"\W*(?:(?:warning|caution|danger|attention)\b|(?:do this )?only (?:if|when|after|as)\b)", re.IGNORECASE
+    r"\W*(?:(?:warning|caution|danger|attention|careful|watch out)\b|(?:important|stop)\W*[:!]"
+    r"|(?:do this )?only (?:if|when|after|as)\b)|[^\w\s]*[\u26a0\u26d4\u2620\u2757\U0001f6a8\U0001f6d1]"
+    r"|\W*\*\*(?:only|not) (?:on|in|during|for|before|with|without|from|by|one|once)\b[^*]*\*\*\W*\Z",
+    re.IGNORECASE,
+)
+_DATA = r"(?:\w+ ){0,2}(?:data|databases?|messages|writes|contents?|backups?|history|records|transactions)"
+_BE = r"(?:is|are|(?:will|would|may|might|can|could) be) (?:\w+ly )?"
+_LOSS = rf"""
+    \b(?:destructive|irreversibl[ey]|point of no return|no way back|no undo|data[ -]loss|loss of (?:\w+ )?data)\b
+    \b(?:cannot|can't|can not) be (?:undone|reversed|reverted|rolled back|recovered|restored)\b
+    \bpermanent(?:ly)? (?:delet|remov|destroy|eras|los)\w*
+    \b(?:wipes|erases|destroys|will (?:\w+ )?(?:wipe|erase|destroy))\b
+    \b(?:deletes|discards|drops|overwrites|truncates|purges|loses|lose|losing) (?:all|every|everything|{_DATA})\b
+    \bremoves (?:everything|{_DATA})\b
+    \bwill (?:\w+ )?(?:delete|discard|drop|overwrite|truncate|purge|remove) (?:everything|{_DATA})\b
+    \bif (?:\w+ )?data loss (?:is|would be) (?:accept\w+|tolera\w+|ok|okay)\b
+    \b(?:data|messages|writes|everything|history|records) (?:\w+ ){{0,5}}{_BE}(?:lost|deleted|gone)\b
+    \b(?:data|messages|writes|everything|history|records) {_BE}(?:destroyed|wiped|erased|discarded)\b
+"""
+_LOSES = pattern(_LOSS)
+"""Something is lost: data, state or work in flight."""
+_DENIES = re.compile(
+    r"\bnon[- ]\Z"
+    r"|(?:\b(?:no|zero|neither|never|less|least|not)|n't) (?!(?:run|use|do|execute|start|try|repeat|perform|skip)\b)"
+    r"(?:\w+ ){0,2}\Z|\b(?:none|nothing) (?:\w+ ){0,4}\Z"
+    r"|\b(?:without|avoid\w*|prevent\w*|against|rather than|instead of|suspect\w*|minimi[sz]\w*|reduc\w*|limit\w*|protect\w*"
+    r"|assess\w*|estimat\w*|measur\w*|(?:check|look|watch|scan|monitor|search)\w* [^.,;:!?]*for)\b[^.,;:!?]{0,40}\Z"
+    r"|\b(?:if|unless|when|where|until) (?:\w+ ){0,2}\Z|\bwhether\b[^.,;:!?]{0,60}\Z"
+    r"|\b(?:from|due to|after|during|in case of|before) (?:(?:any|the|an?|other|more|doing anything) )?\Z",
+    re.IGNORECASE,
 )
 _WARNING = pattern(
     r"""
     \b(?:you )?(?:must|should)(?: not| never|n't)\b
     \b(?:warning|caution)\W*:
-    \b(?:dangerous|beware|be aware|irreversibl[ey]|unrecoverable|permanently|destructive|is disruptive)\b
+    \b(?:dangerous|beware|be aware|unrecoverable|permanently|is disruptive)\b
     \b(?:risky|unsafe|not safe|at your own risk)\b
-    \b(?:cannot|can't|can not) be (?:undone|reversed|reverted|recovered)\b
-    \b(?:data loss|last resort|point of no return|no way back|no undo)\b
-    \b(?:wipes|erases|destroys|discards|overwrites|loses)\b
+    \blast resort\b
+    \b(?:discards|overwrites|loses)\b
     \bmust (?:be|have been) [^.]{0,60}\b(?:first|before)\b
-    \blose (?:\w+ ){0,2}(?:data|messages|writes)\b
     \b(?:be (?:very )?careful|(?:use|with) (?:extreme )?(?:care|caution))\b
     \b(?:made|makes?|making) (?:it|things) worse\b
     \brisk of (?:\w+ ){0,2}(?:loss|losing|corruption|downtime|outage)\b
     \b(?:caus|result|lead|incur)\w* (?:\w+ ){0,4}(?:outage|downtime|interruption|disruption|corruption)\b
     """
+    + _LOSS.strip()
 )
 
 
@@ -427,7 +470,17 @@ def approval(lines: Sequence[str]) -> str:
 
 def warnings(lines: Sequence[str]) -> tuple[str, ...]:
     """The sentences that warn or forbid."""
-    return tuple(line for line in lines if _WARNS_FIRST.match(line) or _WARNING.search(line) or _forbids(line))
+    return tuple(line for line in lines if _warns(line if line[:1] != "_" else line.strip("_")))
+
+
+def _warns(line: str) -> bool:
+    return bool(_WARNS_FIRST.match(line) or _WARNING.search(line) or _forbids(line))
+
+
+def destroys(line: str) -> bool:
+    """True if a sentence says that something is lost for good, and doesn't deny it: `This deletes all data`, but not `to
+    avoid data loss`."""
+    return any(not _DENIES.search(line[: found.start()][-80:]) for found in _LOSES.finditer(line))
 
 
 def _forbids(line: str) -> bool:

@@ -5,8 +5,10 @@ A rule is the beginning of a command's words with conditions: `drain --force|--d
     get                a word; `*` stands for any characters, `|` separates alternatives; `**` is a word that is data
     --force, -X=DELETE an option that must be there, with a value
     ..*DROP*           a word that must follow somewhere
-    => uncordon        the inverse: its words replace those of the rule one for one (`*` keeps one), or else all words
+    => uncordon        the inverse: its words replace those of the rule one for one, and the options their names or values;
+                       if it has another number of them, it replaces all words and options
     -> uncordon        the same, without the options that follow the rule's words
+                       Either way options of `where` stay, and `*` is what the rule's own word has for its `*`
     @service           the blast radius
 
 A pattern has `␣` for a space and `¦` for a pipe.
@@ -51,6 +53,13 @@ class Glob:
     @property
     def is_literal(self) -> bool:
         return len(self.literals) == 1 and not self.contained and not self.others
+
+    def inverted(self, word: str, inverse: str) -> str:
+        """The inverse of a word that fits: with what the word has for the pattern's `*`, or for `*` the word itself."""
+        first, star, last = self.text.partition("*")
+        if not star or "*" in last or "|" in self.text:
+            first = last = ""
+        return inverse.replace("*", word[len(first) : len(word) - len(last)])
 
     def fits(self, word: str) -> bool:
         if word in self.literals:
@@ -175,11 +184,12 @@ class Program:
     """How a program's arguments are read, and its rules by their first word (see `by_word`).
 
     `values` are options that have a value, `code` those whose value is code of a language, `http` options by the method that
-    they imply. `stdin` is the language of standard input, which it reads by rules without words and those in `sessions`.
-    `runs` are rules up to where a command begins that it runs; `joins` its language if its words are joined. `is_long`:
-    options with one dash have long names. `is_data`: its arguments are data. `is_script`: its first word is a script, and
-    options after it are the script's. `folds`: letters may be of either case. `prefixes` are words before a subcommand that
-    mean nothing; of `pairs`, the second puts back what the first did.
+    they imply, `writes` those of files that are written, `fills` those of files or folders that are created. `where` are
+    options that say where a command runs, which its inverse has, too. `stdin` is the language of standard input, which it
+    reads by rules without words and those in `sessions`. `runs` are rules up to where a command begins that it runs; `joins`
+    its language if its words are joined. `is_long`: options with one dash have long names. `is_data`: its arguments are data.
+    `is_script`: its first word is a script, and options after it are the script's. `folds`: letters may be of either case.
+    `prefixes` are words before a subcommand that mean nothing; of `pairs`, the second puts back what the first did.
     """
 
     name: str
@@ -192,6 +202,8 @@ class Program:
     http: Mapping[str, frozenset[str]] = field(default_factory=dict)
     runs: tuple[Rule, ...] = ()
     writes: frozenset[str] = frozenset()
+    fills: frozenset[str] = frozenset()
+    where: frozenset[str] = frozenset()
     joins: str = ""
     is_long: bool = False
     is_data: bool = False
@@ -205,7 +217,8 @@ class Program:
     def of(cls, name: str, given: Mapping[str, Any], flags: frozenset[str]) -> Program:
         """A program of the table; `flags` are those of all programs."""
         sets = {
-            key: frozenset(given.get(key, "").split()) for key in ("values", "flags", "harmless", "writes", "prefixes")
+            key: frozenset(given.get(key, "").split())
+            for key in ("values", "flags", "harmless", "writes", "fills", "where", "prefixes")
         }
         http = {method: frozenset(options.split()) for method, options in given.get("http", {}).items()}
         code, folds = given.get("code", {}), bool(given.get("folds"))
@@ -223,7 +236,7 @@ class Program:
             rules = [replace(rule, skips_group=True) for rule in rules]
         return cls(
             name=name,
-            values=sets["values"] | frozenset(code) | sets["writes"] | http.get("method", frozenset()),
+            values=sets["values"] | frozenset(code) | sets["writes"] | sets["fills"] | http.get("method", frozenset()),
             flags=sets["flags"] | flags,
             harmless=sets["harmless"],
             code=code,
@@ -232,6 +245,8 @@ class Program:
             http=http,
             runs=tuple(Rule.parse(line, Effect.UNKNOWN) for line in _lines(given.get("runs"))),
             writes=sets["writes"],
+            fills=sets["fills"],
+            where=sets["where"],
             joins=given.get("joins", ""),
             is_long=bool(given.get("long")),
             is_data=bool(given.get("data")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.procedures import Section, Step, Unit
@@ -18,8 +18,8 @@ FEW_ROWS = 3
 """A table of so few rows is shown whole."""
 _WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
 _CAUTIONS = re.compile(
-    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|irreversib\w+|destructive|disruptive|data loss|"
-    r"(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
+    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|careful|beware|watch out|irreversib\w+|destructive|"
+    r"disruptive|data loss|wipes|erases|deletes all|(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
     re.IGNORECASE,
 )
 LONG_CAUTION = 150
@@ -39,7 +39,7 @@ def units_of(
     blocks: Sequence[Block], sections: Sequence[Section], steps: Sequence[Step], text: str
 ) -> tuple[Unit, ...]:
     """The units of top-level blocks, in order and without overlap."""
-    splitting = _Splitting(text)
+    splitting = _Splitting(text, {step.start: step.end for step in steps})
     for block in blocks:
         splitting.add(block)
     return tuple(_placed(splitting.found, sections, steps, text))
@@ -47,11 +47,17 @@ def units_of(
 
 @dataclass(slots=True)
 class _Splitting:
+    """`steps` are the ends of steps by their starts."""
+
     text: str
+    steps: Mapping[int, int]
     found: list[_Found] = field(default_factory=list)
 
     def add(self, block: Block, head: int = -1) -> None:
         if block.kind is BlockKind.HEADING:
+            end = self.steps.get(block.start)
+            if end is not None and not self.text[block.end : end].strip():
+                self.found.append(_Found(block.start, block.end))  # all that there is of a step
             return
         if block.kind is BlockKind.CODE and self._joins(block):
             self.found[-1].end = block.end

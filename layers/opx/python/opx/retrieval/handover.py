@@ -180,12 +180,16 @@ class Handover:
             name=names[step.number],
             step_id=step.step_id,
             title=step.title,
-            effect=max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN),
+            effect=Effect.DESTRUCTIVE if step.destructive else _worst(effects),
             shown=shown,
             section=outline.sections[step.section].heading,
             commands=tuple(commands),
         )
         return replace(view, **{name: getattr(step, name) for name in _DETAILS}) if shown else view
+
+
+def _worst(effects: Sequence[Effect]) -> Effect:
+    return max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN)
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
