@@ -289,6 +289,7 @@ class TestParts:
             "This is irreversible.",
             "Warning: all data is lost.",
             "This may cause a short downtime.",
+            "**Disruptive:** clients have to connect again.",
         ],
     )
     def test_warnings_are_kept_as_written(self, warning: str) -> None:

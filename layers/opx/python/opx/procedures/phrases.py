@@ -385,7 +385,7 @@ _APPROVAL = pattern(
 _FORBIDDEN = re.compile(r"\b(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
 _CLAUSE_BEGINS = re.compile(r"(?:\A|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*\Z", re.IGNORECASE)
 _WARNS_FIRST = re.compile(
-    r"\W*(?:(?:warning|caution|danger|attention|careful|watch out)\b|(?:important|stop)\W*[:!]"
+    r"\W*(?:(?:warning|caution|danger|attention|careful|watch out)\b|(?:important|stop)\W*[:!]|disruptive\W*(?:[:!.]|\Z)"
     r"|(?:do this )?only (?:if|when|after|as)\b)|[^\w\s]*[\u26a0\u26d4\u2620\u2757\U0001f6a8\U0001f6d1]"
     r"|\W*\*\*(?:only|not) (?:on|in|during|for|before|with|without|from|by|one|once)\b[^*]*\*\*\W*\Z",
     re.IGNORECASE,
