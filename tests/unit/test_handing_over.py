@@ -111,18 +111,18 @@ class TestContent:
         assert [step.shown for step in answer.steps] == [True, True, True]
 
     def test_the_block_that_has_the_questions_words_is_taken_before_others(self) -> None:
-        content = handed("how do I grow the volume with lvextend", 160).content
+        content = handed("how do I grow the volume with lvextend", 180).content
         assert "lvextend -r -L +20G /dev/vg0/var" in content
         assert "DiskFull fires" not in content
 
     def test_headings_stand_above_and_what_is_left_out_is_marked(self) -> None:
-        lines = handed("large files, du sort tail", 170).content.splitlines()
+        lines = handed("large files, du sort tail", 190).content.splitlines()
         assert lines[:3] == ["# Disk full", "", "## Steps"]
         assert "   du -xh /var | sort -h | tail -20" in lines
         assert lines[-1] == LEFT_OUT
 
     def test_a_row_brings_the_head_of_its_table(self) -> None:
-        lines = handed("who owns mq-01 messaging pager", 170).content.splitlines()
+        lines = handed("who owns mq-01 messaging pager", 190).content.splitlines()
         assert lines[-4:] == [
             "| Host | Owner | Pager |",
             "|---|---|---|",
@@ -154,7 +154,7 @@ class TestContent:
         assert "Never delete a file below `/var/lib/postgresql`." in content
 
     def test_of_a_document_that_has_more_the_next_call_is_named(self) -> None:
-        answer = handed("how do I grow the volume with lvextend", 160)
+        answer = handed("how do I grow the volume with lvextend", 180)
         assert [(one.tool, one.arguments) for one in answer.next] == [
             ("read_document", {"document": "disk", "part": "steps"})
         ]
@@ -179,6 +179,23 @@ class TestContent:
         shown = answer.content.split("\n")
         assert shown[line : line + 2] == [f"[Warning: {warning.text}]", "3. **Grow the volume.**"]
         assert answer.warnings == ("tried in INC-7, made things worse: grow the volume",)
+
+
+class TestHarm:
+    def test_shown_commands_that_lose_something_are_named(self) -> None:
+        lines = handed_over([handed("DiskFull")]).splitlines()
+        assert [line for line in lines if line.startswith("Destructive: ")] == [
+            "Destructive: step 2 `journalctl --vacuum-size=200M`; step 2 `find /var/crash -mtime +7 -delete`; "
+            "step 2 `truncate -s 0 /var/log/app.log`"
+        ]
+
+    def test_commands_that_are_not_shown_are_not(self) -> None:
+        assert "Destructive" not in handed_over([handed("how do I grow the volume with lvextend", 180)])
+
+    def test_a_long_command_is_named_by_its_beginning(self) -> None:
+        text = f"# A\n\n1. Remove it.\n\n   ```bash\n   rm -rf /srv/{'x' * 80}\n   ```\n"
+        (answer,) = handing_over({"a": text}).documents("remove it", [a_result("a", "Remove it.")], 1200)
+        assert f"Destructive: step 1 `rm -rf /srv/{'x' * 28}…`" in handed_over([answer])
 
 
 class TestBudget:

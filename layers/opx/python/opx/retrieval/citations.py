@@ -82,8 +82,10 @@ _MENTIONED = 3
 _WORTH_A_LINE = 0.05
 _STEPS_NAMED = 6
 _STEP_WORDS = 32
+_COMMAND_BEGINS = 40
+_HARM_NAMED = 4
 _NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
-"""Effects that a list of steps names."""
+"""Effects that are named beside steps and commands."""
 
 
 def handed_over(documents: Sequence[DocumentAnswer]) -> str:
@@ -102,6 +104,7 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
     outside is in a frame with the boundary `mark`."""
     body = framed(document.content, mark) if document.untrusted else document.content.strip()
     foot = [
+        *harm_shown(document),
         *(_steps_not_shown(document) if outline else ()),
         *(_next_of(document.document_id, one) for one in document.next),
         f"[Document ID: {document.document_id}]",
@@ -135,6 +138,23 @@ def updated(document: DocumentAnswer) -> str:
     return f"{document.updated[:10]}{days}{owner}{review}"
 
 
+def harm_shown(document: DocumentAnswer) -> Iterator[str]:
+    """Which of the steps and commands that are shown lose something, are billed or notify people: a line for each effect, such
+    as "Destructive: step 3 `truncate -s 0 /var/log/app.log`"."""
+    for effect in _NOTED:
+        named = list(dict.fromkeys(name for step in document.steps for name in _harmful(step, effect)))
+        if named:
+            more = f"; {len(named) - _HARM_NAMED} more" if len(named) > _HARM_NAMED else ""
+            yield f"{effect.capitalize()}: {'; '.join(named[:_HARM_NAMED])}{more}"
+
+
+def _harmful(step: StepView, effect: Effect) -> Iterator[str]:
+    commands = [one for one in step.commands if one.effect is effect]
+    yield from (f"step {step.name} `{_begun(command.text)}`" for command in commands)
+    if step.shown and step.effect is effect and not commands:
+        yield f"step {step.name}"
+
+
 def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:
     missing = [step for step in document.steps if not step.shown]
     if missing:
@@ -144,9 +164,17 @@ def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:
 
 
 def _named_step(step: StepView) -> str:
-    title = one_line(step.title)
-    short = title if len(title) <= _STEP_WORDS else title[: _STEP_WORDS - 1].rsplit(" ", 1)[0] + "…"
-    return f"{step.name} {short}" + (f" ({step.effect})" if step.effect in _NOTED else "")
+    return f"{step.name} {_shortened(step.title)}" + (f" ({step.effect})" if step.effect in _NOTED else "")
+
+
+def _shortened(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _STEP_WORDS else line[: _STEP_WORDS - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _begun(command: str) -> str:
+    line = one_line(command)
+    return line if len(line) <= _COMMAND_BEGINS else line[:_COMMAND_BEGINS] + "…"
 
 
 def next_line(following: NextCall) -> str:

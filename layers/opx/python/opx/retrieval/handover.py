@@ -35,7 +35,7 @@ _DETAILS = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
 """Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
-_FOOT, _STEPS = 30, 50
+_FOOT, _STEPS = 30, 70
 """Tokens of the call that reads on, and of the names of steps that aren't shown, which the first document has."""
 
 
