@@ -15,11 +15,11 @@ import click
 
 from opx.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.cli.session import Session, pass_session
-from opx.domain.handover import NextCall, ShownCommand, StepView
+from opx.domain.handover import FilledCommand, NextCall, StepView
 from opx.domain.outcomes import MAX_STEP, OutcomeReport, OutcomeResult
-from opx.domain.procedures import Command, Effect
+from opx.domain.procedures import Effect
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
-from opx.domain.record import Record, replace
+from opx.domain.record import replace
 from opx.edges.calling import record_of
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
@@ -34,7 +34,7 @@ from opx.operations.reading import (
 )
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.procedures.alerts import assigned_in, filled, given_labels
+from opx.procedures.alerts import assigned_in, filled_commands, given_labels
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
@@ -96,11 +96,11 @@ def do_command(
     walk = Walk(session.client, procedure, procedure.document)
     begin = walk.place(step) if step else 0
     print_lines(head_lines(walk))
-    if at_once or not _is_terminal():
+    if not walk.steps:
+        print_lines(_text_lines(walk.document.content))
+    elif at_once or not _is_terminal():
         for at in range(begin, len(walk.steps)):
             print_lines(step_lines(walk, at))
-        if not walk.steps:
-            print_lines(_text_lines(walk.document.content))
     else:
         Keys(walk, begin).run()
 
@@ -135,18 +135,6 @@ def _labels(pairs: Sequence[str], labels: str) -> str:
 # -- the procedure
 
 
-class Filled(Record, frozen=True):
-    """A command of a step with the alert's labels filled in; `left` are the placeholders that no label is for."""
-
-    written: ShownCommand
-    text: str
-    left: tuple[str, ...] = ()
-
-
-def _command(shown: ShownCommand) -> Command:
-    return Command(shown.text, shown.language, shown.placeholders)
-
-
 @dataclass
 class Walk:
     """The steps of a procedure. The text of each is read when it is shown."""
@@ -177,14 +165,12 @@ class Walk:
         number = self.steps[at].number
         return next((step for step in self.part(at).steps if step.number == number), self.steps[at])
 
-    def commands(self, at: int) -> list[Filled]:
-        labels = self.procedure.labels
-        commands = [_command(one) for one in self.steps[at].commands]
-        assigned = assigned_in(_command(one) for step in self.steps for one in step.commands)
-        return [
-            Filled(one, *filled(command, labels, assigned))
-            for one, command in zip(self.steps[at].commands, commands, strict=True)
-        ]
+    def commands(self, at: int) -> list[FilledCommand]:
+        return list(filled_commands(self.steps[at], self.procedure.labels, self._assigned))
+
+    @cached_property
+    def _assigned(self) -> frozenset[str]:
+        return assigned_in(command for step in self.steps for command in step.commands)
 
     def preconditions(self) -> str:
         try:
@@ -277,18 +263,17 @@ def _text_lines(text: str) -> Iterator[str]:
     return ((_INDENT + line).rstrip() for line in safe(text).strip("\n").split("\n"))
 
 
-def _command_lines(number: int, command: Filled) -> Iterator[str]:
-    written = command.written
-    yield from _shown_command(f"{number} as written", written.text)
-    if command.text != written.text:
+def _command_lines(number: int, command: FilledCommand) -> Iterator[str]:
+    yield from _shown_command(f"{number} as written", command.as_written or command.text)
+    if command.as_written:
         yield from _shown_command("with labels", command.text)
-    if command.left:
-        yield f"{_INDENT}still to be filled in: {printable(', '.join(command.left))}"
-    yield _INDENT + click.style(_MEANS[written.effect], fg=_COLOURS[written.effect])
-    if written.blast:
-        yield f"{_INDENT}reaches: {written.blast}"
-    if written.undo:
-        yield from _shown_command("undo", written.undo)
+    if command.placeholders:
+        yield f"{_INDENT}still to be filled in: {printable(', '.join(command.placeholders))}"
+    yield _INDENT + click.style(_MEANS[command.effect], fg=_COLOURS[command.effect])
+    if command.blast:
+        yield f"{_INDENT}reaches: {command.blast}"
+    if command.undo:
+        yield from _shown_command("undo", command.undo)
 
 
 def _shown_command(name: str, text: str) -> Iterator[str]:
@@ -325,9 +310,6 @@ class Keys:
         self._at = begin
 
     def run(self) -> None:
-        if not self._walk.steps:
-            print_lines(_text_lines(self._walk.document.content))
-            return
         self._show(self._at)
         while (key := self._key(_KEYS)) not in ("q", ""):
             try:
@@ -378,17 +360,15 @@ class Keys:
             click.echo("Nothing was copied.")
             return
         command = commands[int(number) - 1]
-        if (
-            command.written.effect is Effect.DESTRUCTIVE
-            and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y"
-        ):
+        if command.effect is Effect.DESTRUCTIVE and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y":
             click.echo("Nothing was copied.")
         elif any(not (letter.isprintable() or letter in "\n\t") for letter in command.text):
             click.echo("It has control characters, so it isn't copied: type it by hand.")
         else:
             click.echo(_clipboard(command.text), nl=False)
-            left = f" Still to be filled in: {printable(', '.join(command.left))}." if command.left else ""
-            click.echo(f"Copied, not executed.{left}")
+            left = command.placeholders
+            unfilled = f" Still to be filled in: {printable(', '.join(left))}." if left else ""
+            click.echo(f"Copied, not executed.{unfilled}")
 
     def _tell(self) -> None:
         result = _RESULTS.get(self._key("What came of it? [r]esolved  [n]o effect  made it [w]orse"))

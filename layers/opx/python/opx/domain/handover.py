@@ -24,6 +24,13 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
     placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
 
 
+class FilledCommand(ShownCommand, frozen=True, kw_only=True):
+    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
+
+    step: str
+    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
+
+
 class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 

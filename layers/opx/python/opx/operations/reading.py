@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
+from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, call
 from opx.domain.ids import ID_LENGTH
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
@@ -150,20 +150,27 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     Of a version that was replaced, the newer one is read, and a note says so. Raises `DocumentNotFoundError`, and
     `InvalidInputError` for a part that the document doesn't have, which names those that it has.
     """
-    from opx.procedures.layout import fitting
-
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
     part, more_notes = _part(context, document, outline, request.part)
     if request.after and request.after >= len(part.units):
         raise InvalidInputError(f"after is {request.after}, and {part.name} has {len(part.units)} blocks")
-    units, reached = fitting(outline, part, request.max_tokens, request.after)
+    units, following = _page(document, outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
-    following: tuple[NextCall, ...] = ()
-    if reached:
-        left = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
-        following = (call("read_document", left, document=document.document_id, part=part.name, after=reached),)
     return PartAnswer(replace(view, notes=(*notes, *more_notes), next=following))
+
+
+def _page(
+    document: KnowledgeDocument, outline: Outline, part: Part, room: int, after: int = 0
+) -> tuple[list[int], tuple[NextCall, ...]]:
+    """As many units of a part as fit, and the call that reads on, if there are more."""
+    from opx.procedures.layout import fitting
+
+    units, reached = fitting(outline, part, room, after)
+    if not reached:
+        return units, ()
+    why = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
+    return units, (call("read_document", why, document=document.document_id, part=part.name, after=reached),)
 
 
 def _part(context: Context, document: KnowledgeDocument, outline: Outline, name: str) -> tuple[Part, tuple[str, ...]]:
@@ -281,15 +288,12 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
 
     Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
     """
-    from opx.procedures.layout import ALL, fitting, laid_out, part_named
+    from opx.procedures.layout import ALL, laid_out, part_named
 
     document = find_by_id(context, request.document_id)
     outline = context.system.questions.documents.outline_of(document)
-    units, reached = fitting(outline, part_named(outline, ALL), DETAILS_TOKENS, 0)
-    content = laid_out(outline, units) if reached else outline.text.strip("\n")
-    following: tuple[NextCall, ...] = ()
-    if reached:
-        following = (call("read_document", "the rest of it", document=document.document_id, part=ALL, after=reached),)
+    units, following = _page(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
+    content = laid_out(outline, units) if following else outline.text.strip("\n")
     facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
     return DocumentDetails(**facts, content=content, next=following)
 
@@ -387,13 +391,6 @@ class FindProcedure(Request, frozen=True):
     max_tokens: Reading = DEFAULT_READING
 
 
-class FilledCommand(ShownCommand, frozen=True, kw_only=True):
-    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
-
-    step: str
-    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
-
-
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What to do about an alert."""
 
@@ -452,7 +449,8 @@ def _command_line(command: FilledCommand) -> str:
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
-    from opx.procedures.alerts import is_broken_json, read_alert
+    from opx.procedures.alerts import assigned_in, filled_commands, is_broken_json, read_alert
+    from opx.procedures.layout import STEPS, part_named
 
     alert = read_alert(request.alert, request.labels)
     answer = _searched(context, _question(alert, request.alert))
@@ -474,15 +472,17 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         return ProcedureAnswer(procedure)
     document, outline = chosen
     is_bound = document.document_id in bound
-    view = _procedure_view(context, document, outline, request.max_tokens)
-    commands = tuple(_commands(context, outline, view, alert))
+    part = part_named(outline, STEPS)
+    units, following = _page(document, outline, part, request.max_tokens)
+    view = replace(_view(context, document, outline, part, units), next=following)
+    assigned = assigned_in(command for step in outline.steps for command in step.commands)
     return ProcedureAnswer(
         replace(
             procedure,
             found_by=found_by if is_bound else "found by a search",
             confidence=1.0 if is_bound else round(confidences.get(document.document_id, 0.0), 6),
             document=view,
-            commands=commands,
+            commands=tuple(one for step in view.steps for one in filled_commands(step, alert.labels, assigned)),
         )
     )
 
@@ -551,36 +551,3 @@ def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[Knowl
             return found
         first = first or found
     return first
-
-
-def _procedure_view(context: Context, document: KnowledgeDocument, outline: Outline, room: int) -> DocumentPart:
-    from opx.procedures.layout import STEPS, fitting, part_named
-
-    part = part_named(outline, STEPS)
-    units, reached = fitting(outline, part, room, 0)
-    view = _view(context, document, outline, part, units)
-    if not reached:
-        return view
-    why = f"the other steps, {len(part.units) - reached} of {len(part.units)} blocks"
-    return replace(view, next=(call("read_document", why, document=document.document_id, part=STEPS, after=reached),))
-
-
-def _commands(context: Context, outline: Outline, view: DocumentPart, alert: Alert) -> Iterator[FilledCommand]:
-    from opx.procedures.alerts import assigned_in, filled
-
-    assigned = assigned_in(command for step in outline.steps for command in step.commands)
-    handover = context.system.questions.handover(context.reader)
-    for step in view.steps:
-        for command in outline.steps[step.number - 1].commands:
-            text, left = filled(command, alert.labels, assigned)
-            effect = handover.classify(command)
-            yield FilledCommand(
-                text=text,
-                language=command.language,
-                effect=effect.effect,
-                blast=effect.blast,
-                undo=effect.undo,
-                placeholders=left,
-                step=step.name,
-                as_written=command.text if text != command.text else "",
-            )

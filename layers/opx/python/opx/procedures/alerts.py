@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import field
 
+from opx.domain.handover import FilledCommand, ShownCommand, StepView
 from opx.domain.procedures import Command
 from opx.domain.record import Record
 from opx.errors import InvalidInputError
@@ -211,7 +212,9 @@ _READ_TWICE = re.compile(
 """Programs that hand words on to another shell, which would take the quotes of this one off; and here-documents."""
 
 
-def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
+def filled(
+    command: Command | ShownCommand, labels: Mapping[str, str], assigned: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]]:
     """The command with placeholders that a label is for filled in, and those that are left.
 
     `assigned` are variables that the document's own commands set, which are neither. Values are quoted for a shell wherever
@@ -237,13 +240,29 @@ def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str
     return pattern.sub(lambda match: values.get(match[0], match[0]), command.text), left
 
 
+def filled_commands(step: StepView, labels: Mapping[str, str], assigned: Collection[str]) -> Iterator[FilledCommand]:
+    """The commands of a step with labels filled in, as `filled` does it."""
+    for command in step.commands:
+        text, left = filled(command, labels, assigned)
+        yield FilledCommand(
+            text=text,
+            language=command.language,
+            effect=command.effect,
+            blast=command.blast,
+            undo=command.undo,
+            placeholders=left,
+            step=step.name,
+            as_written=command.text if text != command.text else "",
+        )
+
+
 _SAYS_NOTHING = frozenset(
     ["affected", "failing", "failed", "id", "label", "labels", "my", "name", "of", "the", "this", "value", "your"]
 )
 _ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
 
 
-def assigned_in(commands: Iterable[Command]) -> frozenset[str]:
+def assigned_in(commands: Iterable[Command | ShownCommand]) -> frozenset[str]:
     """The variables of a shell that commands set."""
     return frozenset(name for command in commands for name in _ASSIGNMENT.findall(command.text))
 

@@ -183,7 +183,7 @@ def fitting(outline: Outline, part: Part, room: int, after: int) -> tuple[list[i
             break
         chosen.append(at)
     reached = after + len(chosen)
-    heads = [head for at in chosen[:1] for head in _heads(outline.units, at)]
+    heads = [*with_heads(outline.units, chosen[0])][:0:-1] if chosen else []
     return [*heads, *chosen], reached if reached < len(part.units) else 0
 
 
@@ -191,10 +191,8 @@ _HEADING = 10
 """Tokens of a heading, on average."""
 
 
-def _heads(units: Sequence[Unit], at: int) -> list[int]:
-    """What has to stand before a unit, the outermost first."""
-    found: list[int] = []
-    while units[at].head >= 0:
+def with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
+    """A unit and those that have to stand before it, the outermost last."""
+    while at >= 0:
+        yield at
         at = units[at].head
-        found.append(at)
-    return found[::-1]
