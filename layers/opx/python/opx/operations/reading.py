@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, field
 
@@ -15,12 +17,12 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.scopes import scope_of_key
-from opx.domain.titles import repeats
+from opx.domain.titles import MAX_TITLE, repeats
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.documents import find_by_id, find_document, versions_of
+from opx.operations.documents import current_documents, find_by_id, find_document, versions_of
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
@@ -39,7 +41,10 @@ _NEAREST = 3
 _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _OTHERS = 4
-"""Documents that are named beside the procedure for an alert."""
+"""Documents that are named beside the procedure for an alert, and steps beside the one that is shown."""
+_NAMED_AT_MOST = 10
+_LIKENESS = 0.6
+"""Of two titles, as difflib measures it."""
 _OWN_FOLDER = "documents/"
 
 DocumentName = Annotated[
@@ -174,11 +179,12 @@ def _page(
 
 
 def _part(context: Context, document: KnowledgeDocument, outline: Outline, name: str) -> tuple[Part, tuple[str, ...]]:
-    """The part that a name means. The id of a step of an older version leads to the step that took its place."""
-    from opx.procedures.layout import part_named
+    """The part that a name means, with a note where other steps may be meant. The id of a step of an older version leads to
+    the step that took its place."""
+    from opx.procedures.layout import part_named, steps_meant
 
     try:
-        return part_named(outline, name), ()
+        return part_named(outline, name), tuple(_ambiguous(outline, name, steps_meant(outline, name)))
     except InvalidInputError:
         old = _old_step(context, document, name)
         if old is None:
@@ -193,9 +199,23 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
         return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
 
 
+def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
+    """A note where a name may mean several steps, of which the first is shown."""
+    names = outline.step_names()
+    shown, *others = [f"step {names[number]} ({_where(outline, number)})" for number in numbers] or [""]
+    if others:
+        yield f"{name!r} may mean {len(numbers)} steps: this is {shown}; there is also {', '.join(others[:_OTHERS])}"
+
+
+def _where(outline: Outline, number: int) -> str:
+    step = outline.steps[number - 1]
+    heading = outline.sections[step.section].heading
+    return f"{heading}: {step.title}" if heading else step.title
+
+
 def _old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
     """The version and the title of a step that an older version has."""
-    from opx.procedures.layout import step_number
+    from opx.procedures.layout import steps_meant
 
     documents = context.system.questions.documents
     for version in versions_of(context, document):
@@ -205,9 +225,8 @@ def _old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple
             outline = documents.outline_of(version)
         except DocumentNotFoundError:
             continue
-        number = step_number(outline, name)
-        if number:
-            return version.version, outline.steps[number - 1].title
+        if numbers := steps_meant(outline, name):
+            return version.version, outline.steps[numbers[0] - 1].title
     return None
 
 
@@ -342,9 +361,37 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
+class _Called(NamedTuple):
+    """A document and what it is called."""
+
+    document_id: str
+    title: str
+    source: str
+
+
+def _all_documents(context: Context) -> Iterator[_Called]:
+    return (_Called(one.document_id, one.title, one.source_uri) for one in current_documents(context))
+
+
 def _by_title(context: Context, text: str) -> KnowledgeDocument:
-    """The document with this title, or whose address or path ends so, among those that a search for it finds. Raises
-    `DocumentNotFoundError`, which names the nearest ones."""
+    """The document with this title, or whose path or address ends so. Raises `DocumentNotFoundError`, which names the nearest
+    ones, and `InvalidInputError` for a name of several."""
+    from difflib import get_close_matches
+
+    near = _alike(context, text)
+    found = _exactly(context, text, near) or _exactly(context, text, _all_documents(context), partly=True)
+    if found is not None:
+        return found
+    titles = {one.title.casefold(): one for one in near}
+    written_alike = get_close_matches(text.casefold(), titles, n=_NEAREST, cutoff=_LIKENESS)
+    nearest = list(dict.fromkeys((*(titles[name] for name in written_alike), *near)))[:_NEAREST]
+    named = "".join(f"\n  {one.document_id}  {one.title}" for one in nearest)
+    also = f"; the nearest are:{named}" if named else ""
+    raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
+
+
+def _alike(context: Context, text: str) -> list[_Called]:
+    """The documents that a search for a name finds."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
     )
@@ -354,20 +401,30 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
     answer = context.system.questions.search(context.identity, recorded=False).answer(
         words[:MAX_QUERY_CHARACTERS], config
     )
-    wanted = text.casefold().rstrip("/")
-    titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
-    titled = titled or {one.document_id: one for one in answer.results if repeats(wanted, one.title)}
-    placed = {one.document_id: one for one in answer.results if f"/{one.source.casefold()}".endswith(f"/{wanted}")}
-    found = list((titled or placed).values())
-    if len(found) > 1:
-        named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:5])
-        raise InvalidInputError(f"{len(found)} documents are called {text[:200]!r}; give the id of one:{named}")
-    if not found:
-        nearest = {one.document_id: one for one in answer.results if one.document_id}
-        named = "".join(f"\n  {one.document_id}  {one.title}" for one in list(nearest.values())[:_NEAREST])
-        also = f"; the nearest are:{named}" if named else ""
-        raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
-    return context.system.questions.documents.find(context.reader, found[0].document_id)
+    return _called(answer)
+
+
+def _called(answer: Answer) -> list[_Called]:
+    return [_Called(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
+
+
+def _exactly(
+    context: Context, name: str, among: Iterable[_Called], *, partly: bool = False
+) -> KnowledgeDocument | None:
+    """The one of these documents that has a name as its title, else as the end of its path or address; with `partly` else as
+    words of its title. Raises `InvalidInputError` for several."""
+    wanted = name.casefold().removeprefix("./").strip("/")
+    known = list(dict.fromkeys(among))
+    found = (
+        [one for one in known if one.title.casefold() == wanted]
+        or [one for one in known if repeats(wanted, one.title)]
+        or [one for one in known if f"/{one.source.casefold()}".endswith(f"/{wanted}")]
+        or [one for one in known if partly and wanted in one.title.casefold()]
+    )
+    if len({one.document_id for one in found}) > 1:
+        named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:_NAMED_AT_MOST])
+        raise InvalidInputError(f"{name[:200]!r} is the name of {len(found)} documents; give the id of one:{named}")
+    return context.system.questions.documents.find(context.reader, found[0].document_id) if found else None
 
 
 # -- the procedure for an alert
@@ -375,18 +432,15 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
 
 class FindProcedure(Request, frozen=True):
     alert: Annotated[
-        Filled,
+        Annotated[Filled, Meta(max_length=MAX_QUESTION)] | dict[str, Any],
         Meta(
-            max_length=MAX_QUESTION,
-            description="The alert as it was sent (JSON, or a line with its labels), its name, or the symptom in words.",
+            description="The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
+            "document's id, path or title."
         ),
     ]
     labels: Annotated[
-        str,
-        Meta(
-            max_length=20_000,
-            description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`.",
-        ),
+        Annotated[str, Meta(max_length=20_000)] | dict[str, Any],
+        Meta(description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
     ] = ""
     max_tokens: Reading = DEFAULT_READING
 
@@ -398,7 +452,13 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = field(default_factory=dict)
     found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
     confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
-    document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None
+    document: Annotated[
+        DocumentPart | None,
+        Meta(
+            description="The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
+            "brackets: what each step and command does. Its steps have no commands."
+        ),
+    ] = None
     commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
     others: Annotated[
         tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
@@ -424,9 +484,10 @@ class ProcedureAnswer(Paragraphs):
         else:
             yield f"Procedure for {one_line(found.alert)} ({found.found_by}, confidence {found.confidence:.2f})"
             yield PartAnswer(found.document).text()
-            filled = [one for one in found.commands if one.as_written]
-            if filled:
-                yield "Commands with the alert's labels filled in:\n" + "\n".join(map(_command_line, filled))
+            if found.document.untrusted and found.commands:
+                yield "Its commands with the alert's labels filled in:\n" + "\n".join(
+                    map(_command_line, found.commands)
+                )
         if found.others:
             yield "Others that may fit:\n" + "\n".join(map(next_line, found.others))
         if found.receipt_id:
@@ -434,8 +495,9 @@ class ProcedureAnswer(Paragraphs):
 
 
 def _command_line(command: FilledCommand) -> str:
-    left = f"   # still to be filled in: {', '.join(command.placeholders)}" if command.placeholders else ""
-    return f"step {command.step} [{command.effect}]: {command.text}{left}"
+    left = f"   # still to be filled in: {one_line(', '.join(command.placeholders))}" if command.placeholders else ""
+    differs = "".join(f"   # the example has {one_line(one)}" for one in command.differs)
+    return f"step {command.step} [{command.effect}]: {one_line(command.text)}{left}{differs}"
 
 
 @operation(
@@ -449,15 +511,16 @@ def _command_line(command: FilledCommand) -> str:
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
-    from opx.procedures.alerts import assigned_in, filled_commands, is_broken_json, read_alert
-    from opx.procedures.layout import STEPS, part_named
+    from opx.procedures.alerts import is_broken_json, read_alert
 
-    alert = read_alert(request.alert, request.labels)
-    answer = _searched(context, _question(alert, request.alert))
+    text, labels = (_as_text(name, getattr(request, name)) for name in ("alert", "labels"))
+    alert = read_alert(text, labels)
+    answer = _searched(context, _question(alert, text))
     bound, found_by = _bound(context, alert)
+    named = _document_called(context, text, answer)
     documents = list(dict.fromkeys((*bound, *(result.document_id for result in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
-    chosen = _first_with_steps(context, documents)
+    chosen = named or _first_with_steps(context, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
     titles = {result.document_id: result.title for result in answer.results}
     procedure = Procedure(
@@ -466,25 +529,70 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(request.alert) else ())),
+        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(text) else ())),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
     document, outline = chosen
-    is_bound = document.document_id in bound
-    part = part_named(outline, STEPS)
-    units, following = _page(document, outline, part, request.max_tokens)
-    view = replace(_view(context, document, outline, part, units), next=following)
-    assigned = assigned_in(command for step in outline.steps for command in step.commands)
+    is_sure = bool(named) or document.document_id in bound
+    view, commands = _procedure_view(context, document, outline, request.max_tokens, alert.labels)
     return ProcedureAnswer(
         replace(
             procedure,
-            found_by=found_by if is_bound else "found by a search",
-            confidence=1.0 if is_bound else round(confidences.get(document.document_id, 0.0), 6),
+            found_by=_NAMED if named else found_by if is_sure else "found by a search",
+            confidence=1.0 if is_sure else round(confidences.get(document.document_id, 0.0), 6),
             document=view,
-            commands=tuple(one for step in view.steps for one in filled_commands(step, alert.labels, assigned)),
+            commands=commands,
         )
     )
+
+
+def _as_text(name: str, given: str | dict[str, Any]) -> str:
+    """A field that may also be given as a JSON object. Raises `InvalidInputError` for one that is too long as a text."""
+    if isinstance(given, str):
+        return given
+    text = json.dumps(given, ensure_ascii=False)
+    if len(text) > MAX_QUESTION:
+        raise InvalidInputError(f"{name} may have at most {MAX_QUESTION:,} characters as JSON, not {len(text):,}")
+    return text
+
+
+def _document_called(context: Context, text: str, answer: Answer) -> tuple[KnowledgeDocument, Outline] | None:
+    """The document whose id, path or title the text is instead of an alert."""
+    name = text.strip()
+    if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
+        return None
+    try:
+        if _ID.fullmatch(name) or name.casefold().endswith(_FILES):
+            found: KnowledgeDocument | None = named_document(context, name)[0]
+        else:
+            found = _exactly(context, name, _alike(context, name) if " " in name else _called(answer))
+        return (found, context.system.questions.documents.outline_of(found)) if found else None
+    except (DocumentNotFoundError, InvalidInputError):
+        return None
+
+
+def _procedure_view(
+    context: Context, document: KnowledgeDocument, outline: Outline, room: int, labels: Mapping[str, str]
+) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
+    """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
+    it is."""
+    from opx.procedures.alerts import assigned_in
+    from opx.procedures.filling import filled_commands, with_commands
+    from opx.procedures.layout import STEPS, part_named
+
+    part = part_named(outline, STEPS)
+    units, following = _page(document, outline, part, room)
+    view = replace(_view(context, document, outline, part, units), next=following)
+    assigned = assigned_in(command for step in outline.steps for command in step.commands)
+    commands = tuple(one for step in view.steps for one in filled_commands(step, labels, assigned))
+    if not view.untrusted:
+        begins: dict[int, str] = {}
+        for unit in (outline.units[at] for at in units):
+            begins.setdefault(unit.step, outline.slice(unit).strip("\n").partition("\n")[0])
+        content = with_commands(view.content, begins, view.steps, view.step_count, commands)
+        view = replace(view, content=content)
+    return replace(view, steps=tuple(replace(step, commands=()) for step in view.steps)), commands
 
 
 def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
@@ -537,6 +645,10 @@ def _bound(context: Context, alert: Alert) -> tuple[list[str], str]:
 
 
 _OWN_RUNBOOK = "the runbook that the alert names"
+_NAMED = "the document of this name"
+_ID = re.compile(r"[0-9a-fA-F]{12,32}")
+"""Shorter words of these letters may be alerts."""
+_FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:

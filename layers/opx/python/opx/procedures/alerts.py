@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import field
 
-from opx.domain.handover import FilledCommand, ShownCommand, StepView
+from opx.domain.handover import ShownCommand
 from opx.domain.procedures import Command
 from opx.domain.record import Record
 from opx.errors import InvalidInputError
@@ -240,37 +240,21 @@ def filled(
     return pattern.sub(lambda match: values.get(match[0], match[0]), command.text), left
 
 
-def filled_commands(step: StepView, labels: Mapping[str, str], assigned: Collection[str]) -> Iterator[FilledCommand]:
-    """The commands of a step with labels filled in, as `filled` does it."""
-    for command in step.commands:
-        text, left = filled(command, labels, assigned)
-        yield FilledCommand(
-            text=text,
-            language=command.language,
-            effect=command.effect,
-            blast=command.blast,
-            undo=command.undo,
-            placeholders=left,
-            step=step.name,
-            as_written=command.text if text != command.text else "",
-        )
-
-
 _SAYS_NOTHING = frozenset(
     ["affected", "failing", "failed", "id", "label", "labels", "my", "name", "of", "the", "this", "value", "your"]
 )
-_ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
+ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
 
 
 def assigned_in(commands: Iterable[Command | ShownCommand]) -> frozenset[str]:
     """The variables of a shell that commands set."""
-    return frozenset(name for command in commands for name in _ASSIGNMENT.findall(command.text))
+    return frozenset(name for command in commands for name in ASSIGNMENT.findall(command.text))
 
 
 def _is_set(placeholder: str, text: str, assigned: Collection[str]) -> bool:
     """Whether a variable of a shell gets its value in the command itself, or in another one of the document."""
     name = placeholder.strip("${}")
-    return placeholder.startswith("$") and (name in assigned or name in _ASSIGNMENT.findall(text))
+    return placeholder.startswith("$") and (name in assigned or name in ASSIGNMENT.findall(text))
 
 
 def label_for(placeholder: str, labels: Mapping[str, str]) -> tuple[str, str] | None:
