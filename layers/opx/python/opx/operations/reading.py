@@ -22,7 +22,7 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenc
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.documents import current_documents, find_by_id, find_document, versions_of
+from opx.operations.documents import current_documents, find_by_id, find_document, old_step, versions_of
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
@@ -186,7 +186,7 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
     try:
         return part_named(outline, name), tuple(_ambiguous(outline, name, steps_meant(outline, name)))
     except InvalidInputError:
-        old = _old_step(context, document, name)
+        old = old_step(context, document, name)
         if old is None:
             raise
         version, title = old
@@ -211,23 +211,6 @@ def _where(outline: Outline, number: int) -> str:
     step = outline.steps[number - 1]
     heading = outline.sections[step.section].heading
     return f"{heading}: {step.title}" if heading else step.title
-
-
-def _old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
-    """The version and the title of a step that an older version has."""
-    from opx.procedures.layout import steps_meant
-
-    documents = context.system.questions.documents
-    for version in versions_of(context, document):
-        if version.document_id == document.document_id:
-            continue
-        try:
-            outline = documents.outline_of(version)
-        except DocumentNotFoundError:
-            continue
-        if numbers := steps_meant(outline, name):
-            return version.version, outline.steps[numbers[0] - 1].title
-    return None
 
 
 def _successor(outline: Outline, title: str) -> int:
@@ -431,8 +414,10 @@ def _exactly(
 
 
 class FindProcedure(Request, frozen=True):
+    """A blank alert is refused when it is read: msgspec 0.22 frees a pattern too often where a type is a union."""
+
     alert: Annotated[
-        Annotated[Filled, Meta(max_length=MAX_QUESTION)] | dict[str, Any],
+        Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)] | dict[str, Any],
         Meta(
             description="The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
             "document's id, path or title."
@@ -513,7 +498,9 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
     from opx.procedures.alerts import is_broken_json, read_alert
 
-    text, labels = (_as_text(name, getattr(request, name)) for name in ("alert", "labels"))
+    text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
+    if not text.strip():
+        raise InvalidInputError("the alert is blank")
     alert = read_alert(text, labels)
     answer = _searched(context, _question(alert, text))
     bound, found_by = _bound(context, alert)
