@@ -145,6 +145,19 @@ def test_a_step_is_shown_once(opx: Opx) -> None:
     ] == [1] * 3
 
 
+def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
+    opx: Opx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(do.Screen, "current", classmethod(lambda cls: cls(100, height=40)))
+    shown = opx("do", *ALERT, "--print", "--step", "3").stdout
+    assert shown.endswith(
+        "\n  3. Delete its volume.\n\n"
+        "     destructive: loses data, state, history or work in flight, reaches service\n"
+        "     as written: kubectl -n <namespace> delete pvc data\n\n"
+        "     kubectl -n prod delete pvc data\n"
+    )
+
+
 def test_where_no_label_fills_a_command_nothing_is_said_of_how_it_was_written(opx: Opx) -> None:
     shown = opx("do", "GroupIsSlow").stdout
     assert "as written" not in shown

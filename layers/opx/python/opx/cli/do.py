@@ -279,7 +279,7 @@ def _bare(text: str) -> str:
 
 
 def _warning(text: str) -> str:
-    return click.style(f"! {printable(text)}", fg="yellow", bold=True)
+    return click.style(f"! {printable(text).replace('**', '')}", fg="yellow", bold=True)
 
 
 def _own_text(part: DocumentPart) -> str:
