@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opx.cli import do
+from opx.cli.output import Screen
 from opx.domain.procedures import Command
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx
@@ -148,7 +149,7 @@ def test_a_step_is_shown_once(opx: Opx) -> None:
 def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
     opx: Opx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(do.Screen, "current", classmethod(lambda cls: cls(100, height=40)))
+    monkeypatch.setattr(Screen, "current", classmethod(lambda cls: cls(100, height=40)))
     shown = opx("do", *ALERT, "--print", "--step", "3").stdout
     assert shown.endswith(
         "\n  3. Delete its volume.\n\n"

@@ -187,6 +187,11 @@ class TestNames:
             f"opx: no document has this id, path, address or title: dsk fulll; the nearest are:\n  {document_id}  Disk full\n"
         )
 
+    @pytest.mark.parametrize("title", ["Cafe", "x" * 32])
+    def test_a_title_that_looks_like_an_id_is_found(self, opx: Opx, title: str) -> None:
+        taken_in(opx, "page.md", f"# {title}\n\ntext\n")
+        assert opx("show", title).stdout.startswith(f"{title}\n")
+
     def test_a_name_that_no_search_finds_is_found_among_all(self, opx: Opx) -> None:
         for number in range(25):
             opx.write(f"crowd/{number}.md", f"# Rotate xyzzy {number}\n\nxyzzy xyzzy rotate\n")
