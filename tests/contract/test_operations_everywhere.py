@@ -521,6 +521,8 @@ def wrong_value(field: FieldFacts) -> Any:
             inner = inner.type
         wrong = too_long(inner) if isinstance(inner, inspect.StrType) else None
         return wrong and [wrong]
+    if isinstance(field.kind, inspect.UnionType):  # an action group makes a text of 5
+        return next(filter(None, (too_long(one) for one in field.kind.types if isinstance(one, inspect.StrType))), 5)
     return 5
 
 

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opx.cli import do
+from opx.cli.output import Screen
 from opx.domain.procedures import Command
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx
@@ -128,10 +129,130 @@ def test_a_rule_alone_leads_from_the_alert_to_its_runbook(opx: Opx) -> None:
     assert "the runbook that the alert's rule names (confidence 1.00)" in shown
 
 
-def test_a_command_is_shown_as_written_and_with_labels_character_by_character(opx: Opx) -> None:
-    lines = [line.strip() for line in opx("do", *ALERT).stdout.splitlines()]
-    assert lines.count("kubectl -n <namespace> exec  <pod> -- kafka-consumer-groups.sh --describe") == 2
-    assert "kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe" in lines
+def test_a_command_is_shown_once_with_labels_and_how_it_was_written_in_a_line_above(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert shown.count("kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe") == 1
+    assert shown.count("kubectl -n <namespace> exec <pod> -- kafka-consumer-groups.sh --describe") == 1
+    assert (
+        "     as written: kubectl -n <namespace> exec <pod> -- kafka-consumer-groups.sh --describe\n     ```bash\n"
+        in shown
+    )
+
+
+def test_a_step_is_shown_once(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert [
+        shown.count(text) for text in ("Look at the group.", "You should see a lag of 0.", "Delete its volume.")
+    ] == [1] * 3
+
+
+def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
+    opx: Opx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Screen, "current", classmethod(lambda cls: cls(100, height=40)))
+    shown = opx("do", *ALERT, "--print", "--step", "3").stdout
+    assert shown.endswith(
+        "\n  3. Delete its volume.\n\n"
+        "     destructive: loses data, state, history or work in flight, reaches service\n"
+        "     as written: kubectl -n <namespace> delete pvc data\n\n"
+        "     kubectl -n prod delete pvc data\n"
+    )
+
+
+def test_where_no_label_fills_a_command_nothing_is_said_of_how_it_was_written(opx: Opx) -> None:
+    shown = opx("do", "GroupIsSlow").stdout
+    assert "as written" not in shown
+    assert shown.count("kubectl -n <namespace> get pods") == 1
+
+
+def test_a_literal_that_the_alert_contradicts_is_pointed_out_and_left(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx.write(
+        "runbooks/web.md", "# Web crashes\n\n## Steps\n\n1. Look.\n\n   ```sh\n   kubectl -n prod logs web-1\n   ```\n"
+    )
+    assert opx("ingest", tmp_path / "docs").exit_code == 0
+    shown = opx("do", "web.md", "--label", "namespace=staging").stdout
+    assert (
+        "! the example has -n prod; the alert says namespace=staging\n     ```sh\n     kubectl -n prod logs web-1\n"
+        in shown
+    )
+    assert "the example has" not in opx("do", "web.md", "--label", "namespace=prod").stdout
+
+
+@pytest.mark.parametrize("name", ["kafka-lag.md", "docs/runbooks/kafka-lag.md", "Consumer falls behind", "ID"])
+def test_the_name_of_a_document_goes_through_that_one(opx: Opx, name: str) -> None:
+    listed = json.loads(opx("list", "--json").stdout)
+    ids = {one["title"]: one["documentId"] for one in listed}
+    shown = opx("do", ids["Consumer falls behind"] if name == "ID" else name, "--label", "namespace=prod").stdout
+    assert "the document of this name (confidence 1.00)" in shown
+    assert "kubectl -n prod get pods" in shown
+
+
+def test_a_document_without_steps_is_shown_by_its_name(opx: Opx) -> None:
+    found = opx("do", "tea.md")
+    shown = found.stdout
+    assert found.stderr == ""
+    assert "It has no steps." in shown
+    assert "Tea needs hot water." in shown
+
+
+AGAIN = """\
+# Lag again
+
+## Diagnose
+
+1. Look.
+2. Think.
+
+## Mitigate
+
+1. Stop it.
+2. Start it.
+3. Wait.
+4. Leave.
+
+If it still lags, go to step 2.
+"""
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    opx = Opx(tmp_path_factory.mktemp("again"))
+    opx.write("runbooks/again.md", AGAIN)
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    return opx
+
+
+class TestNumbersOfTwoSteps:
+    def test_the_first_is_shown_and_the_other_named(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "1")
+        assert found.stderr == (
+            "opx: 'step 1' may mean 2 steps: this is step #1 (Diagnose: Look.); there is also step #3 (Mitigate: Stop it.)\n"
+        )
+        assert "Step #1 (1 of 7)" in found.stdout
+
+    def test_with_a_hash_one_is_meant(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "#3")
+        assert (found.stderr, "Step #1" in found.stdout) == ("", False)
+        assert "1. Stop it." in found.stdout
+
+    def test_an_authors_number_is_not_the_one_with_a_hash(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "4")
+        assert "this is step 4 (Mitigate: Leave.); there is also step #4 (Mitigate: Start it.)" in found.stderr
+        assert "4. Leave." in found.stdout
+        assert "3. Wait." not in found.stdout
+
+    @pytest.mark.usefixtures("at_terminal")
+    def test_keys_take_both(self, again: Opx) -> None:
+        found = again("do", "again.md", stdin="#4q")
+        assert "2. Start it." in found.stdout
+        found = again("do", "again.md", stdin="4q")
+        assert "4. Leave." in found.stdout
+        assert "there is also step #4" in found.stderr
+
+    @pytest.mark.usefixtures("at_terminal")
+    def test_the_list_has_sections(self, again: Opx) -> None:
+        assert "Mitigate\n  #3  Stop it.\n" in again("do", "again.md", stdin="lq").stdout
 
 
 def test_head_has_source_owner_and_preconditions(opx: Opx) -> None:

@@ -176,18 +176,28 @@ class TestNames:
         first, second = (taken_in(opx, f"{name}/x.md", f"# Disk {name}\n\n{name}\n") for name in ("one", "two"))
         result = opx("show", "disk")
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.startswith("opx: 'disk' is the name of 2 documents:\n")
+        assert result.stderr.startswith("opx: 'disk' is the name of 2 documents; give the id of one:\n")
         assert all(one[:12] in result.stderr for one in (first, second))
 
     def test_where_nothing_has_the_name_titles_that_are_alike_are_named(self, opx: Opx) -> None:
         document_id = taken_in(opx, "full.md", "# Disk full\n\ntext\n")
-        for name, says in (
-            ("dsk fulll", f"alike are:\n  {document_id[:12]}  Disk full"),
-            ("zzz", "`opx list` names all"),
-        ):
-            result = opx("show", name)
-            assert result.exit_code == 2
-            assert says in result.stderr
+        result = opx("show", "dsk fulll")
+        assert result.exit_code == 2
+        assert result.stderr == (
+            f"opx: no document has this id, path, address or title: dsk fulll; the nearest are:\n  {document_id}  Disk full\n"
+        )
+
+    @pytest.mark.parametrize("title", ["Cafe", "x" * 32])
+    def test_a_title_that_looks_like_an_id_is_found(self, opx: Opx, title: str) -> None:
+        taken_in(opx, "page.md", f"# {title}\n\ntext\n")
+        assert opx("show", title).stdout.startswith(f"{title}\n")
+
+    def test_a_name_that_no_search_finds_is_found_among_all(self, opx: Opx) -> None:
+        for number in range(25):
+            opx.write(f"crowd/{number}.md", f"# Rotate xyzzy {number}\n\nxyzzy xyzzy rotate\n")
+        opx.write("crowd/xyzzy-rotate.md", "# Plugh\n\nnothing alike\n")
+        assert opx("ingest", opx.folder / "docs").exit_code == 0
+        assert opx("show", "xyzzy-rotate.md").stdout.startswith("Plugh\n")
 
 
 STEPS = """# Disk full
@@ -208,13 +218,43 @@ class TestParts:
     def test_one_step_is_shown_as_written(self, opx: Opx) -> None:
         document_id = taken_in(opx, "disk.md", STEPS)
         shown = opx("show", document_id, "--step", "1").stdout
-        assert shown == "Disk full > Steps, step 1 of 2\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
+        assert shown == "Disk full, step 1\n\n## Steps\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
 
-    def test_a_step_that_is_not_there_is_an_error(self, opx: Opx) -> None:
+    def test_step_takes_a_heading_and_a_role(self, opx: Opx) -> None:
+        document_id = taken_in(opx, "disk.md", STEPS + "\n## Who to call\n\nThe storage team.\n")
+        for name in ("who to call", "escalation"):
+            shown = opx("show", document_id, "--step", name).stdout
+            assert shown == f"Disk full, {name}\n\n## Who to call\n\nThe storage team.\n"
+
+    def test_a_step_that_is_not_there_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
         result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
-        assert (result.exit_code, result.stderr) == (2, "opx: Disk full has no step 9: its steps are 1, 2\n")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "opx: the document has no part '9'; it has: outline, all, steps, step 1 to step 2, Steps\n",
+        )
 
-    def test_the_outline_stands_before_the_text(self, opx: Opx) -> None:
+    def test_a_number_of_two_steps_shows_the_first_and_names_the_other(self, opx: Opx) -> None:
+        document_id = taken_in(opx, "disk.md", STEPS + "\n## Rollback\n\n1. Put the logs back.\n")
+        result = opx("show", document_id, "--step", "1")
+        assert "1. Look at it." in result.stdout
+        assert result.stderr == (
+            "opx: '1' may mean 2 steps: this is step #1 (Steps: Look at it.); there is also "
+            "step #3 (Rollback: Put the logs back.)\n"
+        )
+        other = opx("show", document_id, "--step", "#3")
+        assert ("1. Put the logs back." in other.stdout, other.stderr) == (True, "")
+
+    def test_the_outline_is_shown_alone_with_effects(self, opx: Opx) -> None:
         shown = opx("show", taken_in(opx, "disk.md", STEPS), "--outline").stdout
-        assert "\n  Steps\n    step 1: Look at it.\n    step 2: Remove the logs.\n" in shown
-        assert shown.endswith(STEPS)
+        assert shown == "Disk full\n  Steps\n    step 1: Look at it.  [read]\n    step 2: Remove the logs.\n"
+
+    def test_a_part_is_json_too(self, opx: Opx) -> None:
+        found = json.loads(opx("show", taken_in(opx, "disk.md", STEPS), "--outline", "--json").stdout)
+        assert [step["title"] for step in found["steps"]] == ["Look at it.", "Remove the logs."]
+
+    def test_of_a_version_that_was_replaced_the_current_step_is_shown_with_a_note(self, opx: Opx) -> None:
+        old = taken_in(opx, "disk.md", STEPS)
+        taken_in(opx, "disk.md", STEPS.replace("Look at it", "See it"))
+        result = opx("show", old, "--step", "1")
+        assert "1. See it." in result.stdout
+        assert "version 1 was replaced" in result.stderr

@@ -183,11 +183,11 @@ class TestContent:
 
 class TestHarm:
     def test_shown_commands_that_lose_something_are_named(self) -> None:
-        lines = handed_over([handed("DiskFull")]).splitlines()
-        assert [line for line in lines if line.startswith("Destructive: ")] == [
-            "Destructive: step 2 `journalctl --vacuum-size=200M`; step 2 `find /var/crash -mtime +7 -delete`; "
-            "step 2 `truncate -s 0 /var/log/app.log`"
-        ]
+        (line,) = (line for line in handed_over([handed("DiskFull")]).splitlines() if line.startswith("Destructive: "))
+        first, second, third = line.split("; ")
+        assert first == "Destructive: step 2 `journalctl --vacuum-size=200M`"
+        assert second == "step 2 `find /var/crash -mtime +7 -delete`"
+        assert third == "step 2 `truncate -s 0 /var/log/app.log`"
 
     def test_commands_that_are_not_shown_are_not(self) -> None:
         assert "Destructive" not in handed_over([handed("how do I grow the volume with lvextend", 180)])

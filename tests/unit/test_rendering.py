@@ -19,7 +19,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u20
 
 
 def page(text: str, width: int = 80, *warnings: str) -> str:
-    return "\n".join(rendered(text, Screen(width), warnings))
+    return "\n".join(rendered(text, Screen(width), dict.fromkeys(warnings, "warning")))
 
 
 def fenced_lines(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opx.cli.hits import shorten
 from opx.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.cli.session import Session, pass_session
-from opx.domain.handover import NextCall, ShownCommand, StepView
+from opx.domain.handover import FilledCommand, NextCall, StepView
 from opx.domain.outcomes import MAX_STEP, OutcomeReport, OutcomeResult
-from opx.domain.procedures import Command, Effect
+from opx.domain.procedures import Effect
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
-from opx.domain.record import Record, replace
+from opx.domain.record import replace
 from opx.edges.calling import record_of
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
@@ -34,19 +36,13 @@ from opx.operations.reading import (
 )
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
-from opx.procedures.alerts import assigned_in, filled, given_labels
+from opx.procedures.alerts import assigned_in, given_labels
+from opx.procedures.filling import filled_commands, numbered, placed
+from opx.procedures.layout import ALL, STEPS
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
 
-_COLOURS = {
-    Effect.READ: "green",
-    Effect.UNKNOWN: "yellow",
-    Effect.REVERSIBLE: "yellow",
-    Effect.PAGES: "magenta",
-    Effect.COSTS: "magenta",
-    Effect.DESTRUCTIVE: "red",
-}
 _MEANS = {
     Effect.READ: "read: changes nothing",
     Effect.UNKNOWN: "unknown: treat it as one that changes something",
@@ -60,6 +56,8 @@ _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
+_SHORT = 160
+"""Characters of a command that is shown beside the one to run."""
 NO_RECEIPT = "0" * 32
 """Where nothing is kept of questions."""
 
@@ -77,31 +75,34 @@ def do_command(
     session: Session, /, alert: tuple[str, ...], *, pairs: tuple[str, ...], labels: str, step: str, at_once: bool
 ) -> None:
     """Go through the procedure for ALERT: its name, a line with its labels, or what it says; `-` reads the alert from
-    standard input, as it was sent. Its labels fill the placeholders of commands. No command is ever executed.
+    standard input, as it was sent. The path, title or id of a document goes through that one. Labels fill the placeholders
+    of commands. No command is ever executed.
 
     \b
     opx do KafkaLag --label namespace=prod
+    opx do runbooks/kafka-lag.md --label namespace=prod
     opx do 'HighLatency{service="checkout"}' --step 3
     pbpaste | opx do -
 
-    Keys: n or Enter next, b back, a number goes to that step, y copies a command, l lists the steps, o tells what came of
-    this step, q quits. Where the output is no terminal, all is printed at once.
+    Keys: n or Enter next, b back, a number (4, or #4 as steps are listed) goes to that step, y copies a command, l lists the
+    steps, o tells what came of this step, q quits. Where the output is no terminal, all is printed at once.
 
     Exit codes: 0 there is a procedure, 1 there is none, 2 wrong usage or another error.
     """
-    asked = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels), max_tokens=MAX_BUDGET)
+    asked = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels))
     procedure: Procedure = record_of(session.call(find_procedure, asked))
     if procedure.document is None:
         print_lines(_nothing_lines(procedure))
         raise click.exceptions.Exit(NO_ANSWER)
     walk = Walk(session.client, procedure, procedure.document)
-    begin = walk.place(step) if step else 0
+    begin, notes = walk.place(step) if step else (0, ())
+    warn(*map(printable, notes))
     print_lines(head_lines(walk))
-    if at_once or not _is_terminal():
+    if not walk.steps:
+        print_lines(_text_lines(walk.text()))
+    elif at_once or not _is_terminal():
         for at in range(begin, len(walk.steps)):
             print_lines(step_lines(walk, at))
-        if not walk.steps:
-            print_lines(_text_lines(walk.document.content))
     else:
         Keys(walk, begin).run()
 
@@ -136,18 +137,6 @@ def _labels(pairs: Sequence[str], labels: str) -> str:
 # -- the procedure
 
 
-class Filled(Record, frozen=True):
-    """A command of a step with the alert's labels filled in; `left` are the placeholders that no label is for."""
-
-    written: ShownCommand
-    text: str
-    left: tuple[str, ...] = ()
-
-
-def _command(shown: ShownCommand) -> Command:
-    return Command(shown.text, shown.language, shown.placeholders)
-
-
 @dataclass
 class Walk:
     """The steps of a procedure. The text of each is read when it is shown."""
@@ -160,12 +149,14 @@ class Walk:
     @cached_property
     def steps(self) -> tuple[StepView, ...]:
         """All steps in order. Raises `OpxError` if the document is another by now."""
-        found = {step.number: step for step in self.document.steps}
-        page = self.document
-        while page.next:
-            page = self._read(page.part, int(page.next[0].arguments["after"]))
+        found: dict[int, StepView] = {}
+        for page in self._pages(STEPS) if self.document.step_count else ():
             found |= {step.number: step for step in page.steps if step.shown or step.number not in found}
         return tuple(found[number] for number in sorted(found))
+
+    def text(self) -> str:
+        """All of the document."""
+        return "\n\n".join(page.content for page in self._pages(ALL))
 
     def part(self, at: int) -> DocumentPart:
         """The text of a step with what is known of it."""
@@ -178,14 +169,12 @@ class Walk:
         number = self.steps[at].number
         return next((step for step in self.part(at).steps if step.number == number), self.steps[at])
 
-    def commands(self, at: int) -> list[Filled]:
-        labels = self.procedure.labels
-        commands = [_command(one) for one in self.steps[at].commands]
-        assigned = assigned_in(_command(one) for step in self.steps for one in step.commands)
-        return [
-            Filled(one, *filled(command, labels, assigned))
-            for one, command in zip(self.steps[at].commands, commands, strict=True)
-        ]
+    def commands(self, at: int) -> list[FilledCommand]:
+        return list(filled_commands(self.steps[at], self.procedure.labels, self._assigned))
+
+    @cached_property
+    def _assigned(self) -> frozenset[str]:
+        return assigned_in(command for step in self.steps for command in step.commands)
 
     def preconditions(self) -> str:
         try:
@@ -193,16 +182,25 @@ class Walk:
         except InvalidInputError:  # it has none
             return ""
 
-    def place(self, name: str) -> int:
-        """The index of the step that a name means: its author's number, else its own. Raises `InvalidInputError`."""
-        wanted = name.strip().casefold().removeprefix("step").strip().removeprefix("#")
-        for names in ([step.name for step in self.steps], [str(step.number) for step in self.steps]):
-            if wanted in names:
-                return names.index(wanted)
-        raise InvalidInputError(f"there is no step {name[:40]!r}; there are {len(self.steps)}: {self._names()}")
+    def place(self, name: str) -> tuple[int, tuple[str, ...]]:
+        """The index of the step that a name means, as `read_document` understands it, and what is to be noted: that it may
+        mean others, too. Raises `InvalidInputError`."""
+        names = [step.name for step in self.steps]
+        try:
+            part = self._read(f"step {name.strip().casefold().removeprefix('step').strip()}")
+            at = names.index(part.part.removeprefix("step "))
+        except (InvalidInputError, ValueError):
+            known = ", ".join(names[:40])
+            raise InvalidInputError(f"there is no step {name[:40]!r}; there are {len(names)}: {known}") from None
+        self._parts[at] = part
+        return at, part.notes
 
-    def _names(self) -> str:
-        return ", ".join(step.name for step in self.steps[:40])
+    def _pages(self, part: str) -> Iterator[DocumentPart]:
+        page = self._read(part)
+        yield page
+        while page.next:
+            page = self._read(part, int(page.next[0].arguments["after"]))
+            yield page
 
     def _read(self, part: str, after: int = 0) -> DocumentPart:
         request = ReadDocument(self.document.document_id, part, MAX_BUDGET, after)
@@ -217,7 +215,7 @@ class Walk:
 
 def head_lines(walk: Walk) -> Iterator[str]:
     """What the procedure is, where it is from, how it was found, and what it needs before."""
-    part, found = walk.document, walk.procedure
+    part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
     if part.untrusted:
         yield click.style(f"untrusted: from outside ({printable(part.tier)})", fg="yellow")
@@ -231,45 +229,64 @@ def head_lines(walk: Walk) -> Iterator[str]:
         yield from ("", *_text_lines(before))
     if walk.steps:
         effects = Counter(step.effect for step in walk.steps if step.is_classed)
-        counts = ", ".join(click.style(f"{count} {effect}", fg=_COLOURS[effect]) for effect, count in effects.items())
+        counts = ", ".join(screen.styled(f"{count} {effect}", effect) for effect, count in effects.items())
         yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
     else:
         yield from ("", "It has no steps.")
 
 
 def step_lines(walk: Walk, at: int) -> Iterator[str]:
-    """A step: warnings first, then its text, its commands with what they do, and what is to be seen."""
-    step, part = walk.view(at), walk.part(at)
-    yield from (
-        "",
-        click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}): {printable(step.title)}", bold=True),
-    )
+    """A step: warnings first, then its text with labels filled in, each command below what it does."""
+    step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
+    text = placed(_own_text(part), commands)
+    first = next(filter(str.strip, text.lines), "")
+    title = "" if _bare(step.title) in _bare(first) else f": {printable(step.title)}"
+    yield from ("", click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}){title}", bold=True))
     yield from (_warning(text) for text in (*step.warnings, *part.warnings))
     if step.effect is Effect.DESTRUCTIVE:
         yield click.style(_DESTRUCTIVE, fg="red", bold=True)
     if step.approval:
         yield _warning(f"approval: {step.approval}")
-    yield from ("", *_text_lines(_own_text(part)))
-    for number, command in enumerate(walk.commands(at), 1):
-        yield from ("", *_command_lines(number, command))
-    after = (("Expect", step.expect), ("Check", step.check), ("If it fails", _failing(step)))
-    told = [f"{name}: {printable(text)}" for name, text in after if text]
-    yield from ("", *told) if told else ()
+    yield ""
+    for number in text.missing:
+        yield from _with_ours([*_command_lines([number], commands), *commands[number].text.split("\n"), ""])
+    yield from _with_ours(list(text.told(lambda places: _command_lines(places, commands))))
+    if step.goes_to:
+        is_step = step.goes_to.startswith("#") or step.goes_to.isdecimal()
+        yield from ("", f"If it fails: -> {'step ' if is_step else ''}{printable(step.goes_to)}")
 
 
-def _failing(step: StepView) -> str:
-    goes = f"-> step {step.goes_to}" if step.goes_to.isdecimal() else f"-> {step.goes_to}"
-    return " ".join(filter(None, (step.if_fails, goes if step.goes_to else "")))
+_OURS = "\0"
+"""Stands in lines of ours among those of a step before their style and their text. Documents are shown without it."""
+
+
+def _with_ours(lines: Sequence[str]) -> Iterator[str]:
+    """Lines of a step and ours; on a terminal, the step's are rendered."""
+    screen = Screen.current()
+    parts = [line.split(_OURS) for line in lines]
+    if screen.is_terminal:
+        from opx.cli.rendering import rendered
+
+        ours = {part[-1]: part[1] for part in parts if len(part) > 1}
+        text = "\n".join(part[-1] for part in parts)
+        yield from ((_INDENT + line).rstrip() for line in rendered(text, screen, ours))
+    else:
+        yield from ((_INDENT + (part[0] + part[-1] if len(part) > 1 else safe(part[0]))).rstrip() for part in parts)
+
+
+def _bare(text: str) -> str:
+    """Words without emphasis and the mark of a cut."""
+    return re.sub(r"[*_`…]", "", " ".join(text.split()))
 
 
 def _warning(text: str) -> str:
-    return click.style(f"! {printable(text)}", fg="yellow", bold=True)
+    return click.style(f"! {printable(text).replace('**', '')}", fg="yellow", bold=True)
 
 
 def _own_text(part: DocumentPart) -> str:
     """The step's own words: without the headings above it, and without lines of ours, which are shown before it."""
     ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
-    lines = [line for line in part.content.split("\n") if line not in ours]
+    lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
     return "\n".join(lines[first:])
 
@@ -278,25 +295,19 @@ def _text_lines(text: str) -> Iterator[str]:
     return ((_INDENT + line).rstrip() for line in safe(text).strip("\n").split("\n"))
 
 
-def _command_lines(number: int, command: Filled) -> Iterator[str]:
-    written = command.written
-    yield from _shown_command(f"{number} as written", written.text)
-    if command.text != written.text:
-        yield from _shown_command("with labels", command.text)
-    if command.left:
-        yield f"{_INDENT}still to be filled in: {printable(', '.join(command.left))}"
-    yield _INDENT + click.style(_MEANS[written.effect], fg=_COLOURS[written.effect])
-    if written.blast:
-        yield f"{_INDENT}reaches: {written.blast}"
-    if written.undo:
-        yield from _shown_command("undo", written.undo)
-    elif written.effect is Effect.REVERSIBLE:
-        yield f"{_INDENT}{_NO_UNDO}"
-
-
-def _shown_command(name: str, text: str) -> Iterator[str]:
-    yield click.style(f"{_INDENT}{name}:", dim=True)
-    yield from (f"{_INDENT * 2}{line}" for line in safe(text).split("\n"))
+def _command_lines(places: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
+    """What commands of a block do, and how they differ from what the document has, as lines of ours."""
+    command = commands[places[0]]
+    number = numbered(places, commands) if len(commands) > 1 else ""
+    reach = f", reaches {command.blast}" if command.blast else ""
+    lines = [(command.effect.value, f"{number}{_MEANS[command.effect]}{reach}")]
+    lines += [("caution", f"! the example has {one}") for one in command.differs]
+    if command.placeholders:
+        lines.append(("caution", f"still to be filled in: {', '.join(command.placeholders)}"))
+    lines += [("dim", f"as written: {command.as_written}")] if command.as_written else []
+    if command.undo or command.effect is Effect.REVERSIBLE:
+        lines.append(("dim", f"undo: {command.undo}" if command.undo else _NO_UNDO))
+    return [f"{_OURS}{style}{_OURS}{shorten(printable(text), _SHORT)}" for style, text in lines]
 
 
 def _nothing_lines(found: Procedure) -> Iterator[str]:
@@ -312,8 +323,12 @@ def _other(one: NextCall) -> str:
 
 
 def _list_lines(walk: Walk, here: int) -> Iterator[str]:
+    screen, section = Screen.current(), ""
     for at, step in enumerate(walk.steps):
-        effect = "  " + click.style(step.effect, fg=_COLOURS[step.effect]) if step.is_classed else ""
+        if step.section != section:
+            section = step.section
+            yield screen.styled(printable(section), "dim")
+        effect = "  " + screen.styled(step.effect, step.effect) if step.is_classed else ""
         yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
 
 
@@ -328,9 +343,6 @@ class Keys:
         self._at = begin
 
     def run(self) -> None:
-        if not self._walk.steps:
-            print_lines(_text_lines(self._walk.document.content))
-            return
         self._show(self._at)
         while (key := self._key(_KEYS)) not in ("q", ""):
             try:
@@ -345,8 +357,10 @@ class Keys:
             self._next()
         elif key == "b":
             self._show(max(self._at - 1, 0))
-        elif key.isdecimal():
-            self._show(self._walk.place(self._number(key)))
+        elif key.isdecimal() or key == "#":
+            at, notes = self._walk.place(self._number(key))
+            self._show(at)
+            warn(*map(printable, notes))
         elif key == "y":
             self._copy()
         elif key == "l":
@@ -366,7 +380,7 @@ class Keys:
 
     def _number(self, digits: str) -> str:
         """The rest of a number up to Enter, where one digit can't be all of it."""
-        most = max(len(step.name.removeprefix("#")) for step in self._walk.steps)
+        most = max(len(step.name.removeprefix("#")) for step in self._walk.steps) + digits.count("#")
         while len(digits) < most and (key := click.getchar()) not in ("\r", "\n", ""):
             digits += key
         return digits
@@ -381,17 +395,15 @@ class Keys:
             click.echo("Nothing was copied.")
             return
         command = commands[int(number) - 1]
-        if (
-            command.written.effect is Effect.DESTRUCTIVE
-            and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y"
-        ):
+        if command.effect is Effect.DESTRUCTIVE and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y":
             click.echo("Nothing was copied.")
         elif any(not (letter.isprintable() or letter in "\n\t") for letter in command.text):
             click.echo("It has control characters, so it isn't copied: type it by hand.")
         else:
             click.echo(_clipboard(command.text), nl=False)
-            left = f" Still to be filled in: {printable(', '.join(command.left))}." if command.left else ""
-            click.echo(f"Copied, not executed.{left}")
+            left = command.placeholders
+            unfilled = f" Still to be filled in: {printable(', '.join(left))}." if left else ""
+            click.echo(f"Copied, not executed.{unfilled}")
 
     def _tell(self) -> None:
         result = _RESULTS.get(self._key("What came of it? [r]esolved  [n]o effect  made it [w]orse"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from difflib import get_close_matches
 
 import click
 
@@ -29,10 +28,13 @@ from opx.cli.output import (
 from opx.cli.reporting import KINDS, has_remark, remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
-from opx.domain.record import Json
+from opx.domain.queries import MAX_BUDGET
+from opx.domain.record import Json, replace
 from opx.domain.versions import StepChange, StepChangeKind, VersionDiff, VersionName
+from opx.edges.calling import record_of
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
+from opx.hygiene.untrusted import one_line
 from opx.ingestion.chunk_files import joined_text
 from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
 from opx.operations.documents import (
@@ -47,10 +49,9 @@ from opx.operations.documents import (
     list_documents,
     read_chunks,
 )
+from opx.operations.reading import DocumentPart, ReadDocument, read_document
 
 _ID = re.compile(r"\s*[0-9a-fA-F]+\s*")
-_CANDIDATES = 10
-"""Documents that are named where several are meant."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _MARKS = {
     StepChangeKind.ADDED: "+",
@@ -123,8 +124,12 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 )
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 @click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
-@click.option("--outline", "with_outline", is_flag=True, help="Print its sections and steps first.")
-@click.option("--step", "step_name", metavar="N", help="Print one step of its procedure.")
+@click.option(
+    "--outline", "with_outline", is_flag=True, help="Print its sections and steps alone, with what each does."
+)
+@click.option(
+    "--step", "step_name", metavar="N|HEADING", help="Print one step, or the section with this heading or role."
+)
 @click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
 def show_command(
     session: Session,
@@ -139,32 +144,39 @@ def show_command(
     """Print a document: title, metadata, versions, and its text.
 
     The beginning of an id is enough for current documents, and so is the end of a path, or a title. Old and deleted versions
-    are shown too, by their full id. What is longer than the screen is shown by $PAGER.
+    are shown too, by their full id; a step or the outline is always that of the current version. What is longer than the
+    screen is shown by $PAGER.
     """
     found = _found(session, request.document_id)
+    screen = Screen.current()
+    if with_outline or step_name is not None:
+        shown = _part(session, found, "outline" if with_outline else step_name or "steps")
+        if as_json:
+            print_json(shown.to_json())
+        elif with_outline:
+            _print_page([*_outline_lines(shown, screen)], screen)
+        else:
+            _print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
+        return
     chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
     if as_json:
         print_json(_as_json(found, chunks, with_chunks=with_chunks))
         return
     text = "".join(joined_text(chunks))
-    screen = Screen.current()
-    if step_name is not None:
-        _print_page([*_step(found.document, text, step_name, screen, raw=raw or not screen.is_terminal)], screen)
-        return
-    head = [*_head(found.document, found.versions), *(_outline(found.document, text, screen) if with_outline else ())]
+    head = [*_head(found.document, found.versions)]
     if screen.is_terminal and not (raw or with_chunks):
         from opx.cli.rendering import rendered
 
         _print_page([*head, *rendered(text, screen)], screen)
         return
-    shown = safe if screen.is_terminal else str
+    made_safe = safe if screen.is_terminal else str
     print_lines(head)
     if not with_chunks:
-        click.echo(shown(text), nl=False)
+        click.echo(made_safe(text), nl=False)
         return
     for chunk in chunks:
         click.echo(_chunk_head(chunk))
-        click.echo(shown(chunk.content), nl=not chunk.content.endswith("\n"))
+        click.echo(made_safe(chunk.content), nl=not chunk.content.endswith("\n"))
 
 
 def _print_page(lines: Sequence[str], screen: Screen) -> None:
@@ -176,77 +188,55 @@ def _print_page(lines: Sequence[str], screen: Screen) -> None:
 
 
 def _found(session: Session, wanted: str) -> DocumentVersions:
-    """The document with an id, a path or a title. Raises `DocumentNotFoundError` and `InvalidInputError`."""
+    """The document with an id, in any version, else with a path or a title. Raises `DocumentNotFoundError` and
+    `InvalidInputError`."""
+    client = session.client
     try:
-        return whole(session.client, get_document, GetDocument(document_id=wanted), "versions")
+        return whole(client, get_document, GetDocument(document_id=wanted), "versions")
     except (DocumentNotFoundError, InvalidInputError) as exc:
         is_several = isinstance(exc, InvalidInputError) and _ID.fullmatch(wanted)
         if is_several or not wanted.strip():
             raise
-        documents = whole(session.client, list_documents, ListDocuments(), "documents").documents
-        found = _by_name(documents, wanted)
-        if not found:
-            raise DocumentNotFoundError(_not_found(documents, wanted)) from None
-    if len(found) > 1:
-        names = "".join(f"\n  {one.document_id[:SHORT_ID]}  {printable(one.title)}" for one in found[:_CANDIDATES])
-        raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{names}")
-    return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
+    named: DocumentPart = record_of(client.call(read_document, ReadDocument(document=wanted, part="outline")))
+    return whole(client, get_document, GetDocument(document_id=named.document_id), "versions")
 
 
-def _not_found(documents: Sequence[KnowledgeDocument], wanted: str) -> str:
-    """That nothing has this name, with the titles that are written most alike."""
-    titles = {one.title.casefold(): one for one in documents}
-    alike = [titles[one] for one in get_close_matches(wanted.casefold(), titles, n=_CANDIDATES, cutoff=0.5)]
-    named = "".join(f"\n  {one.document_id[:SHORT_ID]}  {printable(one.title)}" for one in alike)
-    text = f"no current document has the id, path or title {printable(wanted[:200])!r}"
-    return (
-        f"{text}; alike are:{named}" if named else f"{text}: `opx list` names all, `opx search` finds by what they say"
-    )
+def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
+    """A part of a document, all of it."""
+    request = ReadDocument(document=found.document.document_id, part=name, max_tokens=MAX_BUDGET)
+    pages: list[DocumentPart] = [record_of(session.client.call(read_document, request))]
+    while pages[-1].next:
+        after = int(pages[-1].next[0].arguments["after"])
+        pages.append(record_of(session.client.call(read_document, replace(request, after=after))))
+    warn(*map(printable, pages[0].notes))
+    return replace(pages[0], content="\n\n".join(page.content for page in pages))
 
 
-def _by_name(documents: Sequence[KnowledgeDocument], wanted: str) -> list[KnowledgeDocument]:
-    """The current documents of this path or title; else those whose title has these words."""
-    path, title = "/" + wanted.removeprefix("./").lstrip("/"), wanted.casefold()
-    exact = [one for one in documents if f"/{one.source_uri}".endswith(path) or one.title.casefold() == title]
-    return exact or [one for one in documents if title in one.title.casefold()]
+def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
+    """The sections, each with its steps and what they do."""
+    steps = list(part.steps)
+    yield screen.styled(printable(part.title), "bold")
+    for section in part.sections:
+        if section.heading and section.heading != part.title:
+            yield screen.styled("  " * max(section.level - 1, 0) + printable(section.heading), "bold")
+        while steps and steps[0].section == section.heading:
+            step = steps.pop(0)
+            line = f"{'  ' * section.level}step {step.name}: {printable(step.title)}"
+            effect = f"  [{step.effect}]" if step.commands else ""
+            yield shorten(line, screen.prose - len(effect)) + screen.styled(effect, step.effect)
 
 
-def _outline(document: KnowledgeDocument, text: str, screen: Screen) -> Iterator[str]:
-    """The sections, each with its steps."""
-    from opx.procedures.outline import outline_of
-
-    outline = outline_of(document.document_id, document.title, text)
-    names = outline.step_names()
-    for number, section in enumerate(outline.sections):
-        steps = [step for step in outline.steps if step.section == number]
-        own = steps.pop(0) if steps and section.heading.endswith(steps[0].title) else None
-        if section.heading:
-            heading = "  " * max(section.level - 1, 0) + printable(section.heading)
-            yield screen.styled(heading, "bold") + (f"  (step {names[own.number]})" if own else "")
-        for step in steps:
-            yield shorten(f"{'  ' * section.level}step {names[step.number]}: {printable(step.title)}", screen.prose)
+def _part_lines(part: DocumentPart, screen: Screen, *, raw: bool) -> Iterator[str]:
+    """A part under its document's name, with warnings before what they are of."""
+    yield screen.styled(printable(f"{part.title}, {part.part}"), "bold")
     yield ""
+    body = part.content.strip("\n")
+    if raw:
+        yield from (safe(body) if screen.is_terminal else body).split("\n")
+    else:
+        from opx.cli.rendering import rendered
 
-
-def _step(document: KnowledgeDocument, text: str, name: str, screen: Screen, *, raw: bool) -> Iterator[str]:
-    """A step of the document's procedure, under its section."""
-    from opx.cli.rendering import rendered
-    from opx.procedures.layout import step_number
-    from opx.procedures.outline import outline_of
-
-    outline = outline_of(document.document_id, document.title, text)
-    names, number = outline.step_names(), step_number(outline, name)
-    if not number:
-        steps = f"its steps are {', '.join(names.values())}" if names else "it has no steps"
-        raise InvalidInputError(f"{printable(document.title)} has no step {name}: {steps}")
-    step = outline.steps[number - 1]
-    where = (one for one in outline.sections[step.section].path if one != document.title)
-    yield screen.styled(
-        f"{printable(' > '.join((document.title, *where)))}, step {names[number]} of {len(names)}", "bold"
-    )
-    yield ""
-    body = outline.slice(step).rstrip("\n")
-    yield from body.split("\n") if raw else rendered(body, screen)
+        yield from rendered(body, screen, {f"[Warning: {one_line(text)}]": "warning" for text in part.warnings})
 
 
 def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) -> Iterator[str]:

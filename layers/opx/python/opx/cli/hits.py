@@ -125,7 +125,7 @@ class Page:
         warnings = [warning_line({"text": text}) for text in document.warnings]
         missing = [line for line in warnings if document.untrusted or line not in document.content]
         yield from (_INDENT + self.screen.styled(line, "warning") for line in missing)
-        yield from ("", *rendered(document.content, self.screen, () if document.untrusted else warnings), "")
+        yield from ("", *rendered(document.content, self.screen, {} if document.untrusted else _ours(warnings)), "")
 
     def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
         """A passage, its warnings before the lines that they are of."""
@@ -137,7 +137,7 @@ class Page:
             yield from (_INDENT + self.screen.styled(line, "warning") for line in warnings)
             warnings = []
         text = with_warnings(content, hit.warnings) if warnings else content
-        yield from ("", *rendered(text, self.screen, warnings), "")
+        yield from ("", *rendered(text, self.screen, _ours(warnings)), "")
 
     def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
         """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""
@@ -200,6 +200,10 @@ class Page:
 def shorten(text: str, most: int) -> str:
     """The text, cut at a word where it is longer."""
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _ours(warnings: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(warnings, "warning")
 
 
 def _is_ours(line: str) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import click
 
+from opx.domain.procedures import Effect
 from opx.domain.record import Json, Record
 from opx.errors import OpxError
 
@@ -105,6 +106,12 @@ _STYLES: dict[str, dict[str, Any]] = {
     "keyword": {"fg": "cyan", "bold": True},
     "caution": {"fg": "yellow"},
     "warning": {"fg": "red", "bold": True},
+    Effect.READ: {"fg": "green"},
+    Effect.UNKNOWN: {"fg": "yellow"},
+    Effect.REVERSIBLE: {"fg": "yellow"},
+    Effect.PAGES: {"fg": "magenta"},
+    Effect.COSTS: {"fg": "magenta"},
+    Effect.DESTRUCTIVE: {"fg": "red", "bold": True},
 }
 _LEAST_WIDTH, _PIPE_WIDTH, _PROSE_WIDTH = 20, 100, 120
 
@@ -138,7 +145,7 @@ class Screen:
         return min(self.width, _PROSE_WIDTH)
 
     def styled(self, text: str, style: str) -> str:
-        """The text in one of our few styles, as far as there are colours."""
+        """The text in one of our few styles, or in that of an effect, as far as there are colours."""
         return click.style(text, **_STYLES[style]) if self.colours and style and text else text
 
     def link(self, text: str, url: str) -> str:

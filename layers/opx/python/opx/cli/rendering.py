@@ -7,10 +7,11 @@ rich's Markdown isn't used, as it pads and wraps code, expands tabs, numbers lis
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from unicodedata import combining, east_asian_width
 
 from markdown_it import MarkdownIt
@@ -36,25 +37,27 @@ _WILD = frozenset("/\\*_=|&${}[]<>")
 
 _Word = list[tuple[str, str]]
 """Pieces of text with their styles, with no line end between them. An empty word is the end of a line."""
+_Mark = tuple[int, str, str]
+"""The number of lines before a line of ours, the line, and its style."""
 _Line = str | None
 """A line; None for an empty one between blocks, of which one is enough."""
 
 
-def rendered(text: str, screen: Screen, warnings: Collection[str] = ()) -> Iterator[str]:
-    """The lines of a Markdown text. Lines of it that are among `warnings` are ours, and are shown before the block that
-    follows them."""
-    lines, marks = _without(safe(text).split("\n"), warnings)
+def rendered(text: str, screen: Screen, ours: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """The lines of a Markdown text. Lines of it that are among `ours`, given with their styles, are shown before the block
+    that follows them."""
+    lines, marks = _without(safe(text).split("\n"), ours)
     tree = SyntaxTreeNode(_parser().parse("\n".join(lines)))
     yield from _joined(_Rendering(lines, marks, screen).page(tree.children))
 
 
-def _without(lines: Sequence[str], warnings: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
-    """The lines without the warnings, and each warning with the number of lines before it."""
+def _without(lines: Sequence[str], ours: Mapping[str, str]) -> tuple[list[str], list[_Mark]]:
+    """The lines without ours, and each of ours with the number of lines before it."""
     kept: list[str] = []
-    marks: list[tuple[int, str]] = []
+    marks: list[_Mark] = []
     for line in lines:
-        if line in warnings:
-            marks.append((len(kept), line))
+        if line in ours:
+            marks.append((len(kept), line, ours[line]))
         else:
             kept.append(line)
     return kept, marks
@@ -90,7 +93,7 @@ def _escape(state: StateInline, silent: bool) -> bool:
 class _Rendering:
     """Renders blocks. Every method gets the prefix of its first line and that of the others."""
 
-    def __init__(self, lines: Sequence[str], marks: Sequence[tuple[int, str]], screen: Screen) -> None:
+    def __init__(self, lines: Sequence[str], marks: Sequence[_Mark], screen: Screen) -> None:
         self._lines = lines
         self._marks = list(marks)
         self._screen = screen
@@ -127,9 +130,10 @@ class _Rendering:
             yield first + "\n".join(self._lines[start:end]).strip()
 
     def _warned(self, end: int, prefix: str) -> Iterator[_Line]:
-        """The warnings that stand before this line and weren't shown yet."""
+        """Lines of ours that stand before this line and weren't shown yet."""
         while self._marks and self._marks[0][0] < end:
-            yield prefix + self._styled(self._marks.pop(0)[1], "warning")
+            _, line, style = self._marks.pop(0)
+            yield prefix + self._styled(line, style)
 
     def _apart(self, lines: Iterable[str], first: str, rest: str) -> Iterator[_Line]:
         """With gaps around them. A list item's mark stands in a line before them."""

@@ -24,6 +24,16 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
     placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
 
 
+class FilledCommand(ShownCommand, frozen=True, kw_only=True):
+    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
+
+    step: str
+    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
+    differs: Annotated[
+        tuple[str, ...], Meta(description="What the document wrote out and the alert's labels say otherwise.")
+    ] = ()
+
+
 class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 
@@ -40,7 +50,7 @@ class StepView(Record, frozen=True, omit_defaults=True):
     expect: Annotated[str, Meta(description="What is to be seen then.")] = ""
     check: Annotated[str, Meta(description="How to see whether it worked.")] = ""
     if_fails: Annotated[str, Meta(description="What to do if it doesn't.")] = ""
-    goes_to: Annotated[str, Meta(description="The step (a number) or the page where that leads.")] = ""
+    goes_to: Annotated[str, Meta(description="The step (its name) or the page where that leads.")] = ""
     approval: Annotated[str, Meta(description="Who has to agree before.")] = ""
     warnings: Annotated[tuple[str, ...], Meta(description="What its author warns of.")] = ()
 

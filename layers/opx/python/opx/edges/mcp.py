@@ -157,7 +157,7 @@ def _described(operation: Operation[Any, Any]) -> types.Tool:
     return types.Tool(
         name=operation.name,
         description=tool.description,
-        input_schema=input_schema(operation),
+        input_schema=input_schema(operation, objects=True),
         output_schema=_without_text(output_schema(operation)),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False

@@ -246,11 +246,16 @@ def _content(schema: Json) -> Json:
 # -- tools
 
 
-def input_schema(operation: Operation[Any, Any]) -> Json:
-    """The JSON Schema of a tool's arguments, with every limit that there is."""
+def input_schema(operation: Operation[Any, Any], *, objects: bool = False) -> Json:
+    """The JSON Schema of a tool's arguments, with every limit that there is. With `objects`, arguments that may also be
+    objects are declared so; Bedrock's action groups know none."""
+    properties = {one.name: _argument(one) for one in fields_of(operation.request)}
+    for one in fields_of(operation.request) if objects else ():
+        if _may_be_object(one):
+            properties[one.name]["type"] = ["string", "object"]
     return {
         "type": "object",
-        "properties": {one.name: _argument(one) for one in fields_of(operation.request)},
+        "properties": properties,
         "required": _required(operation),
         "additionalProperties": False,
     }
@@ -261,9 +266,17 @@ def output_schema(operation: Operation[Any, Any]) -> Json:
     return inlined(operation.reply)
 
 
+def _may_be_object(field: FieldFacts) -> bool:
+    return isinstance(field.kind, inspect.UnionType) and any(
+        isinstance(one, inspect.DictType) for one in field.kind.types
+    )
+
+
 def _argument(field: FieldFacts) -> Json:
     schema = _typed(field)
     kind: Any = field.kind
+    if isinstance(kind, inspect.UnionType):
+        kind = next((one for one in kind.types if isinstance(one, inspect.StrType)), kind)
     if field.choices:
         schema["enum"] = list(field.choices)
     elif isinstance(kind, inspect.StrType):

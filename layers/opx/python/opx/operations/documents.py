@@ -256,3 +256,20 @@ def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -
             f"version {version.version} is the first one that is kept: there is none to compare with"
         )
     return found
+
+
+def old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
+    """The version and the title of a step that an older version has."""
+    from opx.procedures.layout import steps_meant
+
+    documents = context.system.questions.documents
+    for version in versions_of(context, document):
+        if version.document_id == document.document_id:
+            continue
+        try:
+            outline = documents.outline_of(version)
+        except DocumentNotFoundError:
+            continue
+        if numbers := steps_meant(outline, name):
+            return version.version, outline.steps[numbers[0] - 1].title
+    return None

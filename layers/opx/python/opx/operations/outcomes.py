@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 from msgspec.structs import asdict
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import (
     MAX_NOTE,
     MAX_OCCURRENCE,
@@ -20,13 +21,19 @@ from opx.domain.outcomes import (
     OutcomeResult,
 )
 from opx.domain.record import Record, replace
+from opx.domain.scopes import Identity
+from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
 from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
-from opx.operations.documents import DocumentId, find_by_id
+from opx.operations.documents import DocumentId, find_by_id, old_step
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 from opx.operations.requests import FilledText, Request, Text
 
+if TYPE_CHECKING:
+    from opx.domain.procedures import Outline
+
+_STEPS_NAMED = 20
 Step = Annotated[str, Meta(max_length=MAX_STEP)]
 Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
@@ -47,7 +54,7 @@ class RecordOutcome(Request, frozen=True):
     section: Annotated[
         str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
     ] = ""
-    step: Annotated[Step, Meta(description="The step that was acted upon, as the document has it.")] = ""
+    step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
     note: Annotated[str, Meta(max_length=MAX_NOTE, description="What else is to be known.")] = ""
     occurrence: Annotated[
@@ -60,9 +67,49 @@ def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
     """Tell what came of acting upon a document that was found. Told again, it counts once.
 
     Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
-    the receipt doesn't name.
+    the receipt doesn't name, or a step that its document doesn't have.
     """
-    return context.system.learning.outcomes(context.identity).record(**asdict(request))
+    return _recorded(context, context.identity, request)
+
+
+def _recorded(context: Context, identity: Identity, request: RecordOutcome | ReportOutcome) -> OutcomeReport:
+    outcomes = context.system.learning.outcomes(identity)
+    if request.step.strip():
+        document = outcomes.returned(request.receipt_id, request.document_id)
+        request = replace(request, step=_checked_step(context, document, request.step.strip()))
+    return outcomes.record(**asdict(request))
+
+
+def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> str:
+    """A step as the document has it: the title of the one that a number or an id means, also an id of another version's; else
+    what is given, if a line or command of the document says the same. Raises `InvalidInputError` for a step that a document
+    with steps doesn't have."""
+    from opx.learning.outcomes.steps import StepFinder, steps_of, terms_of
+    from opx.procedures.layout import steps_meant
+
+    try:
+        outline = context.system.questions.documents.outline_of(document)
+    except DocumentNotFoundError:  # its text is gone, and what came of it still counts
+        return given
+    if not outline.steps:
+        return given
+    names = outline.step_names()
+    meant = steps_meant(outline, given)
+    if len(meant) > 1:
+        raise InvalidInputError(f"{given[:200]!r} may mean {len(meant)} steps: {_named(outline, names, meant)}")
+    if meant:
+        return outline.steps[meant[0] - 1].title
+    said = StepFinder([terms_of(given)])
+    if any(said.found(terms_of(one.text)) for one in steps_of(outline.text)):
+        return given
+    if old := old_step(context, document, given):
+        return old[1]
+    known = _named(outline, names, list(names)[:_STEPS_NAMED])
+    raise InvalidInputError(f"{document.title!r} has no step {given[:200]!r}; its steps are: {known}")
+
+
+def _named(outline: Outline, names: Mapping[int, str], numbers: Sequence[int]) -> str:
+    return "; ".join(f"{names[number]} {outline.steps[number - 1].title}" for number in numbers)
 
 
 class GetDocumentOutcomes(Request, frozen=True):
@@ -117,7 +164,7 @@ class ReportOutcome(Request, frozen=True):
     ]
     document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
     result: Result
-    step: Annotated[Step, Meta(description="The step that was decisive, as the document has it.")] = ""
+    step: Annotated[Step, Meta(description="The step that was decisive: its number, its id, or its words.")] = ""
     incident: Incident = ""
 
 
@@ -131,4 +178,4 @@ class ReportOutcome(Request, frozen=True):
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
     """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
     agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
-    return OutcomeAnswer(context.system.learning.outcomes(agent).record(**asdict(request)))
+    return OutcomeAnswer(_recorded(context, agent, request))

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
 from msgspec import Meta, field
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.handover import NextCall, SectionView, ShownCommand, StepView, call
-from opx.domain.ids import ID_LENGTH
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, call
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, MIN_BUDGET, QueryConfig, SearchMode
+from opx.domain.queries import MAX_BUDGET, MIN_BUDGET, QueryConfig
 from opx.domain.record import Record, replace
-from opx.domain.scopes import scope_of_key
-from opx.domain.titles import repeats
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.documents import find_by_id, find_document, versions_of
+from opx.operations.documents import find_by_id, old_step
+from opx.operations.naming import document_called, named_document
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
@@ -36,13 +35,8 @@ if TYPE_CHECKING:
 
 DEFAULT_READING = 2000
 MAX_NAME = 1000
-_NEAREST = 3
-"""Documents that are named where none has the name that was asked for."""
-_LOOKED_AT = 20
-"""Documents among which a title is looked for."""
 _OTHERS = 4
-"""Documents that are named beside the procedure for an alert."""
-_OWN_FOLDER = "documents/"
+"""Documents that are named beside the procedure for an alert, and steps beside the one that is shown."""
 
 DocumentName = Annotated[
     Filled,
@@ -152,30 +146,38 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     Of a version that was replaced, the newer one is read, and a note says so. Raises `DocumentNotFoundError`, and
     `InvalidInputError` for a part that the document doesn't have, which names those that it has.
     """
-    from opx.procedures.layout import fitting
-
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
     part, more_notes = _part(context, document, outline, request.part)
     if request.after and request.after >= len(part.units):
         raise InvalidInputError(f"after is {request.after}, and {part.name} has {len(part.units)} blocks")
-    units, reached = fitting(outline, part, request.max_tokens, request.after)
+    units, following = _page(document, outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
-    following: tuple[NextCall, ...] = ()
-    if reached:
-        left = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
-        following = (call("read_document", left, document=document.document_id, part=part.name, after=reached),)
     return PartAnswer(replace(view, notes=(*notes, *more_notes), next=following))
 
 
+def _page(
+    document: KnowledgeDocument, outline: Outline, part: Part, room: int, after: int = 0
+) -> tuple[list[int], tuple[NextCall, ...]]:
+    """As many units of a part as fit, and the call that reads on, if there are more."""
+    from opx.procedures.layout import fitting
+
+    units, reached = fitting(outline, part, room, after)
+    if not reached:
+        return units, ()
+    why = f"the rest of {part.name}, {len(part.units) - reached} of {len(part.units)} blocks"
+    return units, (call("read_document", why, document=document.document_id, part=part.name, after=reached),)
+
+
 def _part(context: Context, document: KnowledgeDocument, outline: Outline, name: str) -> tuple[Part, tuple[str, ...]]:
-    """The part that a name means. The id of a step of an older version leads to the step that took its place."""
-    from opx.procedures.layout import part_named
+    """The part that a name means, with a note where other steps may be meant. The id of a step of an older version leads to
+    the step that took its place."""
+    from opx.procedures.layout import part_named, steps_meant
 
     try:
-        return part_named(outline, name), ()
+        return part_named(outline, name), tuple(_ambiguous(outline, name, steps_meant(outline, name)))
     except InvalidInputError:
-        old = _old_step(context, document, name)
+        old = old_step(context, document, name)
         if old is None:
             raise
         version, title = old
@@ -188,22 +190,18 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
         return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
 
 
-def _old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
-    """The version and the title of a step that an older version has."""
-    from opx.procedures.layout import step_number
+def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
+    """A note where a name may mean several steps, of which the first is shown."""
+    names = outline.step_names()
+    shown, *others = [f"step {names[number]} ({_where(outline, number)})" for number in numbers] or [""]
+    if others:
+        yield f"{name!r} may mean {len(numbers)} steps: this is {shown}; there is also {', '.join(others[:_OTHERS])}"
 
-    documents = context.system.questions.documents
-    for version in versions_of(context, document):
-        if version.document_id == document.document_id:
-            continue
-        try:
-            outline = documents.outline_of(version)
-        except DocumentNotFoundError:
-            continue
-        number = step_number(outline, name)
-        if number:
-            return version.version, outline.steps[number - 1].title
-    return None
+
+def _where(outline: Outline, number: int) -> str:
+    step = outline.steps[number - 1]
+    heading = outline.sections[step.section].heading
+    return f"{heading}: {step.title}" if heading else step.title
 
 
 def _successor(outline: Outline, title: str) -> int:
@@ -283,117 +281,34 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
 
     Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
     """
-    from opx.procedures.layout import ALL, fitting, laid_out, part_named
+    from opx.procedures.layout import ALL, laid_out, part_named
 
     document = find_by_id(context, request.document_id)
     outline = context.system.questions.documents.outline_of(document)
-    units, reached = fitting(outline, part_named(outline, ALL), DETAILS_TOKENS, 0)
-    content = laid_out(outline, units) if reached else outline.text.strip("\n")
-    following: tuple[NextCall, ...] = ()
-    if reached:
-        following = (call("read_document", "the rest of it", document=document.document_id, part=ALL, after=reached),)
+    units, following = _page(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
+    content = laid_out(outline, units) if following else outline.text.strip("\n")
     facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
     return DocumentDetails(**facts, content=content, next=following)
-
-
-# -- documents by name
-
-
-def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The document that an id, a path, an address or a title means, in its current version; and what is to be noted. Raises
-    `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
-    text = name.strip()
-    if len(text) == ID_LENGTH or (text.isalnum() and text.lower().strip("0123456789abcdef") == "" and len(text) >= 4):
-        return _current(context, find_document(context, text))
-    return _by_path(context, text) or _by_title(context, text), ()
-
-
-def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The current version of a document that was found by its id."""
-    if document.state is DocumentState.CURRENT:
-        return document, ()
-    current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
-    if current is None:
-        raise DocumentNotFoundError(
-            f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}"
-        )
-    documents = context.system.questions.documents
-    note = (
-        f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
-    )
-    return documents.find(context.reader, current.document_id), (note,)
-
-
-def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
-    """The document in this place of the corpus, in the narrowest scope that the caller sees."""
-    catalog = context.system.corpus.catalog
-    path = text.partition("://")[2].partition("/")[2] if "://" in text else text
-    names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
-    keys = [
-        DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source
-    ]
-    found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
-    scopes = context.reader.visible
-    visible = sorted(
-        (one for one in found if context.reader.may_see(one.scope)), key=lambda one: scopes.index(one.scope.key)
-    )
-    return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
-
-
-def _by_title(context: Context, text: str) -> KnowledgeDocument:
-    """The document with this title, or whose address or path ends so, among those that a search for it finds. Raises
-    `DocumentNotFoundError`, which names the nearest ones."""
-    config = QueryConfig(
-        min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
-    )
-    words = " ".join(
-        part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part
-    )
-    answer = context.system.questions.search(context.identity, recorded=False).answer(
-        words[:MAX_QUERY_CHARACTERS], config
-    )
-    wanted = text.casefold().rstrip("/")
-    titled = {one.document_id: one for one in answer.results if one.title.casefold() == wanted}
-    titled = titled or {one.document_id: one for one in answer.results if repeats(wanted, one.title)}
-    placed = {one.document_id: one for one in answer.results if f"/{one.source.casefold()}".endswith(f"/{wanted}")}
-    found = list((titled or placed).values())
-    if len(found) > 1:
-        named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:5])
-        raise InvalidInputError(f"{len(found)} documents are called {text[:200]!r}; give the id of one:{named}")
-    if not found:
-        nearest = {one.document_id: one for one in answer.results if one.document_id}
-        named = "".join(f"\n  {one.document_id}  {one.title}" for one in list(nearest.values())[:_NEAREST])
-        also = f"; the nearest are:{named}" if named else ""
-        raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
-    return context.system.questions.documents.find(context.reader, found[0].document_id)
 
 
 # -- the procedure for an alert
 
 
 class FindProcedure(Request, frozen=True):
+    """A blank alert is refused when it is read: msgspec 0.22 frees a pattern too often where a type is a union."""
+
     alert: Annotated[
-        Filled,
+        Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)] | dict[str, Any],
         Meta(
-            max_length=MAX_QUESTION,
-            description="The alert as it was sent (JSON, or a line with its labels), its name, or the symptom in words.",
+            description="The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
+            "document's id, path or title."
         ),
     ]
     labels: Annotated[
-        str,
-        Meta(
-            max_length=20_000,
-            description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`.",
-        ),
+        Annotated[str, Meta(max_length=20_000)] | dict[str, Any],
+        Meta(description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
     ] = ""
     max_tokens: Reading = DEFAULT_READING
-
-
-class FilledCommand(ShownCommand, frozen=True, kw_only=True):
-    """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
-
-    step: str
-    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
 
 
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -403,7 +318,13 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = field(default_factory=dict)
     found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
     confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
-    document: Annotated[DocumentPart | None, Meta(description="The procedure, as far as the budget goes.")] = None
+    document: Annotated[
+        DocumentPart | None,
+        Meta(
+            description="The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
+            "brackets: what each step and command does. Its steps have no commands."
+        ),
+    ] = None
     commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
     others: Annotated[
         tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
@@ -429,9 +350,10 @@ class ProcedureAnswer(Paragraphs):
         else:
             yield f"Procedure for {one_line(found.alert)} ({found.found_by}, confidence {found.confidence:.2f})"
             yield PartAnswer(found.document).text()
-            filled = [one for one in found.commands if one.as_written]
-            if filled:
-                yield "Commands with the alert's labels filled in:\n" + "\n".join(map(_command_line, filled))
+            if found.document.untrusted and found.commands:
+                yield "Its commands with the alert's labels filled in:\n" + "\n".join(
+                    map(_command_line, found.commands)
+                )
         if found.others:
             yield "Others that may fit:\n" + "\n".join(map(next_line, found.others))
         if found.receipt_id:
@@ -439,8 +361,9 @@ class ProcedureAnswer(Paragraphs):
 
 
 def _command_line(command: FilledCommand) -> str:
-    left = f"   # still to be filled in: {', '.join(command.placeholders)}" if command.placeholders else ""
-    return f"step {command.step} [{command.effect}]: {command.text}{left}"
+    left = f"   # still to be filled in: {one_line(', '.join(command.placeholders))}" if command.placeholders else ""
+    differs = "".join(f"   # the example has {one_line(one)}" for one in command.differs)
+    return f"step {command.step} [{command.effect}]: {one_line(command.text)}{left}{differs}"
 
 
 @operation(
@@ -456,13 +379,17 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
     from opx.procedures.alerts import is_broken_json, read_alert
 
-    alert = read_alert(request.alert, request.labels)
-    answer = _searched(context, _question(alert, request.alert))
+    text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
+    if not text.strip():
+        raise InvalidInputError("the alert is blank")
+    alert = read_alert(text, labels)
+    answer = _searched(context, _question(alert, text))
     pages = _bound(context, alert)
     bound = {one.document_id: one for one in reversed(pages)}
+    named = None if any(one.sure for one in pages) else document_called(context, text, answer)
     documents = list(dict.fromkeys((*(one.document_id for one in pages), *(one.document_id for one in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
-    chosen = _chosen(context, pages, documents)
+    chosen = named or _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
     titles = {result.document_id: result.title for result in answer.results}
     procedure = Procedure(
@@ -471,24 +398,57 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(request.alert) else ())),
+        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(text) else ())),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
     document, outline = chosen
     page = bound.get(document.document_id)
-    view = _procedure_view(context, document, outline, request.max_tokens)
-    commands = tuple(_commands(context, outline, view, alert))
+    view, commands = _procedure_view(context, document, outline, request.max_tokens, alert.labels)
+    found_by = page.found_by if page else "found by a search"
     return ProcedureAnswer(
         replace(
             procedure,
-            found_by=page.found_by if page else "found by a search",
+            found_by=_NAMED if named else found_by,
             notes=(*procedure.notes, *(_place_notes(page, pages, outline) if page else ())),
-            confidence=1.0 if page else round(confidences.get(document.document_id, 0.0), 6),
+            confidence=1.0 if named or page else round(confidences.get(document.document_id, 0.0), 6),
             document=view,
             commands=commands,
         )
     )
+
+
+def _as_text(name: str, given: str | dict[str, Any]) -> str:
+    """A field that may also be given as a JSON object. Raises `InvalidInputError` for one that is too long as a text."""
+    if isinstance(given, str):
+        return given
+    text = json.dumps(given, ensure_ascii=False)
+    if len(text) > MAX_QUESTION:
+        raise InvalidInputError(f"{name} may have at most {MAX_QUESTION:,} characters as JSON, not {len(text):,}")
+    return text
+
+
+def _procedure_view(
+    context: Context, document: KnowledgeDocument, outline: Outline, room: int, labels: Mapping[str, str]
+) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
+    """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
+    it is."""
+    from opx.procedures.alerts import assigned_in
+    from opx.procedures.filling import filled_commands, with_commands
+    from opx.procedures.layout import STEPS, part_named
+
+    part = part_named(outline, STEPS)
+    units, following = _page(document, outline, part, room)
+    view = replace(_view(context, document, outline, part, units), next=following)
+    assigned = assigned_in(command for step in outline.steps for command in step.commands)
+    commands = tuple(one for step in view.steps for one in filled_commands(step, labels, assigned))
+    if not view.untrusted:
+        begins: dict[int, str] = {}
+        for unit in (outline.units[at] for at in units):
+            begins.setdefault(unit.step, outline.slice(unit).strip("\n").partition("\n")[0])
+        content = with_commands(view.content, begins, view.steps, view.step_count, commands)
+        view = replace(view, content=content)
+    return replace(view, steps=tuple(replace(step, commands=()) for step in view.steps)), commands
 
 
 def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
@@ -564,6 +524,7 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
     ]
 
 
+_NAMED = "the document of this name"
 _FOUND_BY = {
     "url": "the runbook that the alert's rule names",
     "title": "the runbook that is called like the alert",
@@ -614,36 +575,3 @@ def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[Knowl
             return found
         first = first or found
     return first
-
-
-def _procedure_view(context: Context, document: KnowledgeDocument, outline: Outline, room: int) -> DocumentPart:
-    from opx.procedures.layout import STEPS, fitting, part_named
-
-    part = part_named(outline, STEPS)
-    units, reached = fitting(outline, part, room, 0)
-    view = _view(context, document, outline, part, units)
-    if not reached:
-        return view
-    why = f"the other steps, {len(part.units) - reached} of {len(part.units)} blocks"
-    return replace(view, next=(call("read_document", why, document=document.document_id, part=STEPS, after=reached),))
-
-
-def _commands(context: Context, outline: Outline, view: DocumentPart, alert: Alert) -> Iterator[FilledCommand]:
-    from opx.procedures.alerts import assigned_in, filled
-
-    assigned = assigned_in(command for step in outline.steps for command in step.commands)
-    handover = context.system.questions.handover(context.reader)
-    for step in view.steps:
-        for command in outline.steps[step.number - 1].commands:
-            text, left = filled(command, alert.labels, assigned)
-            effect = handover.classify(command)
-            yield FilledCommand(
-                text=text,
-                language=command.language,
-                effect=effect.effect,
-                blast=effect.blast,
-                undo=effect.undo,
-                placeholders=left,
-                step=step.name,
-                as_written=command.text if text != command.text else "",
-            )

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import field
 
+from opx.domain.handover import ShownCommand
 from opx.domain.procedures import Command
 from opx.domain.record import Record
 from opx.errors import InvalidInputError
@@ -218,7 +219,9 @@ _READ_TWICE = re.compile(
 """Programs that hand words on to another shell, which would take the quotes of this one off; and here-documents."""
 
 
-def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
+def filled(
+    command: Command | ShownCommand, labels: Mapping[str, str], assigned: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]]:
     """The command with placeholders that a label is for filled in, and those that are left.
 
     `assigned` are variables that the document's own commands set, which are neither. Values are quoted for a shell wherever
@@ -247,18 +250,18 @@ def filled(command: Command, labels: Mapping[str, str], assigned: Collection[str
 _SAYS_NOTHING = frozenset(
     ["affected", "failing", "failed", "id", "label", "labels", "my", "name", "of", "the", "this", "value", "your"]
 )
-_ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
+ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
 
 
-def assigned_in(commands: Iterable[Command]) -> frozenset[str]:
+def assigned_in(commands: Iterable[Command | ShownCommand]) -> frozenset[str]:
     """The variables of a shell that commands set."""
-    return frozenset(name for command in commands for name in _ASSIGNMENT.findall(command.text))
+    return frozenset(name for command in commands for name in ASSIGNMENT.findall(command.text))
 
 
 def _is_set(placeholder: str, text: str, assigned: Collection[str]) -> bool:
     """Whether a variable of a shell gets its value in the command itself, or in another one of the document."""
     name = placeholder.strip("${}")
-    return placeholder.startswith("$") and (name in assigned or name in _ASSIGNMENT.findall(text))
+    return placeholder.startswith("$") and (name in assigned or name in ASSIGNMENT.findall(text))
 
 
 def label_for(placeholder: str, labels: Mapping[str, str]) -> tuple[str, str] | None:

@@ -120,9 +120,9 @@ def part_named(outline: Outline, name: str) -> Part:
         return Part(OUTLINE, ())
     if wanted.casefold() == STEPS:
         return Part(STEPS, _procedure(outline))
-    number = step_number(outline, wanted)
-    if number:
-        return Part(f"step {outline.step_names()[number]}", _of_steps(outline, {number}))
+    meant = steps_meant(outline, wanted)
+    if meant:
+        return Part(f"step {outline.step_names()[meant[0]]}", _of_steps(outline, {meant[0]}))
     sections = _sections(outline, wanted)
     if sections:
         return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
@@ -132,13 +132,15 @@ def part_named(outline: Outline, name: str) -> Part:
     raise InvalidInputError(f"the document has no part {name[:100]!r}; it has: {', '.join(_names(outline))}")
 
 
-def step_number(outline: Outline, name: str) -> int:
-    """The number of the step that a name means: its author's number, `#` and the number of the step, or a step id; 0 for
-    none."""
+def steps_meant(outline: Outline, name: str) -> list[int]:
+    """The numbers of the steps that a name may mean, the likeliest first: those that their author gave this number, then the
+    step that is called so with `#`. `#` and a number, and a step id, mean one step."""
     text = name.casefold().removeprefix("step").strip()
-    names = {given: number for number, given in outline.step_names().items()}
-    ids = {step.step_id: step.number for step in outline.steps}
-    return names.get(text) or names.get(f"#{text}") or ids.get(text) or _numbered(outline, text)
+    names, number = outline.step_names(), _numbered(outline, text)
+    found = [step.number for step in outline.steps if text in (step.label.casefold(), step.step_id) and text]
+    if number and (not found or names[number] == f"#{text}"):
+        found.append(number)
+    return list(dict.fromkeys(found))
 
 
 def _numbered(outline: Outline, text: str) -> int:
@@ -186,8 +188,9 @@ def _with_below(outline: Outline, at: int) -> Iterator[int]:
 def _names(outline: Outline) -> Iterator[str]:
     yield from (OUTLINE, ALL)
     if outline.steps:
-        names = outline.step_names()
-        yield f"steps, step {names[1]} to step {names[len(names)]}"
+        names = list(outline.step_names().values())
+        is_range = all(name.isdecimal() for name in names)
+        yield "steps, step " + (f"{names[0]} to step {names[-1]}" if is_range else ", step ".join(names[:_NAMED]))
     yield from dict.fromkeys(section.heading for section in outline.sections[:_NAMED] if section.heading)
 
 
@@ -202,7 +205,7 @@ def fitting(outline: Outline, part: Part, room: int, after: int) -> tuple[list[i
             break
         chosen.append(at)
     reached = after + len(chosen)
-    heads = [head for at in chosen[:1] for head in _heads(outline.units, at)]
+    heads = [*with_heads(outline.units, chosen[0])][:0:-1] if chosen else []
     return [*heads, *chosen], reached if reached < len(part.units) else 0
 
 
@@ -210,10 +213,8 @@ _HEADING = 10
 """Tokens of a heading, on average."""
 
 
-def _heads(units: Sequence[Unit], at: int) -> list[int]:
-    """What has to stand before a unit, the outermost first."""
-    found: list[int] = []
-    while units[at].head >= 0:
+def with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
+    """A unit and those that have to stand before it, the outermost last."""
+    while at >= 0:
+        yield at
         at = units[at].head
-        found.append(at)
-    return found[::-1]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from opx.domain.procedures import Outline, SectionKind, Unit
 from opx.domain.results import RetrievalResult
-from opx.procedures.layout import is_row
+from opx.procedures.layout import is_row, with_heads
 from opx.text.analyzer import analyze
 from opx.text.estimates import estimated_tokens
 from opx.text.languages import question_languages
@@ -144,7 +144,7 @@ class _Document:
     def needed(self, at: int) -> list[int]:
         """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""
         units = self.found.outline.units
-        wanted = dict.fromkeys((*_with_heads(units, at), *self._cautions.get(units[at].step, ())))
+        wanted = dict.fromkeys((*with_heads(units, at), *self._cautions.get(units[at].step, ())))
         return [one for one in wanted if one not in self.found.chosen]
 
     def value(self, at: int) -> float:
@@ -197,13 +197,6 @@ class _Filling:
 
     def _entry(self, number: int, at: int) -> tuple[float, int, int]:
         return -self._documents[number].value(at), number, at
-
-
-def _with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
-    """A unit and those that have to stand before it."""
-    while at >= 0:
-        yield at
-        at = units[at].head
 
 
 # -- features

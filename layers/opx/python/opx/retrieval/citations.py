@@ -139,8 +139,8 @@ def updated(document: DocumentAnswer) -> str:
 
 
 def harm_shown(document: DocumentAnswer) -> Iterator[str]:
-    """Which of the steps and commands that are shown lose something, are billed or notify people: a line for each effect, such
-    as "Destructive: step 3 `truncate -s 0 /var/log/app.log`"."""
+    """Which of the steps and commands that are shown lose something, are billed or notify people, a line for each effect:
+    "Destructive: step 3 `truncate -s 0 /var/log/app.log`"."""
     for effect in _NOTED:
         named = list(dict.fromkeys(name for step in document.steps for name in _harmful(step, effect)))
         if named:

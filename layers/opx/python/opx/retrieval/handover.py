@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_STEPS = 40
 """Steps of a document that an answer lists."""
 MAX_WORDS = 4
-_DETAILS = ("expect", "check", "if_fails", "goes_to", "approval", "warnings")
+_DETAILS = ("expect", "check", "if_fails", "approval", "warnings")
 """Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
@@ -185,7 +185,10 @@ class Handover:
             section=outline.sections[step.section].heading,
             commands=tuple(commands),
         )
-        return replace(view, **{name: getattr(step, name) for name in _DETAILS}) if shown else view
+        if not shown:
+            return view
+        goes_to = names[int(step.goes_to)] if step.goes_to.isdecimal() else step.goes_to
+        return replace(view, **{name: getattr(step, name) for name in _DETAILS}, goes_to=goes_to)
 
 
 def _worst(effects: Sequence[Effect]) -> Effect:

@@ -126,9 +126,7 @@ class OutcomeService:
         texts = _cleaned(
             receipt_id=receipt_id, section=section, step=step, incident=incident, note=note, occurrence=occurrence
         )
-        record = self._answered(texts["receipt_id"])
-        texts["receipt_id"] = record.receipt_id
-        document, *others = self._documents(_meant(document_id, record))
+        texts["receipt_id"], (document, *others) = self._returned(texts["receipt_id"], document_id)
         texts["section"] = self._section(document, texts["section"])
         if not self._sight.admits(self._scope):
             raise removed_error(self._scope.client_id)
@@ -145,6 +143,10 @@ class OutcomeService:
             standing=standing.known,
             warning_id=self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else "",
         )
+
+    def returned(self, receipt_id: str, document_id: str) -> KnowledgeDocument:
+        """The document of a receipt that is meant. Raises as `record` does."""
+        return self._returned(_cleaned(receipt_id=receipt_id)["receipt_id"], document_id)[1][0]
 
     def standing(self, document_id: str) -> DocumentOutcomes:
         """What is known of a document here, with the latest outcomes. Raises `DocumentNotFoundError`."""
@@ -165,6 +167,11 @@ class OutcomeService:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
 
     # -- what is told of
+
+    def _returned(self, receipt_id: str, document_id: str) -> tuple[str, list[KnowledgeDocument]]:
+        """The receipt's whole id, and the documents with the text of the one that is meant."""
+        record = self._answered(receipt_id)
+        return record.receipt_id, self._documents(_meant(document_id, record))
 
     def _answered(self, receipt_id: str) -> AuditRecord:
         """The record of the answer that is meant."""

@@ -1,0 +1,158 @@
+"""Finds documents by what people and agents call them: an id, a path, an address or a title."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import ID_LENGTH
+from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.scopes import scope_of_key
+from opx.domain.titles import MAX_TITLE, repeats
+from opx.errors import DocumentNotFoundError, InvalidInputError
+from opx.operations.context import Context
+from opx.operations.documents import current_documents, find_document, versions_of
+
+if TYPE_CHECKING:
+    from opx.domain.procedures import Outline
+    from opx.domain.results import Answer
+
+_NEAREST = 3
+"""Documents that are named where none has the name that was asked for."""
+_LOOKED_AT = 20
+"""Documents among which a title is looked for."""
+_NAMED_AT_MOST = 10
+_LIKENESS = 0.6
+"""Of two titles, as difflib measures it."""
+_OWN_FOLDER = "documents/"
+_DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
+_ID = re.compile(r"[0-9a-fA-F]{12,32}")
+"""Shorter words of these letters may be alerts."""
+_FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
+
+
+def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
+    """The document that an id, a path, an address or a title means, in its current version; and what is to be noted. Raises
+    `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
+    text = name.strip()
+    if _DIGITS.fullmatch(text):
+        try:
+            return _current(context, find_document(context, text))
+        except DocumentNotFoundError:
+            if len(text) == ID_LENGTH:
+                raise
+    return _by_path(context, text) or _by_title(context, text), ()
+
+
+def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
+    """The current version of a document that was found by its id."""
+    if document.state is DocumentState.CURRENT:
+        return document, ()
+    current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
+    if current is None:
+        raise DocumentNotFoundError(
+            f"{document.title} was withdrawn on {document.superseded_at[:10] or 'an unknown day'}"
+        )
+    documents = context.system.questions.documents
+    note = (
+        f"version {document.version} was replaced on {document.superseded_at[:10]}; this is version {current.version}"
+    )
+    return documents.find(context.reader, current.document_id), (note,)
+
+
+def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
+    """The document in this place of the corpus, in the narrowest scope that the caller sees."""
+    catalog = context.system.corpus.catalog
+    path = text.partition("://")[2].partition("/")[2] if "://" in text else text
+    names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
+    keys = [
+        DocumentKey(scope, source) for scope in map(scope_of_key, context.reader.visible) for source in names if source
+    ]
+    found = list(catalog.current_versions(key.id for key in keys).values()) if "/" in path or "." in path else []
+    scopes = context.reader.visible
+    visible = sorted(
+        (one for one in found if context.reader.may_see(one.scope)), key=lambda one: scopes.index(one.scope.key)
+    )
+    return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
+
+
+class _Called(NamedTuple):
+    """A document and what it is called."""
+
+    document_id: str
+    title: str
+    source: str
+
+
+def _all_documents(context: Context) -> Iterator[_Called]:
+    return (_Called(one.document_id, one.title, one.source_uri) for one in current_documents(context))
+
+
+def _by_title(context: Context, text: str) -> KnowledgeDocument:
+    """The document with this title, or whose path or address ends so. Raises `DocumentNotFoundError`, which names the nearest
+    ones, and `InvalidInputError` for a name of several."""
+    near = _alike(context, text)
+    found = _exactly(context, text, near) or _exactly(context, text, _all_documents(context), partly=True)
+    if found is not None:
+        return found
+    titles = {one.title.casefold(): one for one in near}
+    written_alike = get_close_matches(text.casefold(), titles, n=_NEAREST, cutoff=_LIKENESS)
+    nearest = list(dict.fromkeys((*(titles[name] for name in written_alike), *near)))[:_NEAREST]
+    named = "".join(f"\n  {one.document_id}  {one.title}" for one in nearest)
+    also = f"; the nearest are:{named}" if named else ""
+    raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
+
+
+def _alike(context: Context, text: str) -> list[_Called]:
+    """The documents that a search for a name finds."""
+    config = QueryConfig(
+        min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
+    )
+    words = " ".join(
+        part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part
+    )
+    answer = context.system.questions.search(context.identity, recorded=False).answer(
+        words[:MAX_QUERY_CHARACTERS], config
+    )
+    return _called(answer)
+
+
+def _called(answer: Answer) -> list[_Called]:
+    return [_Called(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
+
+
+def _exactly(
+    context: Context, name: str, among: Iterable[_Called], *, partly: bool = False
+) -> KnowledgeDocument | None:
+    """The one of these documents that has a name as its title, else as the end of its path or address; with `partly` else as
+    words of its title. Raises `InvalidInputError` for several."""
+    wanted = name.casefold().removeprefix("./").strip("/")
+    known = list(dict.fromkeys(among))
+    found = (
+        [one for one in known if one.title.casefold() == wanted]
+        or [one for one in known if repeats(wanted, one.title)]
+        or [one for one in known if f"/{one.source.casefold()}".endswith(f"/{wanted}")]
+        or [one for one in known if partly and wanted in one.title.casefold()]
+    )
+    if len({one.document_id for one in found}) > 1:
+        named = "".join(f"\n  {one.document_id}  {one.title}  {one.source}" for one in found[:_NAMED_AT_MOST])
+        raise InvalidInputError(f"{name[:200]!r} is the name of {len(found)} documents; give the id of one:{named}")
+    return context.system.questions.documents.find(context.reader, found[0].document_id) if found else None
+
+
+def document_called(context: Context, text: str, answer: Answer) -> tuple[KnowledgeDocument, Outline] | None:
+    """The document whose id, path or title the text is instead of an alert."""
+    name = text.strip()
+    if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
+        return None
+    try:
+        if _ID.fullmatch(name) or name.casefold().endswith(_FILES):
+            found: KnowledgeDocument | None = named_document(context, name)[0]
+        else:
+            found = _exactly(context, name, _alike(context, name) if " " in name else _called(answer))
+        return (found, context.system.questions.documents.outline_of(found)) if found else None
+    except (DocumentNotFoundError, InvalidInputError):
+        return None

@@ -1,0 +1,137 @@
+"""Commands filled in where they stand in a step's text, and literals that an alert contradicts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opx.domain.handover import FilledCommand, ShownCommand, StepView
+from opx.procedures.filling import differing, filled_commands, placed, with_commands
+
+
+def a_step(*commands: ShownCommand, **given: object) -> StepView:
+    return StepView(**{"number": 1, "name": "1", "step_id": "x", "title": "Do it", "commands": commands, **given})  # type: ignore[arg-type]
+
+
+def filled_of(text: str, *placeholders: str, **labels: str) -> FilledCommand:
+    (found,) = filled_commands(a_step(ShownCommand(text, "bash", placeholders=placeholders)), labels, ())
+    return found
+
+
+class TestDiffering:
+    @pytest.mark.parametrize(
+        ("command", "labels", "says"),
+        [
+            ("kubectl -n prod logs web-1", {"namespace": "web"}, "-n prod; the alert says namespace=web"),
+            ("helm --namespace=prod list", {"ns": "web"}, "--namespace prod; the alert says ns=web"),
+            ("sudo kubectl get pods -n 'prod' | wc -l", {"namespace": "web"}, "-n prod; the alert says namespace=web"),
+            ("kubectl --context old get pods", {"cluster": "new"}, "--context old; the alert says cluster=new"),
+            (
+                "aws rds x --region eu-west-1",
+                {"region": "us-east-1"},
+                "--region eu-west-1; the alert says region=us-east-1",
+            ),
+            ("psql -h db-1 -c 'select 1'", {"instance": "db-2:5432"}, "-h db-1; the alert says instance=db-2"),
+            ("NS=catalog\n", {"namespace": "web"}, "NS=catalog; the alert says namespace=web"),
+        ],
+    )
+    def test_literals_that_an_alert_contradicts_are_named(
+        self, command: str, labels: dict[str, str], says: str
+    ) -> None:
+        assert list(differing(ShownCommand(command), labels)) == [says]
+
+    @pytest.mark.parametrize(
+        ("command", "labels"),
+        [
+            ("kubectl -n prod logs web-1", {"namespace": "prod"}),
+            ("kubectl -n prod logs web-1", {"pod": "web-2"}),
+            ("kubectl -n kube-system get pods", {"namespace": "web"}),
+            ("kubectl get pods | tail -n 5", {"namespace": "web"}),
+            ("aws cloudwatch x --namespace AWS/EC2", {"namespace": "web"}),
+            ("df -h /var", {"host": "web-1"}),
+            ("psql -h db-1.example.com", {"host": "db-1"}),
+            ("psql -h localhost", {"host": "db-1"}),
+            ('kubectl -n "$NS" logs x', {"namespace": "web"}),
+            ("aws rds x --region eu-west-1", {"zone": "eu-west-1a"}),
+            ("NS=$(kubectl get ns)", {"namespace": "web"}),
+        ],
+    )
+    def test_others_are_not(self, command: str, labels: dict[str, str]) -> None:
+        assert list(differing(ShownCommand(command), labels)) == []
+
+    def test_a_placeholder_is_none(self) -> None:
+        command = ShownCommand("kubectl -n YOUR_NS get pods", placeholders=("YOUR_NS",))
+        assert list(differing(command, {"namespace": "web"})) == []
+
+
+class TestPlaced:
+    def test_a_command_is_filled_in_where_it_stands_with_its_indentation(self) -> None:
+        command = filled_of("kubectl -n <ns> \\\n  get pods", "<ns>", namespace="web")
+        found = placed("1. Look.\n\n   ```sh\n   kubectl -n <ns> \\\n     get pods\n   ```", [command])
+        assert found.lines[3:5] == ["   kubectl -n web \\", "     get pods"]
+        assert (found.before, found.missing) == ({2: [0]}, [])
+
+    def test_a_wrapped_code_span_is_one_line_then(self) -> None:
+        command = filled_of("kubectl -n <ns> get pods", "<ns>", namespace="web")
+        found = placed("Before.\n\nRun `kubectl -n <ns>\nget pods` now.", [command])
+        assert found.lines == ["Before.", "", "Run `kubectl -n web get pods` now."]
+        assert found.before == {2: [0]}
+
+    def test_a_command_that_begins_another_is_not_taken_for_it(self) -> None:
+        short, long = (
+            filled_of("kubectl get <kind>", "<kind>", kind="pods"),
+            filled_of("kubectl get <kind> -A", "<kind>"),
+        )
+        found = placed("```\nkubectl get <kind> -A\n```\n\n`kubectl get <kind>`", [short, long])
+        assert found.lines == ["```", "kubectl get <kind> -A", "```", "", "`kubectl get pods`"]
+        assert found.before == {4: [0], 0: [1]}
+
+    def test_a_command_that_the_text_does_not_have_is_missing(self) -> None:
+        assert placed("nothing", [filled_of("ls")]).missing == [0]
+
+    @given(
+        text=st.text("ab `\n>-1.|#", max_size=60),
+        commands=st.lists(st.text("ab \n", min_size=1, max_size=8), max_size=3),
+    )
+    def test_without_labels_a_text_stays_as_it_is(self, text: str, commands: list[str]) -> None:
+        found = placed(text, [FilledCommand(text=one, step="1") for one in commands])
+        assert "\n".join(found.lines) == text
+        assert sorted([*found.missing, *(at for places in found.before.values() for at in places)]) == list(
+            range(len(commands))
+        )
+
+
+class TestWithCommands:
+    def test_what_a_step_does_stands_before_it_and_its_commands_once(self) -> None:
+        text = "## Fix\n\n1. Restart.\n\n   ```sh\n   kubectl -n <ns> rollout restart deploy/x\n   ```"
+        step = a_step(
+            ShownCommand("kubectl -n <ns> rollout restart deploy/x", placeholders=("<ns>",)), warnings=("Mind.",)
+        )
+        commands = list(filled_commands(step, {"namespace": "web"}, ()))
+        assert with_commands(text, {1: "1. Restart."}, [step], 3, commands).split("\n") == [
+            "## Fix",
+            "",
+            "[Step 1 of 3: unknown]",
+            "[Caution: Mind.]",
+            "1. Restart.",
+            "",
+            "   [Command: unknown; as written: kubectl -n <ns> rollout restart deploy/x]",
+            "   ```sh",
+            "   kubectl -n web rollout restart deploy/x",
+            "   ```",
+        ]
+
+    def test_our_warnings_stay_below_the_head_of_their_step(self) -> None:
+        text = "1. One.\n[Warning: tried]\n2. Two."
+        steps = [a_step(), a_step(number=2, name="2")]
+        assert with_commands(text, {1: "1. One.", 2: "2. Two."}, steps, 2, []).split("\n") == [
+            "[Step 1 of 2]",
+            "1. One.",
+            "[Step 2 of 2]",
+            "[Warning: tried]",
+            "2. Two.",
+        ]
+
+    def test_without_steps_the_text_stays(self) -> None:
+        assert with_commands("text", {}, [], 0, []) == "text"
