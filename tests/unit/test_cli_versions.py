@@ -128,11 +128,45 @@ def test_diff_shows_a_changed_command_before_and_after(tmp_path: Path) -> None:
         opx.write("disk.md", page.format(flag))
         opx("ingest", opx.folder / "docs")
     lines = opx("diff", current(opx)).stdout.splitlines()
-    at = lines.index("  ~ step 1 changed: Rotate")
+    at = lines.index("  ~ step 1 command changed: Rotate")
     assert lines[at + 1 : at + 3] == [
         "      - logrotate --debug /etc/logrotate.conf",
         "      + logrotate --force /etc/logrotate.conf",
     ]
+
+
+def test_diff_begins_with_warnings_that_are_gone(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    page = (
+        "# Failover\n\n## Steps\n\n{}1. Stop writes.{}\n1. Promote the replica.\n1. Tell {}.\n"
+        "\n## Verification\n\nIt takes writes.\n{}"
+    )
+    rollback = "\n## Rollback\n\nSwitch over again.\n"
+    for parts in (("", " Do not do this on the primary.", "all", rollback), ("1. Wait.\n", "", "both", "")):
+        opx.write("failover.md", page.format(*parts))
+        opx("ingest", opx.folder / "docs")
+    (listed,) = json.loads(opx("list", "--json").stdout)
+    lines = opx("diff", listed["documentId"]).stdout.splitlines()
+    assert lines[1:9] == [
+        "  - warning REMOVED (step 1, Steps): Do not do this on the primary.",
+        "  - rollback section REMOVED (Rollback): Switch over again.",
+        "  + step 1 added: Wait.",
+        "  ~ step 2 (was 1) text changed: Stop writes.",
+        "  ~ step 4 (was 3) text changed: Tell both.",
+        "      before: Tell all.",
+        "  - step #4 removed: Switch over again.",
+        "  steps 1 to 3 are now 2 to 4",
+    ]
+    found = json.loads(opx("diff", listed["documentId"], "--json").stdout)
+    assert found["safeguards"][0] == {
+        "kind": "removed",
+        "safeguard": "warning",
+        "before": "Do not do this on the primary.",
+        "sectionBefore": "Steps",
+        "stepBefore": "1",
+    }
+    back = opx("diff", listed["documentId"], "--from", "2", "--to", "1").stdout.splitlines()
+    assert "  + warning added (step 1, Steps): Do not do this on the primary." in back
 
 
 class TestRestoring:

@@ -30,7 +30,7 @@ from opx.cli.reporting import KINDS, has_remark, remark_line
 from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.record import Json
-from opx.domain.versions import StepChange, StepChangeKind, VersionDiff, VersionName
+from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
 from opx.ingestion.chunk_files import joined_text
@@ -58,6 +58,8 @@ _MARKS = {
     StepChangeKind.CHANGED: "~",
     StepChangeKind.MOVED: ">",
 }
+_LINE = 200
+"""Characters of the beginning of a section."""
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
@@ -332,37 +334,71 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
 def diff_command(found: VersionDiff) -> None:
-    """Show how a version of a document differs from the one that it replaced: its metadata, the steps of its procedure, and
-    its text line by line.
+    """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
+    of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
 
     Texts are those that were read of the files, as `opx show` prints them.
     """
     click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
+    for safeguard in found.safeguards:
+        colour = _COLOURS.get(_MARKS[safeguard.kind])
+        first, *others = _safeguard_lines(safeguard)
+        click.echo(click.style(f"  {first}", fg=colour, bold=safeguard.kind is StepChangeKind.REMOVED))
+        print_lines([click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])) for line in others])
     for change in found.changes:
-        click.echo(f"  {change.field}: {change.before or '(none)'} -> {change.after or '(none)'}")
+        click.echo(f"  {change.field}: {printable(change.before) or '(none)'} -> {printable(change.after) or '(none)'}")
     for step in found.steps:
         for line in _step_lines(step):
             click.echo(click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])))
-    for line in found.diff.splitlines()[2:]:
-        click.echo(click.style(line, fg=_COLOURS.get(line[:1])))
+    print_lines([f"  {_renumbered_line(one)}" for one in found.renumbered])
+    for line in found.diff.split("\n")[2:-1]:
+        click.echo(click.style(safe(line), fg=_COLOURS.get(line[:1])))
     if not found.diff:
         click.echo("  the texts are equal")
     if found.cut:
         lines = f"{found.added:,} lines were added, {found.removed:,} removed"
-        warn(f"the diff, or the list of steps, is longer than what is shown: {lines}")
+        warn(f"the diff, or a list of steps or warnings, is longer than what is shown: {lines}")
+    warn(*found.notes)
+
+
+def _safeguard_lines(one: SafeguardChange) -> Iterator[str]:
+    """A safeguard that differs; one that has other words with both wordings below it."""
+    kind = one.kind.value.upper() if one.kind is StepChangeKind.REMOVED else one.kind.value
+    what = f"{one.safeguard.value} section" if one.whole_section else one.safeguard.value
+    was, is_ = (_where(*place) for place in ((one.section_before, one.step_before), (one.section, one.step)))
+    place = f"{was} -> {is_}" if one.kind is StepChangeKind.MOVED else is_ or was
+    head = f"{_MARKS[one.kind]} {what} {kind}" + (f" ({place})" if place else "")
+    if one.kind is not StepChangeKind.CHANGED:
+        text = printable(one.after or one.before)
+        yield f"{head}: {shorten(text, _LINE) if one.whole_section else text}"
+    elif one.whole_section:
+        yield head
+    else:
+        yield from (head, f"    - {printable(one.before)}", f"    + {printable(one.after)}")
+
+
+def _where(section: str, step: str) -> str:
+    return ", ".join(filter(None, (f"step {step}" if step else "", printable(section))))
 
 
 def _step_lines(step: StepChange) -> Iterator[str]:
     """A step that differs, and its commands below it."""
     was = f" (was {step.name_before})" if step.name and step.name_before not in ("", step.name) else ""
-    moved = " and moved" if step.moved and step.kind is StepChangeKind.CHANGED else ""
-    title = printable(step.title)
-    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {step.kind.value}{moved}: {title}"
+    how = step.kind.value
+    if step.kind is StepChangeKind.CHANGED:
+        how = f"{'command' if step.commands else 'text'} changed{' and moved' if step.moved else ''}"
+    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {how}: {printable(step.title)}"
     if step.title_before:
         yield f"    before: {printable(step.title_before)}"
     for command in step.commands:
         lines = ("-", command.before), ("+", command.after)
         yield from (f"    {mark} {printable(text)}" for mark, text in lines if text)
+
+
+def _renumbered_line(one: Renumbering) -> str:
+    if one.first == one.last:
+        return f"step {one.first_before} is now step {one.first}"
+    return f"steps {one.first_before} to {one.last_before} are now {one.first} to {one.last}"
 
 
 def _named(name: VersionName) -> str:

@@ -146,7 +146,7 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
     """
     from opx.lifecycle.differences import difference
-    from opx.lifecycle.step_differences import step_changes
+    from opx.lifecycle.step_differences import outline_changes
 
     document = find_document(context, request.document_id)
     versions = tuple(versions_of(context, document))
@@ -154,7 +154,8 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     old = numbered(versions, request.before) if request.before else _before(versions, new)
     check_not_expired(context, old, new)
     texts = _text(context, old), _text(context, new)
-    return difference(old, new, texts, step_changes(*map(context.system.questions.documents.outline_of, (old, new))))
+    outlines = map(context.system.questions.documents.outline_of, (old, new))
+    return difference(old, new, texts, outline_changes(*outlines))
 
 
 # -- what other operations find documents by
