@@ -175,7 +175,7 @@ def test_diff_begins_with_warnings_that_are_gone(tmp_path: Path) -> None:
         "  ~ step 4 (was 3) text changed: Tell both.",
         "      before: Tell all.",
         "  - step #4 removed: Switch over again.",
-        "  steps 1 to 3 are now 2 to 4",
+        "  Steps: steps 1 to 3 are now 2 to 4",
     ]
     found = json.loads(opx("diff", listed["documentId"], "--json").stdout)
     assert found["safeguards"][0] == {

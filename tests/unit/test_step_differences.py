@@ -133,5 +133,24 @@ def test_steps_that_follow_on_each_other_no_more_are_renumbered_apart() -> None:
     assert renumbered(a_page(LAG, PAGE), after) == [("1", "1", "2", "2"), ("2", "2", "4", "4")]
 
 
+def test_steps_of_two_sections_are_renumbered_apart() -> None:
+    other = "\n## Rollback\n\n{}1. Delete the topic.\n1. Restart the broker.\n"
+    before = a_page(LAG, PAGE) + other.format("")
+    after = a_page(SCALE, LAG, PAGE) + other.format("1. Wait.\n")
+    assert renumbered(before, after) == [("1", "2", "2", "3"), ("1", "2", "2", "3")]
+
+
+def test_steps_without_numbers_are_not_renumbered() -> None:
+    before, after = (page.replace("1. ", "- ").replace("2. ", "- ") for page in (a_page(LAG), a_page(SCALE, LAG)))
+    assert renumbered(before, after) == []
+
+
+def test_text_ahead_of_the_steps_changes_none_of_them() -> None:
+    ahead = "## Steps\n\n> Never do this on Fridays.\n"
+    before = a_page(LAG, PAGE).replace("## Steps\n", ahead)
+    assert brief(before, before.replace("1. Check", "1. Wait.\n1. Check")) == [(ADDED, "", "1")]
+    assert brief(before, a_page(LAG, PAGE)) == []
+
+
 def test_no_step_is_renumbered_where_the_last_one_goes() -> None:
     assert renumbered(a_page(LAG, PAGE), a_page(LAG)) == []

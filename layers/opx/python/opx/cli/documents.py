@@ -437,9 +437,10 @@ def _step_lines(step: StepChange) -> Iterator[str]:
 
 
 def _renumbered_line(one: Renumbering) -> str:
+    section = f"{printable(one.section)}: " if one.section else ""
     if one.first == one.last:
-        return f"step {one.first_before} is now step {one.first}"
-    return f"steps {one.first_before} to {one.last_before} are now {one.first} to {one.last}"
+        return f"{section}step {one.first_before} is now step {one.first}"
+    return f"{section}steps {one.first_before} to {one.last_before} are now {one.first} to {one.last}"
 
 
 def _named(name: VersionName) -> str:

@@ -59,12 +59,14 @@ class StepChange(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Renumbering(Record, frozen=True):
-    """Steps in a row whose names were `first_before` to `last_before`, and are `first` to `last`; one step has both alike."""
+    """Steps in a row that their author numbered `first_before` to `last_before`, and now `first` to `last`; of a single one
+    both are alike. `section` is the heading in the later version."""
 
     first_before: str
     last_before: str
     first: str
     last: str
+    section: str = ""
 
 
 class Safeguard(StrEnum):

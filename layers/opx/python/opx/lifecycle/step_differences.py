@@ -16,6 +16,12 @@ from opx.domain.versions import CommandChange, Renumbering, StepChange, StepChan
 from opx.lifecycle.differences import OutlineChanges, rising
 from opx.lifecycle.likeness import MAX_PAIRS, likeness, most_alike, unmarked
 from opx.lifecycle.safeguards import TOO_LONG, is_too_long, safeguard_changes
+from opx.procedures.phrases import plain
+
+_COMPARED = 60
+"""Characters of a title by which the line is found that it was made from."""
+_LINES = 4
+"""Over which so many characters may be spread."""
 
 _Pair = tuple[Step, Step]
 _Path = tuple[str, ...]
@@ -59,18 +65,22 @@ class _Comparison:
         self._in_order = {new for _, new in order}
 
     def renumbered(self) -> Iterator[Renumbering]:
-        """Steps that have another name because others came or went, those that follow on each other together."""
-        run: list[tuple[str, str]] = []
+        """Steps that their author numbers otherwise because others came or went, those of a section in runs."""
+        run: list[_Pair] = []
         for old, new in self.pairs:
-            names = self._names[0][old.number], self._names[1][new.number]
-            if names[0] == names[1] or self._is_moved(old, new):
+            if not (old.label and new.label) or old.label == new.label or self._is_moved(old, new):
                 continue
-            if run and not all(map(_follows, run[-1], names)):
-                yield _renumbering(run)
+            if run and not _follow(run[-1], (old, new)):
+                yield self._renumbering(run)
                 run = []
-            run.append(names)
+            run.append((old, new))
         if run:
-            yield _renumbering(run)
+            yield self._renumbering(run)
+
+    def _renumbering(self, run: Sequence[_Pair]) -> Renumbering:
+        (first_before, first), (last_before, last) = run[0], run[-1]
+        section = self._after.sections[first.section].heading
+        return Renumbering(first_before.label, last_before.label, first.label, last.label, section)
 
     def of(self, old: Step | None, new: Step | None) -> StepChange | None:
         """How a step differs; None if it doesn't."""
@@ -138,16 +148,12 @@ class _Comparison:
                 yield from most_alike(some, others, _step_likeness, lambda step: step.number)
 
 
-def _follows(name: str, other: str) -> bool:
-    """True for `3` and `4`, and for `#3` and `#4`."""
-    mark = "#" if name.startswith("#") else ""
-    number = name.removeprefix("#")
-    return number.isdecimal() and other == f"{mark}{int(number) + 1}"
-
-
-def _renumbering(run: Sequence[tuple[str, str]]) -> Renumbering:
-    (first_before, first), (last_before, last) = run[0], run[-1]
-    return Renumbering(first_before, last_before, first, last)
+def _follow(pair: _Pair, other: _Pair) -> bool:
+    """True if the author's numbers of the second pair are the next ones in both versions."""
+    return all(
+        one.section == next_.section and one.label.isdecimal() and next_.label == str(int(one.label) + 1)
+        for one, next_ in zip(pair, other, strict=True)
+    )
 
 
 def _without(steps: Sequence[Step], numbers: Set[int]) -> list[Step]:
@@ -176,7 +182,15 @@ def _step_likeness(old: Step, new: Step) -> float:
 
 
 def _content(outline: Outline, step: Step) -> str:
-    return " ".join(unmarked(outline.slice(step)).split())
+    """Without what stands ahead of a section's steps, which the first of them begins with."""
+    lines = outline.slice(step).split("\n")
+    first = step.title[:_COMPARED]
+    own = next((at for at in range(len(lines)) if _begins(lines[at : at + _LINES], first)), 0)
+    return " ".join(unmarked("\n".join(lines[own:])).split())
+
+
+def _begins(lines: Sequence[str], title: str) -> bool:
+    return unmarked(plain("\n".join(lines))).startswith(unmarked(title))
 
 
 def _command_changes(old: Sequence[Command], new: Sequence[Command]) -> Iterator[CommandChange]:
