@@ -84,6 +84,19 @@ def test_warning_in_other_words_is_changed() -> None:
     assert brief(PAGE, PAGE.replace(NEVER, other)) == [(CHANGED, WARNING, NEVER, other)]
 
 
+def test_many_warnings_in_other_words_are_changed_step_by_step() -> None:
+    def page(warning: str) -> str:
+        steps = (f"1. Stop writer {at} of the cluster. {warning} {at}.\n" for at in range(200))
+        return "# Postgres failover\n\n## Steps\n\n" + "".join(steps)
+
+    found = changes(page("Do not do this on node"), page("Do not do that at node"))
+    assert [(one.kind, one.before[-4:], one.after[-4:]) for one in found[-2:]] == [
+        (CHANGED, "198.", "198."),
+        (CHANGED, "199.", "199."),
+    ]
+    assert len(found) == 200
+
+
 def test_warning_of_another_step_is_moved() -> None:
     after = PAGE.replace(f" {NEVER}", "").replace("failover`.", f"failover`. {NEVER}")
     (found,) = changes(PAGE, after)

@@ -123,6 +123,7 @@ class _Comparison:
         for match, kind in (
             (self._in_place, None),
             (_anywhere, StepChangeKind.MOVED),
+            (self._alike_in_place, StepChangeKind.CHANGED),
             (_alike, StepChangeKind.CHANGED),
         ):
             pairs = list(match(old, new))
@@ -135,14 +136,29 @@ class _Comparison:
         yield from (self._change(StepChangeKind.ADDED, None, one) for one in new if not _is_of(one, self._fresh))
 
     def _in_place(self, old: Sequence[_Sentence], new: Sequence[_Sentence]) -> Iterator[tuple[_Sentence, _Sentence]]:
-        def place(one: _Sentence) -> Hashable:
-            step = self._steps.get(one.step, -1) if one.step else 0
-            return _words(one), step or self._section(self._before, one)
+        return _equal(
+            old, new, lambda one: (_words(one), self._place(one)), lambda one: (_words(one), self._new_place(one))
+        )
 
-        def new_place(one: _Sentence) -> Hashable:
-            return _words(one), one.step or self._section(self._after, one)
+    def _alike_in_place(
+        self, old: Sequence[_Sentence], new: Sequence[_Sentence]
+    ) -> Iterator[tuple[_Sentence, _Sentence]]:
+        there: dict[Hashable, list[_Sentence]] = defaultdict(list)
+        for one in new:
+            there[self._new_place(one)].append(one)
+        here: dict[Hashable, list[_Sentence]] = defaultdict(list)
+        for one in old:
+            here[self._place(one)].append(one)
+        for place, some in here.items():
+            yield from _alike(some, there.get(place, ()))
 
-        return _equal(old, new, place, new_place)
+    def _place(self, one: _Sentence) -> Hashable:
+        """The step, by its number in the later version, or the section."""
+        step = self._steps.get(one.step, -1) if one.step else 0
+        return step or self._section(self._before, one)
+
+    def _new_place(self, one: _Sentence) -> Hashable:
+        return one.step or self._section(self._after, one)
 
     def _section(self, version: _Version, one: _Sentence) -> tuple[str, ...] | None:
         """The path of its section, if both versions have it: else it may be the same one under another heading."""
