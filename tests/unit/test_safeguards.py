@@ -131,11 +131,13 @@ def test_warning_below_a_renamed_heading_stays() -> None:
         f"| Node | Note |\n|---|---|\n| db-1 | {NEVER} |",
         f"### {NEVER}",
         f"```sh\n# {NEVER}\npatronictl pause\n```",
+        f"```sh\npatronictl pause  # {NEVER}\n```",
+        NEVER.replace("not", "**not**"),
         f"```sql\n-- {NEVER}\nSELECT 1;\n```",
         f"- Nodes\n  - {NEVER}",
         f"<!-- {NEVER} -->",
     ],
-    ids=["quote", "table", "heading", "comment", "sql comment", "nested item", "html comment"],
+    ids=["quote", "table", "heading", "comment", "behind a command", "bold", "sql", "nested item", "html comment"],
 )
 def test_warnings_outside_of_steps_are_found_wherever_they_stand(written: str) -> None:
     before = f"# Failover\n\n## Background\n\nTwo nodes.\n\n{written}\n\nMore.\n"

@@ -59,6 +59,8 @@ _MARKS = {
     StepChangeKind.CHANGED: "~",
     StepChangeKind.MOVED: ">",
 }
+_NAMED = 10
+"""Documents that are named where a name is that of several."""
 _LINE = 200
 """Characters of the beginning of a section."""
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
@@ -312,9 +314,7 @@ def _version_named(session: Session, wanted: str) -> DocumentVersions:
         if not found:
             raise
     if len(found) > 1:
-        named = "".join(
-            f"\n  {one.document_id}  {printable(one.title)}  {one.key.source}" for one in found[:_CANDIDATES]
-        )
+        named = "".join(f"\n  {one.document_id}  {printable(one.title)}  {one.key.source}" for one in found[:_NAMED])
         raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{named}")
     return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
 

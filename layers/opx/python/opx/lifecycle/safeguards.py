@@ -30,7 +30,8 @@ _SECTIONS = {
     SectionKind.ROLLBACK: Safeguard.ROLLBACK,
 }
 _KIND_ORDER = (StepChangeKind.REMOVED, StepChangeKind.CHANGED, StepChangeKind.MOVED, StepChangeKind.ADDED)
-_COMMENT = re.compile(r"\s*(?:#+|//+|--|;+|REM\b)\s*(\S.*)")
+_COMMENT = re.compile(r"(?:^\s*(?:#+|//+|--|;+|REM\b)\s*|\s(?:#|//|--) +)(\S.*)")
+"""The comment that a line of code is, or ends with."""
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -311,12 +312,12 @@ def _sentences(outline: Outline, blocks: Sequence[Block], parts: Sequence[_Part]
             begun = step.number
         needed = any(one.start <= block.start < one.end for one in preconditions)
         section = max(bisect_right(sections, block.start) - 1, 0)
-        for text in _texts(outline, block, code=needed):
+        for text in map(phrases.plain, _texts(outline, block, code=needed)):
             safeguard = _safeguard(text, needed=needed and block.kind is not BlockKind.HEADING)
             own = step and begun == step.number and safeguard is not Safeguard.PRECONDITION
             if safeguard:
                 number = step.number if step and own else 0
-                yield _Sentence(safeguard, phrases.plain(text), block.start, section, number)
+                yield _Sentence(safeguard, text, block.start, section, number)
 
 
 def _begins(step: Step, block: Block) -> bool:
@@ -325,12 +326,12 @@ def _begins(step: Step, block: Block) -> bool:
 
 
 def _texts(outline: Outline, block: Block, *, code: bool) -> Iterator[str]:
-    """The sentences of a block without those in it; with `code`, also its lines of code."""
+    """The sentences of a block without those in it: of code, its comments, or with `code` its lines."""
     if block.kind in (BlockKind.PARAGRAPH, BlockKind.HEADING):
         yield from phrases.sentences(block.text)
     elif block.kind is BlockKind.CODE:
-        lines = (_COMMENT.fullmatch(line) or (line if code else None) for line in block.text.split("\n"))
-        yield from (line if isinstance(line, str) else line[1] for line in lines if line)
+        lines = block.text.split("\n")
+        yield from lines if code else (found[1] for found in map(_COMMENT.search, lines) if found)
     elif block.kind in (BlockKind.TABLE, BlockKind.OTHER):
         for line in outline.text[block.start : block.end].split("\n"):
             for cell in _CELL.split(line) if block.kind is BlockKind.TABLE else (line,):
