@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,16 @@ from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
+from opx.domain.documents import DocumentState
+from opx.domain.queries import QueryConfig
+from opx.domain.times import epoch_seconds, iso_time
+from opx.ports import SearchRequest
+from opx.retrieval.query_language import asked_for
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.e2e.systems import SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
+from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
 from tests.fakes import WordsEmbedder
 from tests.lessons import Ungrouped
 
@@ -82,7 +88,7 @@ class Mortal:
     def dies(self, key: str, step: int) -> bool:
         self.steps.left = step
         try:
-            self.system.deliver(created(key, 2))
+            self.system.deliver(created(key, 3))
         except Died:
             return True
         finally:
@@ -143,6 +149,13 @@ def is_retagged(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 2, "new")
 
 
+def is_brought_back(system: SystemUnderTest, key: str) -> None:
+    is_changed(system, key)
+    system.time.sleep(60)
+    system.deliver(created(key, 2))
+    put(system, key, 1, 3, "old")
+
+
 def is_new(system: SystemUnderTest, key: str) -> None:
     put(system, key, 1, 3, "new")
 
@@ -172,10 +185,12 @@ def goes(system: SystemUnderTest, key: str) -> None:
 SCENARIOS: dict[str, tuple[Scene, Scene]] = {
     "changed": (is_changed, nothing),
     "retagged": (is_retagged, nothing),
+    "brought back": (is_brought_back, nothing),
     "new": (is_new, nothing),
     "deleted": (is_deleted, nothing),
     "changed, changed again meanwhile": (is_changed, changes_again),
     "changed, changed back meanwhile": (is_changed, changes_back),
+    "deleted, changed meanwhile": (is_deleted, changes_again),
     "new, gone meanwhile": (is_new, goes),
 }
 
@@ -210,10 +225,32 @@ def assert_immortal(mortal: Mortal, scenario: str, steps: range) -> None:
             return
         meanwhile(system, key)
         system.lease_over()
-        system.deliver(created(key, 2), receives=2)
-        system.deliver(created(key, 3))
+        system.deliver(created(key, 3), receives=2)
+        system.deliver(created(key, 4))
         assert state(system, key) in expected, f"died at step {step}"
+        assert_seamless(system, key, f"died at step {step}")
     pytest.fail("there are more steps than were tried")
+
+
+def assert_seamless(system: SystemUnderTest, key: str, case: str) -> None:
+    """A version that was replaced ends when the next begins; at any time that is over, the one that was current is found."""
+    versions = list(system.versions(key))[::-1]
+    system.time.sleep(60)
+    for old, new in pairwise(versions):
+        assert old.state is not DocumentState.SUPERSEDED or old.superseded_at == new.current_since, case
+    noted = {at for one in versions for at in (one.current_since, one.superseded_at) if at}
+    for at in sorted({iso_time((epoch_seconds(time) or 0) + moved) for time in noted for moved in (-1, 0)}):
+        current = {one.document_id for one in versions if one.current_since <= at < (one.superseded_at or "~")}
+        assert found_as_of(system, key, at) == current, f"{case}, at {at}"
+
+
+def found_as_of(system: SystemUnderTest, key: str, at: str) -> set[str]:
+    """The document ids that a key had then, by a search."""
+    services = system.services
+    asked = asked_for("disk", QueryConfig(as_of=at), services.installation.knowledge)
+    engine = services.lifecycle.as_of.engine(asked, EVERYTHING, services.index)
+    chunks = engine.search(SearchRequest(EVERYTHING, text="disk", depth=1000)).chunks.values()
+    return {one.chunk.document_id for one in chunks if one.key_id == key_of(key).id}
 
 
 def undisturbed(mortal: Mortal, before: Scene, meanwhile: Scene, *, first: bool) -> dict[str, Any]:
@@ -227,10 +264,10 @@ def undisturbed(mortal: Mortal, before: Scene, meanwhile: Scene, *, first: bool)
     before(system, key)
     if first:
         meanwhile(system, key)
-    system.deliver(created(key, 2))
+    system.deliver(created(key, 3))
     if not first:
         meanwhile(system, key)
-    system.deliver(created(key, 3))
+    system.deliver(created(key, 4))
     return state(system, key)
 
 

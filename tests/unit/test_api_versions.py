@@ -75,6 +75,13 @@ def test_either_version_may_be_named(handler: Handler, old: dict[str, str]) -> N
     assert (found["before"]["version"], found["after"]["version"]) == (2, 1)
 
 
+def test_old_version_is_found_by_the_beginning_of_its_id(handler: Handler, old: dict[str, str]) -> None:
+    _, found = call(handler, "get_document", caller=ACME, documentId=old[OF_ACME][:8].upper())
+    assert (found["document"]["documentId"], found["document"]["state"]) == (old[OF_ACME], "superseded")
+    answer = call(handler, "get_document", caller=OTHER, documentId=old[OF_ACME][:8])
+    assert refusal(answer) == (404, "not_found")
+
+
 def test_of_another_client_no_version_is_shown(handler: Handler, old: dict[str, str]) -> None:
     answer = call(handler, "diff_document", caller=OTHER, query={"to": "2"}, documentId=old[OF_ACME])
     assert refusal(answer) == (404, "not_found")

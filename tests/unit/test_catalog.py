@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
@@ -22,12 +23,16 @@ from opx.ingestion.calendar import Calendar
 from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
 from opx.knowledge_file import load_knowledge
+from opx.ports import Table
 from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from tests.aws.tables import create_table
 from tests.builders import a_version, changed
 from tests.doubles.fake_time import FakeTime
+from tests.lessons import Died, Writes
 
 LEASE = 900
+MOST_WRITES = 40
+LEDGER_TABLES = (DOCUMENTS, KEYS, ENTRIES, CALENDAR)
 KEY = DocumentKey(Scope(), "documents/runbooks/disk.md")
 
 
@@ -247,6 +252,99 @@ class TestVersions:
         catalog._documents.put({**item, "currentSince": ""})
         finished(catalog, 2, a_document(owner="storage"))
         assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", "")]
+
+
+@dataclass
+class Ledger:
+    """A catalog whose writes are counted, and the calendar that it keeps."""
+
+    catalog: Catalog
+    calendar: Calendar
+    writes: Writes
+    time: FakeTime
+
+    def dies(self, claim: Claim, document: KnowledgeDocument, step: int) -> bool:
+        """Whether finishing this dies, `step` writes later."""
+        self.writes.left = step
+        try:
+            self.catalog.start_writing(claim, document.document_id)
+            self.catalog.finish(claim, document, "f", None)
+        except Died:
+            return True
+        finally:
+            self.writes.left = -1
+        return False
+
+    def spans(self, key: DocumentKey) -> list[tuple[str, str]]:
+        """From when to when each version was current, the oldest first."""
+        return [(one.current_since, one.superseded_at) for one in self.catalog.versions(key)][::-1]
+
+    def ends(self, key: DocumentKey) -> list[str]:
+        """When versions were replaced, by the calendar."""
+        return [one.at for one in self.calendar.replaced_since(key.scope.key, "") if one.key == key]
+
+
+def a_ledger(tables: Sequence[Table], time: FakeTime) -> Ledger:
+    writes = Writes()
+    documents, keys, entries, days = map(writes.watch, tables)
+    calendar = Calendar(days, load_knowledge(), time.clock)
+    catalog = Catalog(documents, keys, entries, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
+    return Ledger(catalog, calendar, writes, time)
+
+
+@pytest.fixture
+def embedded_ledger(database: Database, time: FakeTime) -> Ledger:
+    return a_ledger([SqliteTable(spec, database, clock=time.clock) for spec in LEDGER_TABLES], time)
+
+
+@pytest.fixture
+def dynamo_ledger(aws: boto3.Session, time: FakeTime) -> Ledger:
+    client: Any = aws.client("dynamodb")
+    for spec in LEDGER_TABLES:
+        create_table(client, spec)
+    return a_ledger([DynamoTable(spec, client, clock=time.clock) for spec in LEDGER_TABLES], time)
+
+
+RETRIES = {"the same again": "d2", "another one meanwhile": "d3", "an old one meanwhile": "d0"}
+
+
+@pytest.mark.parametrize("retried", RETRIES)
+@pytest.mark.parametrize("first", ["d2", "d0"])
+@pytest.mark.parametrize("backend", ["embedded_ledger", "dynamo_ledger"])
+def test_after_a_death_at_any_write_each_version_ends_when_the_next_begins(
+    request: pytest.FixtureRequest, backend: str, first: str, retried: str
+) -> None:
+    """`d0` is a text that had been replaced before, and comes back."""
+    ledger: Ledger = request.getfixturevalue(backend)
+    catalog, time = ledger.catalog, ledger.time
+    for step in range(MOST_WRITES):
+        key = DocumentKey(Scope(), f"documents/runbooks/{step}.md")
+        for number, name in enumerate(("d0", "d1"), 1):
+            finished(catalog, number, a_document(name, key=key, version=number, tags=(name,), review_by="2030-01-01"))
+            time.sleep(100)
+        died = ledger.dies(catalog.claim(key, an_event(3)), a_document(first, key=key, version=3, tags=("new",)), step)
+        if not died:
+            assert step > 8
+            return
+        time.sleep(LEASE + 1)
+        finished(catalog, 4, a_document(RETRIES[retried], key=key, version=3))
+        oldest, older, newest = ledger.spans(key)
+        assert (oldest[1], older[1]) == (older[0], newest[0]), f"died at write {step}"
+        assert newest == (iso_time(time.clock()), ""), f"died at write {step}"
+        assert ledger.ends(key) == [oldest[1], older[1]], f"died at write {step}"
+        time.sleep(100)
+    pytest.fail("there are more writes than were tried")
+
+
+def test_worker_that_was_overtaken_does_not_move_the_end_of_a_version(catalog: Catalog, time: FakeTime) -> None:
+    finished(catalog, 1, a_document("d1"))
+    late = catalog.claim(KEY, an_event(2))
+    time.sleep(LEASE + 1)
+    finished(catalog, 3, a_document("d3", version=2))
+    time.sleep(100)
+    catalog._retire(late, DocumentState.SUPERSEDED, iso_time(time.clock()))
+    new, old = catalog.versions(KEY)
+    assert old.superseded_at == new.current_since
 
 
 class TestListing:

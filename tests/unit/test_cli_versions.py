@@ -70,7 +70,7 @@ class TestReading:
         assert title == f"Disk full  {SOURCE}"
         assert heads.split()[:3] == ["version", "document", "id"]
         assert new.split()[:3] == ["2", current(opx)[:12], "current"]
-        assert old.split()[:3] == ["1", first, "superseded"]
+        assert old.split()[:3] == ["1", first[:12], "superseded"]
 
     def test_diff_compares_with_the_version_before(self, changed: tuple[Opx, str]) -> None:
         lines = changed[0]("diff", current(changed[0])).stdout.splitlines()
@@ -84,6 +84,26 @@ class TestReading:
             "  - step #2 removed: Rotate the logs.",
             "  + step #2 added: Call the storage team.",
         ]
+
+    @pytest.mark.parametrize("name", ["Disk full", "disk FULL", "disk.md", "docs/disk.md", f"./{SOURCE}"])
+    def test_document_is_named_by_title_and_path(self, changed: tuple[Opx, str], name: str) -> None:
+        opx, first = changed
+        assert [each["documentId"] for each in versions(opx, name)] == [current(opx), first]
+        assert opx("diff", *name.split(), "--from", "1").stdout.startswith(f"{SOURCE}: version 1 (")
+        result = opx("restore", *name.split())
+        assert (result.exit_code, "version 2 is the current one" in result.stderr) == (2, True)
+
+    def test_old_version_is_named_by_the_beginning_of_its_id(self, changed: tuple[Opx, str]) -> None:
+        opx, first = changed
+        assert len(versions(opx, first[:8].upper())) == 2
+        result = opx("diff", first[:8])
+        assert "version 1 is the first one that is kept" in result.stderr
+
+    @pytest.mark.parametrize("command", ["history", "diff", "restore"])
+    def test_unknown_name_gets_the_nearest_titles(self, changed: tuple[Opx, str], command: str) -> None:
+        result = changed[0](command, "Disks full")
+        assert result.exit_code == 2
+        assert result.stderr.rstrip().endswith("Disk full"), result.stderr
 
     def test_diff_goes_the_other_way_too(self, changed: tuple[Opx, str]) -> None:
         found = json.loads(changed[0]("diff", changed[1], "--from", "2", "--to", "1", "--json").stdout)
@@ -128,11 +148,45 @@ def test_diff_shows_a_changed_command_before_and_after(tmp_path: Path) -> None:
         opx.write("disk.md", page.format(flag))
         opx("ingest", opx.folder / "docs")
     lines = opx("diff", current(opx)).stdout.splitlines()
-    at = lines.index("  ~ step 1 changed: Rotate")
+    at = lines.index("  ~ step 1 command changed: Rotate")
     assert lines[at + 1 : at + 3] == [
         "      - logrotate --debug /etc/logrotate.conf",
         "      + logrotate --force /etc/logrotate.conf",
     ]
+
+
+def test_diff_begins_with_warnings_that_are_gone(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    page = (
+        "# Failover\n\n## Steps\n\n{}1. Stop writes.{}\n1. Promote the replica.\n1. Tell {}.\n"
+        "\n## Verification\n\nIt takes writes.\n{}"
+    )
+    rollback = "\n## Rollback\n\nSwitch over again.\n"
+    for parts in (("", " Do not do this on the primary.", "all", rollback), ("1. Wait.\n", "", "both", "")):
+        opx.write("failover.md", page.format(*parts))
+        opx("ingest", opx.folder / "docs")
+    (listed,) = json.loads(opx("list", "--json").stdout)
+    lines = opx("diff", listed["documentId"]).stdout.splitlines()
+    assert lines[1:9] == [
+        "  - warning REMOVED (step 1, Steps): Do not do this on the primary.",
+        "  - rollback section REMOVED (Rollback): Switch over again.",
+        "  + step 1 added: Wait.",
+        "  ~ step 2 (was 1) text changed: Stop writes.",
+        "  ~ step 4 (was 3) text changed: Tell both.",
+        "      before: Tell all.",
+        "  - step #4 removed: Switch over again.",
+        "  Steps: steps 1 to 3 are now 2 to 4",
+    ]
+    found = json.loads(opx("diff", listed["documentId"], "--json").stdout)
+    assert found["safeguards"][0] == {
+        "kind": "removed",
+        "safeguard": "warning",
+        "before": "Do not do this on the primary.",
+        "sectionBefore": "Steps",
+        "stepBefore": "1",
+    }
+    back = opx("diff", listed["documentId"], "--from", "2", "--to", "1").stdout.splitlines()
+    assert "  + warning added (step 1, Steps): Do not do this on the primary." in back
 
 
 class TestRestoring:
@@ -153,6 +207,30 @@ class TestRestoring:
         assert opx("restore", deleted).exit_code == 0
         assert current(opx) == deleted != first
 
+    @pytest.mark.parametrize("name", ["Disk full", "docs/disk.md"])
+    def test_a_deleted_document_is_named_by_title_and_path(self, tmp_path: Path, name: str) -> None:
+        opx = Opx(tmp_path)
+        with_two_versions(opx)
+        opx.write("other.md", "# Certificates\n\nRenew them.\n")
+        opx("ingest", opx.folder / "docs")
+        deleted = current(opx)
+        opx("delete", "--yes", deleted)
+        assert [(each["version"], each["state"]) for each in versions(opx, name)] == [(2, "deleted"), (1, "superseded")]
+        assert "+Call the storage team." in opx("diff", name).stdout
+        assert opx("restore", name).exit_code == 0
+        assert current(opx) == deleted
+
+    def test_of_two_deleted_documents_with_one_title_the_candidates_are_named(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
+        for name in ("a/disk.md", "b/disk.md"):
+            opx.write(name, FIRST + name)
+        opx("ingest", opx.folder / "docs")
+        ids = [each["documentId"] for each in json.loads(opx("list", "--json").stdout)]
+        opx("delete", "--yes", *ids)
+        result = opx("restore", "Disk full")
+        assert (result.exit_code, "is the name of 2 documents" in result.stderr) == (2, True)
+        assert all(each in result.stderr for each in ids)
+
     def test_the_current_version_is_not_restored(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         with_two_versions(opx)
@@ -168,6 +246,19 @@ def test_documents_of_others_are_not_restored(tmp_path: Path) -> None:
     result = opx("--client", "acme", "restore", current(opx), "--version", "1")
     assert result.exit_code == 2
     assert "belongs to global, you may restore only client:acme" in result.stderr
+
+
+def test_documents_of_another_client_are_not_named(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx.write("disk.md", FIRST)
+    assert opx("--client", "acme", "ingest", opx.folder / "docs").exit_code == 0
+    (listed,) = json.loads(opx("--client", "acme", "list", "--json").stdout)
+    for name in ("Disk full", "docs/disk.md", listed["documentId"], listed["documentId"][:8]):
+        for command in ("history", "diff", "restore"):
+            result = opx("--client", "other", command, name)
+            assert result.exit_code == 2, result.output
+            assert listed["documentId"] not in result.output.replace(name, "")
+            assert "storage" not in result.output
 
 
 def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import json
 import unicodedata
 from typing import Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.domain import ids
 from opx.domain.documents import DocumentKey
+from opx.domain.ids import beginning_so
 from opx.domain.scopes import Scope
+from opx.errors import InvalidInputError
 
 calm = settings(deadline=None)  # a busy machine is no failure
 
@@ -130,3 +133,24 @@ def test_the_same_chunk_under_two_keys_has_two_entries() -> None:
 def test_the_same_source_in_two_scopes_has_two_keys() -> None:
     scopes = [Scope(), Scope("a"), Scope("b"), Scope("a", group_id="g"), Scope("a", project_id="g")]
     assert len({DocumentKey(scope, "documents/x.md").id for scope in scopes}) == len(scopes)
+
+
+def an_id(text: str) -> str:
+    return f"{text}  a line"
+
+
+@pytest.mark.parametrize("wanted", ["ab1", "AB1", " ab12cd "])
+def test_the_only_one_that_begins_so_is_found(wanted: str) -> None:
+    assert beginning_so(wanted, ["ab12cd", "ab2"], an_id, kind="things") == "ab12cd"
+
+
+@pytest.mark.parametrize("wanted", ["", " ", "f0", "ab12cd0"])
+def test_none_begins_so(wanted: str) -> None:
+    assert beginning_so(wanted, ["ab12cd", "ab2"], an_id, kind="things") is None
+
+
+def test_of_several_that_begin_so_the_first_are_named() -> None:
+    with pytest.raises(InvalidInputError) as error:
+        beginning_so("ab", [f"ab{number}" for number in range(9)], an_id, kind="things")
+    assert str(error.value).startswith("ab is the beginning of 9 things:\n  ab0  a line\n")
+    assert str(error.value).count("\n") == 5

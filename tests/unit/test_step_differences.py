@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opx.domain.versions import CommandChange, StepChange, StepChangeKind
 from opx.lifecycle import step_differences
-from opx.lifecycle.step_differences import step_changes
+from opx.lifecycle.step_differences import outline_changes
 from opx.procedures.outline import outline_of
 
 ADDED, REMOVED, CHANGED, MOVED = StepChangeKind
@@ -26,7 +26,7 @@ def a_page(*steps: str, heading: str = "Steps") -> str:
 
 def changes(before: str, after: str) -> list[StepChange]:
     outlines = (outline_of(at, "Kafka lag", text) for at, text in (("1", before), ("2", after)))
-    return list(step_changes(*outlines))
+    return list(outline_changes(*outlines).steps)
 
 
 def brief(before: str, after: str) -> list[tuple[StepChangeKind, str, str]]:
@@ -105,7 +105,52 @@ def test_steps_too_many_to_compare_are_others(monkeypatch: pytest.MonkeyPatch) -
 @given(*2 * [st.lists(st.sampled_from([LAG, PAGE, SCALE, RESTART, "Wait.", "Restart the broker."]), max_size=6)])
 def test_each_step_of_both_versions_is_matched_or_named_once(old: list[str], new: list[str]) -> None:
     before, after = (outline_of("1", "Kafka lag", a_page(*steps)) for steps in (old, new))
-    kinds = [one.kind for one in step_changes(before, after)]
+    kinds = [one.kind for one in outline_changes(before, after).steps]
     matched = len(before.steps) - kinds.count(REMOVED)
     assert matched == len(after.steps) - kinds.count(ADDED)
     assert kinds.count(CHANGED) + kinds.count(MOVED) <= matched
+
+
+# -- numbers
+
+
+def renumbered(before: str, after: str) -> list[tuple[str, ...]]:
+    outlines = (outline_of(at, "Kafka lag", text) for at, text in (("1", before), ("2", after)))
+    found = outline_changes(*outlines).renumbered
+    return [(one.first_before, one.last_before, one.first, one.last) for one in found]
+
+
+def test_steps_behind_an_added_one_are_renumbered_together() -> None:
+    assert renumbered(a_page(LAG, PAGE, RESTART), a_page(LAG, SCALE, PAGE, RESTART)) == [("2", "3", "3", "4")]
+
+
+def test_moved_step_is_not_renumbered_and_those_that_it_passed_are() -> None:
+    assert renumbered(a_page(LAG, PAGE, SCALE, RESTART), a_page(SCALE, LAG, PAGE, RESTART)) == [("1", "2", "2", "3")]
+
+
+def test_steps_that_follow_on_each_other_no_more_are_renumbered_apart() -> None:
+    after = a_page("Wait.", LAG, "Restart the broker.", PAGE)
+    assert renumbered(a_page(LAG, PAGE), after) == [("1", "1", "2", "2"), ("2", "2", "4", "4")]
+
+
+def test_steps_of_two_sections_are_renumbered_apart() -> None:
+    other = "\n## Rollback\n\n{}1. Delete the topic.\n1. Restart the broker.\n"
+    before = a_page(LAG, PAGE) + other.format("")
+    after = a_page(SCALE, LAG, PAGE) + other.format("1. Wait.\n")
+    assert renumbered(before, after) == [("1", "2", "2", "3"), ("1", "2", "2", "3")]
+
+
+def test_steps_without_numbers_are_not_renumbered() -> None:
+    before, after = (page.replace("1. ", "- ").replace("2. ", "- ") for page in (a_page(LAG), a_page(SCALE, LAG)))
+    assert renumbered(before, after) == []
+
+
+def test_text_ahead_of_the_steps_changes_none_of_them() -> None:
+    ahead = "## Steps\n\n> Never do this on Fridays.\n"
+    before = a_page(LAG, PAGE).replace("## Steps\n", ahead)
+    assert brief(before, before.replace("1. Check", "1. Wait.\n1. Check")) == [(ADDED, "", "1")]
+    assert brief(before, a_page(LAG, PAGE)) == []
+
+
+def test_no_step_is_renumbered_where_the_last_one_goes() -> None:
+    assert renumbered(a_page(LAG, PAGE), a_page(LAG)) == []

@@ -16,14 +16,17 @@ from opx.domain.record import replace
 from opx.domain.versions import (
     Change,
     CommandChange,
+    Renumbering,
     Restored,
+    Safeguard,
+    SafeguardChange,
     StepChange,
     StepChangeKind,
     VersionDiff,
     VersionName,
 )
 from opx.lifecycle import differences
-from opx.lifecycle.differences import difference, unified
+from opx.lifecycle.differences import OutlineChanges, difference, unified
 from tests.builders import a_document, changed
 
 LINES = st.lists(
@@ -117,9 +120,9 @@ def test_a_long_diff_is_cut_at_a_line_and_says_how_long_it_is(monkeypatch: pytes
 
 
 def test_of_very_many_steps_the_first_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(differences, "MAX_STEPS", 2)
-    steps = [StepChange(kind=StepChangeKind.ADDED, title=str(number)) for number in range(3)]
-    found = difference(a_document(), a_document(), ("", ""), steps)
+    monkeypatch.setattr(differences, "MAX_LISTED", 2)
+    steps = tuple(StepChange(kind=StepChangeKind.ADDED, title=str(number)) for number in range(3))
+    found = difference(a_document(), a_document(), ("", ""), OutlineChanges(steps))
     assert ([step.title for step in found.steps], found.cut) == (["0", "1"], True)
 
 
@@ -127,7 +130,20 @@ def test_what_is_said_of_versions_survives_the_way_over_the_wire() -> None:
     name = VersionName(3, "0f", "2026-01-01T00:00:00Z")
     step = StepChange(kind=StepChangeKind.CHANGED, title="Wait", commands=(CommandChange("a", "b"),))
     change = Change("title", "a", "b")
-    diff = VersionDiff("a.md", name, replace(name, version=4), (change,), "--- a\n", 1, 2, cut=True, steps=(step,))
+    diff = VersionDiff(
+        "a.md",
+        name,
+        replace(name, version=4),
+        (change,),
+        "--- a\n",
+        1,
+        2,
+        cut=True,
+        steps=(step,),
+        renumbered=(Renumbering("2", "3", "4", "5"),),
+        safeguards=(SafeguardChange(kind=StepChangeKind.REMOVED, safeguard=Safeguard.WARNING, before="Never."),),
+        notes=("too long",),
+    )
     restored = Restored("documents/a.md", name, True, ("note",))
     assert VersionDiff.from_json(diff.to_json()) == diff
     assert Restored.from_json(restored.to_json()) == restored

@@ -10,7 +10,7 @@ import click
 
 from opx.cli.hits import shorten
 from opx.cli.intake import settled, warn_of
-from opx.cli.operations import Shape, operation_command, request_command, whole
+from opx.cli.operations import Shape, request_command, whole
 from opx.cli.output import (
     SHORT_ID,
     Screen,
@@ -30,7 +30,7 @@ from opx.cli.session import Session, pass_session
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.queries import MAX_BUDGET
 from opx.domain.record import Json, replace
-from opx.domain.versions import StepChange, StepChangeKind, VersionDiff, VersionName
+from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
 from opx.edges.calling import record_of
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
@@ -38,6 +38,7 @@ from opx.hygiene.untrusted import one_line
 from opx.ingestion.chunk_files import joined_text
 from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
 from opx.operations.documents import (
+    DiffDocument,
     DocumentVersions,
     GetDocument,
     ListCategories,
@@ -59,6 +60,10 @@ _MARKS = {
     StepChangeKind.CHANGED: "~",
     StepChangeKind.MOVED: ">",
 }
+_NAMED = 10
+"""Documents that are named where a name is that of several."""
+_LINE = 200
+"""Characters of the beginning of a section."""
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
@@ -286,14 +291,43 @@ def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_c
 # -- versions
 
 
+def _version_named(session: Session, wanted: str) -> DocumentVersions:
+    """The document with an id (the beginning of one is enough), a path, an address or a title, as `opx show` finds it; else
+    the newest version of a deleted one. Raises `DocumentNotFoundError` and `InvalidInputError`."""
+    try:
+        return _found(session, wanted)
+    except DocumentNotFoundError:
+        listed = whole(session.client, list_documents, ListDocuments(all_versions=True), "documents").documents
+        newest = {one.key: one for one in sorted(listed, key=lambda one: one.version)}
+        called = [one for one in newest.values() if _is_called(one, wanted)]
+        found = [one for one in called if one.state is DocumentState.CURRENT] or called
+        if not found:
+            raise
+    if len(found) > 1:
+        named = "".join(f"\n  {one.document_id}  {printable(one.title)}  {one.key.source}" for one in found[:_NAMED])
+        raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{named}")
+    return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
+
+
+def _is_called(document: KnowledgeDocument, name: str) -> bool:
+    """True for its title, or the end of its path or address."""
+    end = "/" + name.strip().removeprefix("./").lstrip("/")
+    paths = (document.key.source, document.source_uri)
+    return document.title.casefold() == name.strip().casefold() or any(f"/{one}".endswith(end) for one in paths)
+
+
+_NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
+
+
 @request_command("history", get_document, Shape(arguments=("document_id",), without=("after",)))
+@_NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
     """List the versions of a document, the newest first, and from when to when questions were answered from each.
 
-    The beginning of an id is enough for current documents; of a deleted one, give the full id (`opx list
-    --all-versions` has it). `opx diff` shows what changed, and `opx restore` puts a version back.
+    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document. `opx
+    diff` shows what changed, and `opx restore` puts a version back.
     """
-    found = whole(session.client, get_document, request, "versions")
+    found = _version_named(session, request.document_id)
     document = found.document
     if as_json:
         versions = [version.to_json() for version in found.versions]
@@ -305,11 +339,9 @@ def history_command(session: Session, request: GetDocument, *, as_json: bool) ->
 
 
 def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
-    """Old versions are found by their full ids alone."""
-    is_current = version.state is DocumentState.CURRENT
     return (
         str(version.version),
-        version.document_id[:SHORT_ID] if is_current else version.document_id,
+        version.document_id[:SHORT_ID],
         version.state.value,
         version.current_since or "not known",
         version.superseded_at or "-",
@@ -318,36 +350,75 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
     )
 
 
-@operation_command("diff", diff_document, Shape(arguments=("document_id",)))
+@request_command("diff", diff_document, Shape(arguments=("document_id",)))
+@_NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
-def diff_command(found: VersionDiff) -> None:
-    """Show how a version of a document differs from the one that it replaced: its metadata, the steps of its procedure, and
-    its text line by line.
+def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> None:
+    """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
+    of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
 
-    Texts are those that were read of the files, as `opx show` prints them.
+    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document: then its
+    newest version is compared. Texts are those that were read of the files, as `opx show` prints them.
     """
+    document = _version_named(session, request.document_id).document
+    found = session.client.call(diff_document, replace(request, document_id=document.document_id))
+    if as_json:
+        print_json(found.to_json())
+        return
+    _print_diff(found)
+
+
+def _print_diff(found: VersionDiff) -> None:
     click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
+    for safeguard in found.safeguards:
+        colour = _COLOURS.get(_MARKS[safeguard.kind])
+        first, *others = _safeguard_lines(safeguard)
+        click.echo(click.style(f"  {first}", fg=colour, bold=safeguard.kind is StepChangeKind.REMOVED))
+        print_lines([click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])) for line in others])
     for change in found.changes:
-        click.echo(f"  {change.field}: {change.before or '(none)'} -> {change.after or '(none)'}")
+        click.echo(f"  {change.field}: {printable(change.before) or '(none)'} -> {printable(change.after) or '(none)'}")
     for step in found.steps:
         for line in _step_lines(step):
             click.echo(click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])))
-    for line in found.diff.splitlines()[2:]:
-        click.echo(click.style(line, fg=_COLOURS.get(line[:1])))
+    print_lines([f"  {_renumbered_line(one)}" for one in found.renumbered])
+    for line in found.diff.split("\n")[2:-1]:
+        click.echo(click.style(safe(line), fg=_COLOURS.get(line[:1])))
     if not found.diff:
         click.echo("  the texts are equal")
     if found.cut:
         lines = f"{found.added:,} lines were added, {found.removed:,} removed"
-        warn(f"the diff, or the list of steps, is longer than what is shown: {lines}")
+        warn(f"the diff, or a list of steps or warnings, is longer than what is shown: {lines}")
+    warn(*found.notes)
+
+
+def _safeguard_lines(one: SafeguardChange) -> Iterator[str]:
+    """A safeguard that differs; one that has other words with both wordings below it."""
+    kind = one.kind.value.upper() if one.kind is StepChangeKind.REMOVED else one.kind.value
+    what = f"{one.safeguard.value} section" if one.whole_section else one.safeguard.value
+    was, is_ = (_where(*place) for place in ((one.section_before, one.step_before), (one.section, one.step)))
+    place = f"{was} -> {is_}" if one.kind is StepChangeKind.MOVED else is_ or was
+    head = f"{_MARKS[one.kind]} {what} {kind}" + (f" ({place})" if place else "")
+    if one.kind is not StepChangeKind.CHANGED:
+        text = printable(one.after or one.before)
+        yield f"{head}: {shorten(text, _LINE) if one.whole_section else text}"
+    elif one.whole_section:
+        yield head
+    else:
+        yield from (head, f"    - {printable(one.before)}", f"    + {printable(one.after)}")
+
+
+def _where(section: str, step: str) -> str:
+    return ", ".join(filter(None, (f"step {step}" if step else "", printable(section))))
 
 
 def _step_lines(step: StepChange) -> Iterator[str]:
     """A step that differs, and its commands below it."""
     was = f" (was {step.name_before})" if step.name and step.name_before not in ("", step.name) else ""
-    moved = " and moved" if step.moved and step.kind is StepChangeKind.CHANGED else ""
-    title = printable(step.title)
-    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {step.kind.value}{moved}: {title}"
+    how = step.kind.value
+    if step.kind is StepChangeKind.CHANGED:
+        how = f"{'command' if step.commands else 'text'} changed{' and moved' if step.moved else ''}"
+    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {how}: {printable(step.title)}"
     if step.title_before:
         yield f"    before: {printable(step.title_before)}"
     for command in step.commands:
@@ -355,16 +426,27 @@ def _step_lines(step: StepChange) -> Iterator[str]:
         yield from (f"    {mark} {printable(text)}" for mark, text in lines if text)
 
 
+def _renumbered_line(one: Renumbering) -> str:
+    section = f"{printable(one.section)}: " if one.section else ""
+    if one.first == one.last:
+        return f"{section}step {one.first_before} is now step {one.first}"
+    return f"{section}steps {one.first_before} to {one.last_before} are now {one.first} to {one.last}"
+
+
 def _named(name: VersionName) -> str:
     return f"version {name.version}" + (f" ({name.since})" if name.since else "")
 
 
 @request_command("restore", restore_document, Shape(arguments=("document_id",)), json="")
+@_NAME
 @click.option(
     "--version", type=click.IntRange(min=1), metavar="N", help="Which version.  [default: the one with this id]"
 )
 def restore_command(session: Session, request: RestoreDocument) -> None:
     """Put an old version of a document back, also of a deleted one. It becomes a new version: nothing is lost.
+
+    The beginning of an id is enough, and so is the end of a path, an address or a title: of a deleted document its newest
+    version is put back, of any other the one that `--version` says (`opx history` lists them).
 
     Where the store still has the file of then, the file is restored as it was; else the text that was read of it. Where
     the document comes from a file or a source of yours, put it right there, too: taking it in again replaces what was
@@ -373,6 +455,8 @@ def restore_command(session: Session, request: RestoreDocument) -> None:
     Exit codes: 0 it is restored, 1 taking it in failed (see `opx failed`) or is still under way after the wait, 2 it is
     unknown, another's, or current.
     """
+    document = _version_named(session, request.document_id).document
+    request = replace(request, document_id=document.document_id)
     session.loader.note_failures()
     restored = session.call(restore_document, request)
     version = restored.restored.version

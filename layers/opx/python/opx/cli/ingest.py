@@ -14,6 +14,7 @@ from opx.cli.operations import OperationGroup, Shape, request_command, whole
 from opx.cli.output import INTERRUPTED, SHORT_ID, CommandFailed, exit_unless, plural, print_json, print_table, warn
 from opx.cli.reporting import reporter_for_stderr
 from opx.cli.session import Session, pass_session
+from opx.domain.ids import beginning_so
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.failures import Failure
@@ -153,11 +154,10 @@ def retry_failed(session: Session, ids: tuple[str, ...], *, everything: bool, as
 
 
 def _wanted(items: Sequence[Failure], wanted: str) -> Failure:
-    found = [item for item in items if item.failure_id.startswith(wanted.lower())]
-    if len(found) != 1:
-        problem = "no failed item has" if not found else f"{len(found)} failed items have"
-        raise InvalidInputError(f"{problem} an id that begins with {wanted!r}; `opx failed` lists them")
-    return found[0]
+    found = beginning_so(wanted, items, lambda item: f"{item.failure_id}  {item.object_key}", kind="failed items")
+    if found is None:
+        raise InvalidInputError(f"no failed item has an id that begins with {wanted!r}; `opx failed` lists them")
+    return found
 
 
 def _retried(session: Session, items: Sequence[Failure]) -> list[Outcome]:

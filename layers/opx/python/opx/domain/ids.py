@@ -5,9 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from opx.errors import InvalidInputError
 
 ID_LENGTH = 32
 """Hex digits kept of a SHA-256: 128 bits, a collision among 10^12 documents has probability below 10^-14."""
+_NAMED = 5
+
+T = TypeVar("T")
+
+
+def beginning_so(wanted: str, among: Iterable[T], line: Callable[[T], str], *, kind: str) -> T | None:
+    """The only one whose id begins so, in any case of letters; None if none does.
+
+    `line` shows one in a line, its id first; `kind` is their plural. Raises `InvalidInputError` that names the first of
+    several.
+    """
+    beginning = wanted.strip().lower()
+    found = [one for one in among if line(one).lower().startswith(beginning)] if beginning else []
+    if len(found) > 1:
+        named = "".join(f"\n  {line(one)}" for one in found[:_NAMED])
+        raise InvalidInputError(f"{wanted} is the beginning of {len(found)} {kind}:{named}")
+    return found[0] if found else None
 
 
 def normalise(text: str) -> str:

@@ -58,9 +58,49 @@ class StepChange(Record, frozen=True, kw_only=True, omit_defaults=True):
     commands: Annotated[tuple[CommandChange, ...], Meta(description="Commands that differ.")] = ()
 
 
+class Renumbering(Record, frozen=True):
+    """Steps in a row that their author numbered `first_before` to `last_before`, and now `first` to `last`; of a single one
+    both are alike. `section` is the heading in the later version."""
+
+    first_before: str
+    last_before: str
+    first: str
+    last: str
+    section: str = ""
+
+
+class Safeguard(StrEnum):
+    """What keeps a procedure from doing harm: a sentence that warns or forbids, one that requires approval, one of a section
+    of preconditions, or a whole section of preconditions, verification or rollback."""
+
+    WARNING = "warning"
+    APPROVAL = "approval"
+    PRECONDITION = "precondition"
+    ROLLBACK = "rollback"
+    VERIFICATION = "verification"
+
+
+class SafeguardChange(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A safeguard that differs. `before` and `after` are its words, "" in the version that hasn't got it, of a whole section
+    their beginning. `section` is a heading and `step` the name of a step of the later version, `section_before` and
+    `step_before` of the earlier; "" for none."""
+
+    kind: StepChangeKind
+    safeguard: Safeguard
+    before: str = ""
+    after: str = ""
+    section: str = ""
+    section_before: str = ""
+    step: str = ""
+    step_before: str = ""
+    whole_section: Annotated[
+        bool, Meta(description="True for a section, false for a sentence; `before` and `after` are then its beginning.")
+    ] = False
+
+
 class VersionDiff(Record, frozen=True):
     """What is different in `after`. `diff` is a unified diff of the texts, "" if they are equal; `added` and `removed` count
-    its lines. `cut`: there is more of it, or of `steps`, than is shown."""
+    its lines. `cut`: there is more of it, of `safeguards` or of `steps`, than is shown."""
 
     source: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
     before: VersionName
@@ -69,10 +109,21 @@ class VersionDiff(Record, frozen=True):
     diff: Annotated[str, Meta(description="A unified diff of the texts, empty if they are equal.")] = ""
     added: Annotated[int, Meta(description="Lines that are only in the later text.")] = 0
     removed: Annotated[int, Meta(description="Lines that are only in the earlier text.")] = 0
-    cut: Annotated[bool, Meta(description="True if the diff, or the list of steps, is longer than what is shown.")] = (
-        False
-    )
+    cut: Annotated[
+        bool, Meta(description="True if the diff, or a list of steps or safeguards, is longer than what is shown.")
+    ] = False
     steps: Annotated[tuple[StepChange, ...], Meta(description="Steps of the procedure that differ.")] = ()
+    renumbered: Annotated[
+        tuple[Renumbering, ...], Meta(description="Steps that have another number, whether they differ or not.")
+    ] = ()
+    safeguards: Annotated[
+        tuple[SafeguardChange, ...],
+        Meta(
+            description="Warnings, approvals, preconditions, and sections of verification and rollback that differ: removed "
+            "ones first, of these the warnings first."
+        ),
+    ] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="What could not be compared.")] = ()
 
 
 class Restored(Record, frozen=True):

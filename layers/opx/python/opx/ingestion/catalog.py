@@ -132,6 +132,8 @@ class Catalog:
         tags = tag_items(document)
         entries = {item["entry"] for item in tags}
         known = self._written(claim, document.document_id)
+        if known and known.version != document.version:  # an old version with the same text: that one stays as it is
+            known = None
         stays = known is not None and document.document_id == claim.current_id  # as of when it may not have been noted
         document = replace(document, current_since=known.current_since if known and stays else iso_time(self._clock()))
         if known and known.superseded_at:
@@ -150,12 +152,18 @@ class Catalog:
         return self.version(claim.key, document_id)
 
     def _retire(self, claim: Claim, state: DocumentState, at: str, gone_by: float | None = None) -> None:
-        """Mark the version that was current until `at`, and take its tags out of their index."""
+        """Mark the version that was current until `at`, and take its tags out of their index.
+
+        An end that an interrupted attempt noted is moved to `at`: what was to begin then was never finished.
+        """
         old = self.version(claim.key, claim.current_id) if claim.current_id else None
         if old is None:
             return
-        since = "" if old.state is DocumentState.CURRENT else old.superseded_at  # an interrupted attempt has said when
-        retired = replace(old, state=state, superseded_at=since or at)
+        if old.superseded_at and claim.interrupted:
+            self._calendar.leave(old)  # first: its row is found by the time that is replaced here
+        elif old.superseded_at:
+            at = old.superseded_at  # set by a worker that has taken the claim over
+        retired = replace(old, state=state, superseded_at=at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
         self._documents.put(document_item(retired) | leaving)
         self._calendar.replaced(retired)

@@ -135,5 +135,5 @@ class AsOf:
             searched
             and (not where.categories or document.category in where.categories)
             and (not where.document_ids or document.document_id in where.document_ids)
-            and document.tier.value in where.tiers
+            and (not where.tiers or document.tier.value in where.tiers)
         )

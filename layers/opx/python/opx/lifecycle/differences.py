@@ -7,18 +7,19 @@ import io
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.versions import Change, StepChange, VersionDiff, VersionName
+from opx.domain.versions import Change, Renumbering, SafeguardChange, StepChange, VersionDiff, VersionName
 from opx.ingestion.metadata import FACTS
 
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
 """Of a diff; more of it is cut at a line."""
 
-MAX_STEPS = 500
-"""Of those that differ."""
+MAX_LISTED = 500
+"""Of the steps that differ, and of the safeguards."""
 
 MAX_PAIRS = 1_000_000
 """Pairs of lines that are compared with each other between two lines that both texts have once. What is larger counts as
@@ -42,27 +43,44 @@ _FIELDS = (
 """Of a document, in the order in which they are shown, before all others that its author may give."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutlineChanges:
+    """How the outlines of two versions differ. `notes` say what was not compared."""
+
+    steps: tuple[StepChange, ...] = ()
+    renumbered: tuple[Renumbering, ...] = ()
+    safeguards: tuple[SafeguardChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NO_CHANGES = OutlineChanges()
+
+
 def version_name(document: KnowledgeDocument) -> VersionName:
     return VersionName(document.version, document.document_id, document.current_since)
 
 
 def difference(
-    before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str], steps: Sequence[StepChange] = ()
+    before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str], outlines: OutlineChanges = NO_CHANGES
 ) -> VersionDiff:
-    """What is different in `after`, with the `steps` that differ."""
+    """What is different in `after`, with how their outlines differ."""
     lines = list(unified(*texts, *(f"{one.key.source} version {one.version}" for one in (before, after))))
     body = lines[2:]
     shown = _fitting(lines)
+    listed: tuple[tuple[object, ...], ...] = (outlines.steps, outlines.renumbered, outlines.safeguards)
     return VersionDiff(
         source=after.key.source,
         before=version_name(before),
         after=version_name(after),
         changes=tuple(_changes(before, after)),
-        steps=tuple(steps[:MAX_STEPS]),
+        steps=outlines.steps[:MAX_LISTED],
+        renumbered=outlines.renumbered[:MAX_LISTED],
+        safeguards=outlines.safeguards[:MAX_LISTED],
+        notes=outlines.notes,
         diff="".join(shown),
         added=sum(line.startswith("+") for line in body),
         removed=sum(line.startswith("-") for line in body),
-        cut=len(shown) < len(lines) or len(steps) > MAX_STEPS,
+        cut=len(shown) < len(lines) or any(len(each) > MAX_LISTED for each in listed),
     )
 
 

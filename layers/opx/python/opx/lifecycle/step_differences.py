@@ -1,4 +1,4 @@
-"""Compares the steps of two versions of a document: added, removed, changed and moved ones.
+"""Compares the steps of two versions of a document: added, removed, changed, moved and renumbered ones.
 
 Steps are matched by their ids, then by what they say anywhere in the document, and then within their section by the likeness
 of their titles or by equal commands.
@@ -7,30 +7,40 @@ of their titles or by equal commands.
 from __future__ import annotations
 
 import difflib
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence, Set
-from itertools import product, zip_longest
+from itertools import zip_longest
 
 from opx.domain.procedures import Command, Outline, Step
-from opx.domain.versions import CommandChange, StepChange, StepChangeKind
-from opx.lifecycle.differences import rising
+from opx.domain.versions import CommandChange, Renumbering, StepChange, StepChangeKind
+from opx.lifecycle.differences import OutlineChanges, rising
+from opx.lifecycle.likeness import MAX_PAIRS, likeness, most_alike, unmarked
+from opx.lifecycle.safeguards import TOO_LONG, is_too_long, safeguard_changes
+from opx.procedures.phrases import plain
 
-MIN_LIKENESS = 0.6
-"""Of two titles, as difflib measures it: below it, a step is another one."""
-MAX_PAIRS = 2_500
-"""Steps of one section that are compared with each other, 50 by 50; of more, those that are not equal count as others."""
-
-_MARK = re.compile(r"\W*(?:(?:step\s+)?\d{1,3}(?:\.\d{1,3})*[.):]\s+)?", re.IGNORECASE)
-"""The mark of a list or a heading, with the author's number: it changes with the steps before it."""
+_COMPARED = 60
+"""Characters of a title by which the line is found that it was made from."""
+_LINES = 4
+"""Over which so many characters may be spread."""
 
 _Pair = tuple[Step, Step]
 _Path = tuple[str, ...]
 
 
-def step_changes(before: Outline, after: Outline) -> tuple[StepChange, ...]:
-    """The steps that differ, in the order of the later version; a removed one stands behind the step that it stood behind."""
+def outline_changes(before: Outline, after: Outline) -> OutlineChanges:
     comparison = _Comparison(before, after)
+    notes = (TOO_LONG,) if is_too_long(before) or is_too_long(after) else ()
+    pairs = {old.number: new.number for old, new in comparison.pairs}
+    return OutlineChanges(
+        tuple(_step_changes(comparison, before, after)),
+        tuple(comparison.renumbered()),
+        () if notes else safeguard_changes(before, after, pairs),
+        notes,
+    )
+
+
+def _step_changes(comparison: _Comparison, before: Outline, after: Outline) -> Iterator[StepChange]:
+    """The steps that differ, in the order of the later version; a removed one stands behind the step that it stood behind."""
     old_of = {new.number: old for old, new in comparison.pairs}
     new_of = {old.number: new.number for old, new in comparison.pairs}
     found = [(new.number, 0, comparison.of(old_of.get(new.number), new)) for new in after.steps]
@@ -39,7 +49,7 @@ def step_changes(before: Outline, after: Outline) -> tuple[StepChange, ...]:
         last = new_of.get(old.number, last)
         if old.number not in new_of:
             found.append((last, 1, comparison.of(old, None)))
-    return tuple(change for _, _, change in sorted(found, key=lambda one: one[:2]) if change)
+    return (change for _, _, change in sorted(found, key=lambda one: one[:2]) if change)
 
 
 class _Comparison:
@@ -53,6 +63,24 @@ class _Comparison:
         self.pairs = sorted(self._matched(), key=lambda pair: pair[0].number)
         order = rising([(old.number, new.number) for old, new in self.pairs])
         self._in_order = {new for _, new in order}
+
+    def renumbered(self) -> Iterator[Renumbering]:
+        """Steps that their author numbers otherwise because others came or went, those of a section in runs."""
+        run: list[_Pair] = []
+        for old, new in self.pairs:
+            if not (old.label and new.label) or old.label == new.label or self._is_moved(old, new):
+                continue
+            if run and not _follow(run[-1], (old, new)):
+                yield self._renumbering(run)
+                run = []
+            run.append((old, new))
+        if run:
+            yield self._renumbering(run)
+
+    def _renumbering(self, run: Sequence[_Pair]) -> Renumbering:
+        (first_before, first), (last_before, last) = run[0], run[-1]
+        section = self._after.sections[first.section].heading
+        return Renumbering(first_before.label, last_before.label, first.label, last.label, section)
 
     def of(self, old: Step | None, new: Step | None) -> StepChange | None:
         """How a step differs; None if it doesn't."""
@@ -117,7 +145,15 @@ class _Comparison:
 
         for some, others in _groups(old, new, key(self._before), key(self._after)):
             if len(some) * len(others) <= MAX_PAIRS:
-                yield from _most_alike(some, others)
+                yield from most_alike(some, others, _step_likeness, lambda step: step.number)
+
+
+def _follow(pair: _Pair, other: _Pair) -> bool:
+    """True if the author's numbers of the second pair are the next ones in both versions."""
+    return all(
+        one.section == next_.section and one.label.isdecimal() and next_.label == str(int(one.label) + 1)
+        for one, next_ in zip(pair, other, strict=True)
+    )
 
 
 def _without(steps: Sequence[Step], numbers: Set[int]) -> list[Step]:
@@ -136,34 +172,25 @@ def _groups(
     return iter(groups.values())
 
 
-def _most_alike(old: Sequence[Step], new: Sequence[Step]) -> Iterator[_Pair]:
-    """Pairs that are alike, the best first, each step once; of equally good ones the nearest."""
-    scored = [(_likeness(one, other), one, other) for one, other in product(old, new)]
-    scored.sort(key=lambda pair: (-pair[0], abs(pair[1].number - pair[2].number), pair[1].number, pair[2].number))
-    taken: set[int] = set()
-    taken_new: set[int] = set()
-    for likeness, one, other in scored:
-        if likeness < MIN_LIKENESS:
-            return
-        if one.number not in taken and other.number not in taken_new:
-            taken.add(one.number)
-            taken_new.add(other.number)
-            yield one, other
-
-
-def _likeness(old: Step, new: Step) -> float:
+def _step_likeness(old: Step, new: Step) -> float:
     if old.commands and _texts(old.commands) == _texts(new.commands):
         return 1.0
-    matcher = difflib.SequenceMatcher(None, old.title.casefold(), new.title.casefold(), autojunk=False)
-    bounds = (matcher.real_quick_ratio, matcher.quick_ratio)
-    return matcher.ratio() if all(bound() >= MIN_LIKENESS for bound in bounds) else 0.0
+    return likeness(old.title, new.title)
 
 
 # -- what a step says
 
 
 def _content(outline: Outline, step: Step) -> str:
-    return " ".join(_MARK.sub("", outline.slice(step), count=1).split())
+    """Without what stands ahead of a section's steps, which the first of them begins with."""
+    lines = outline.slice(step).split("\n")
+    first = step.title[:_COMPARED]
+    own = next((at for at in range(len(lines)) if _begins(lines[at : at + _LINES], first)), 0)
+    return " ".join(unmarked("\n".join(lines[own:])).split())
+
+
+def _begins(lines: Sequence[str], title: str) -> bool:
+    return unmarked(plain("\n".join(lines))).startswith(unmarked(title))
 
 
 def _command_changes(old: Sequence[Command], new: Sequence[Command]) -> Iterator[CommandChange]:

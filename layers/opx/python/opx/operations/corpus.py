@@ -21,6 +21,7 @@ from opx.ingestion.states import ObjectState
 from opx.operations.context import Context
 from opx.operations.documents import (
     DocumentId,
+    IdBeginning,
     VersionNumber,
     check_not_expired,
     current_documents,
@@ -430,7 +431,7 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
 
 
 class RestoreDocument(Request, frozen=True):
-    document_id: DocumentId
+    document_id: IdBeginning
     version: Annotated[
         VersionNumber | None, Meta(description="Which one; left out, the one with this document id.")
     ] = None

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
-from opx.domain.ids import ID_LENGTH
+from opx.domain.ids import ID_LENGTH, beginning_so
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
@@ -23,12 +23,14 @@ from opx.operations.registry import operation
 from opx.operations.requests import Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
-_CANDIDATES_NAMED = 5
 _MOST = 10**9
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 VersionNumber = Annotated[int, Meta(ge=1, le=_MOST)]
 DocumentId = Annotated[Text, Meta(description="The document id, as results give it.")]
+IdBeginning = Annotated[
+    str, Meta(max_length=1000, description="The document id, or a beginning of it that no other document has.")
+]
 
 
 class ListDocuments(Request, frozen=True):
@@ -63,7 +65,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
 
 class GetDocument(Request, frozen=True):
-    document_id: DocumentId
+    document_id: IdBeginning
     after: Annotated[Count, Meta(description="`next` of the page before: how many versions to leave out.")] = 0
 
 
@@ -77,7 +79,7 @@ class DocumentVersions(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /documents/{documentId}")
 def get_document(context: Context, request: GetDocument) -> DocumentVersions:
-    """A document and its versions; of a current one the beginning of its id is enough.
+    """A document and its versions; the beginning of an id is enough.
 
     A current document comes before an old one with the same text. Raises `DocumentNotFoundError`, and
     `InvalidInputError` for what can't be an id and for a beginning that several share.
@@ -129,7 +131,7 @@ def list_categories(context: Context, request: ListCategories) -> Categories:  #
 
 
 class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to", "document_id": "documentId"}):
-    document_id: DocumentId
+    document_id: IdBeginning
     before: Annotated[
         VersionNumber | None,
         Meta(description="The version to compare with; left out, the one that was replaced by the other."),
@@ -146,7 +148,7 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
     """
     from opx.lifecycle.differences import difference
-    from opx.lifecycle.step_differences import step_changes
+    from opx.lifecycle.step_differences import outline_changes
 
     document = find_document(context, request.document_id)
     versions = tuple(versions_of(context, document))
@@ -154,16 +156,18 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     old = numbered(versions, request.before) if request.before else _before(versions, new)
     check_not_expired(context, old, new)
     texts = _text(context, old), _text(context, new)
-    return difference(old, new, texts, step_changes(*map(context.system.questions.documents.outline_of, (old, new))))
+    outlines = map(context.system.questions.documents.outline_of, (old, new))
+    return difference(old, new, texts, outline_changes(*outlines))
 
 
 # -- what other operations find documents by
 
 
 def find_document(context: Context, wanted: str) -> KnowledgeDocument:
-    """The document with this id, or the only current one whose id begins so (in any case of letters)."""
+    """The document with this id, or the only one whose id begins so (in any case of letters): a current one, else a version
+    that was replaced or deleted."""
     text = checked_id(wanted)
-    return find_by_id(context, text) if len(text) == ID_LENGTH else _by_beginning(context, wanted, text)
+    return find_by_id(context, text) if len(text) == ID_LENGTH else _by_beginning(context, wanted)
 
 
 def checked_id(wanted: str) -> str:
@@ -180,14 +184,14 @@ def find_by_id(context: Context, document_id: str) -> KnowledgeDocument:
     return context.system.questions.documents.find(context.reader, document_id)
 
 
-def _by_beginning(context: Context, wanted: str, text: str) -> KnowledgeDocument:
-    found = {one.document_id: one for one in current_documents(context) if one.document_id.startswith(text)}
-    if len(found) > 1:
-        names = "".join(f"\n  {one.document_id}  {one.title}" for one in list(found.values())[:_CANDIDATES_NAMED])
-        raise InvalidInputError(f"{wanted} is the beginning of {len(found)} document ids:{names}")
-    if not found:
-        raise DocumentNotFoundError(f"no current document has an id that begins with {wanted}")
-    return next(iter(found.values()))
+def _by_beginning(context: Context, wanted: str) -> KnowledgeDocument:
+    categories = sorted(context.system.installation.knowledge.categories)
+    for current_only in (True, False):
+        each = {one.document_id: one for one in _visible(context, categories, current_only=current_only)}
+        found = beginning_so(wanted, each.values(), lambda one: f"{one.document_id}  {one.title}", kind="document ids")
+        if found is not None:
+            return found if current_only else find_by_id(context, found.document_id)
+    raise DocumentNotFoundError(f"no document has an id that begins with {wanted}")
 
 
 def current_documents(context: Context) -> Iterator[KnowledgeDocument]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ConditionFailedError, InvalidInputError
+from opx.errors import ConditionFailedError
 from opx.ports import Absent, Clock, Item, KeyRange, Table
 from opx.ports.search import CorpusState
 
@@ -69,7 +69,6 @@ MAX_RECORDS = 1000
 LAST = "last"
 """Stands for the receipt of the newest answer."""
 _BEGINNING = re.compile(r"[0-9a-f]{6,31}")
-_NAMED = 5
 
 _INDEX = "who-askedAt-index"
 SCOPES = "#scopes"
@@ -178,11 +177,8 @@ class AuditLog:
             return next((one for one in newest if one.principal == _kept_principal(identity)), None)
         if not _BEGINNING.fullmatch(beginning):
             return self.get(wanted, who)
-        found = [one for one in islice(self.records(who), MAX_RECORDS) if one.receipt_id.startswith(beginning)]
-        if len(found) > 1:
-            named = "".join(f"\n  {one.receipt_id}  {one.asked_at}" for one in found[:_NAMED])
-            raise InvalidInputError(f"{wanted} is the beginning of {len(found)} receipts:{named}")
-        return found[0] if found else None
+        newest = islice(self.records(who), MAX_RECORDS)
+        return beginning_so(wanted, newest, lambda one: f"{one.receipt_id}  {one.asked_at}", kind="receipts")
 
     def records(self, who: str = "", *, since: str = "") -> Iterator[AuditRecord]:
         """The records of a scope, the newest first; without one, of all scopes. `since` is a time or the beginning of

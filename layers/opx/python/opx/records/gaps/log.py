@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
@@ -129,11 +129,10 @@ def gap_id(scope_key: str, wording: Wording, named: tuple[str, ...]) -> str:
 
 def the_gap(gaps: Iterator[Gap], wanted: str) -> Gap:
     """The only one whose id begins so. Raises `InvalidInputError`."""
-    found = [gap for gap in gaps if gap.gap_id.startswith(wanted.lower())] if wanted else []
-    if len(found) != 1:
-        problem = f"{len(found)} gaps have" if found else "no gap has"
-        raise InvalidInputError(f"{problem} an id that begins with {wanted!r}; `opx gaps --all` lists them")
-    return found[0]
+    found = beginning_so(wanted, gaps, lambda gap: f"{gap.gap_id}  {gap.last_asked_at}", kind="gaps")
+    if found is None:
+        raise InvalidInputError(f"no gap has an id that begins with {wanted!r}; `opx gaps --all` lists them")
+    return found
 
 
 def _most_alike(gaps: list[Gap], wording: Wording, named: tuple[str, ...]) -> Gap | None:
