@@ -164,6 +164,11 @@ class TestForms:
     def test_other_headings_with_nothing_below_are_none(self, heading: str) -> None:
         assert titles(f"## {heading}\n\n## Brokers\n\nThere are three.\n") == []
 
+    @pytest.mark.parametrize("mark", [":", "."])
+    def test_symptoms_and_impact_named_in_bold_are_no_steps(self, mark: str) -> None:
+        text = f"**Symptoms{mark}** Raise the alarm.\n\n**Impact{mark}** Look at it as sev1.\n\n1. Restart it.\n"
+        assert titles(text) == ["Restart it."]
+
     def test_a_rollback_in_bold_is_a_step_and_related_pages_are_none(self) -> None:
         text = "1. Stop the writer.\n\n**Rollback:** start the writer again.\n\n**Related:** [guide](guide.md)\n"
         assert titles(text) == ["Stop the writer.", "Rollback: start the writer again."]

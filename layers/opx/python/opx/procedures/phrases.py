@@ -92,7 +92,7 @@ _MARKS = re.compile(
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
 _LABEL = re.compile(
-    r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
+    r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?:[:.]\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
     r"|(?P<alone>[*_]?[A-Z][^\n.:]{2,30})\Z"
 )
 
