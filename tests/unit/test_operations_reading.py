@@ -205,6 +205,19 @@ class TestNames:
         with pytest.raises(InvalidInputError, match="steps, step #1, step #2, step 2, Diagnose, Mitigate"):
             tool(services, "read_document", document="Web crashes", part="step 9")
 
+    @pytest.mark.parametrize(
+        "link",
+        [
+            "web-crash.md",
+            "./web-crash.md",
+            "../runbooks/web-crash.md#mitigate",
+            "web-crash.md#",
+            "runbooks/web-crash.md",
+        ],
+    )
+    def test_a_link_of_another_document_is_a_name(self, services: System, link: str) -> None:
+        assert "Source: Web crashes" in tool(services, "read_document", document=link, part="outline").text()
+
     def test_an_unknown_name_has_those_written_alike_first(self, services: System) -> None:
         with pytest.raises(DocumentNotFoundError, match=r"the nearest are:\n  [0-9a-f]{32}  Web crashes"):
             tool(services, "read_document", document="Wep crashs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
@@ -25,19 +26,24 @@ _NEAREST = 3
 _LOOKED_AT = 20
 """Documents among which a title is looked for."""
 _NAMED_AT_MOST = 10
+_SCANNED = 5_000
+"""Documents whose names are looked at one by one where a search finds none of that name."""
 _LIKENESS = 0.6
 """Of two titles, as difflib measures it."""
 _OWN_FOLDER = "documents/"
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = re.compile(r"[0-9a-fA-F]{12,32}")
 """Shorter words of these letters may be alerts."""
+_LINK = re.compile(r"(?:\.{1,2}/)*(?P<path>[^\s#]*[./][^\s#]*)(?:#\S*)?")
+"""A link as documents have it: `../runbooks/kafka-lag.md#verify`."""
 _FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
 
 
 def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The document that an id, a path, an address or a title means, in its current version; and what is to be noted. Raises
-    `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
-    text = name.strip()
+    """The document that an id, a path, an address, a link of another document or a title means, in its current version; and
+    what is to be noted. Raises `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
+    link = _LINK.fullmatch(name.strip())
+    text = link["path"] if link else name.strip()
     if _DIGITS.fullmatch(text):
         try:
             return _current(context, find_document(context, text))
@@ -88,7 +94,8 @@ class _Called(NamedTuple):
 
 
 def _all_documents(context: Context) -> Iterator[_Called]:
-    return (_Called(one.document_id, one.title, one.source_uri) for one in current_documents(context))
+    documents = islice(current_documents(context), _SCANNED)
+    return (_Called(one.document_id, one.title, one.source_uri) for one in documents)
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument:
