@@ -7,7 +7,7 @@ from typing import Any
 
 from opx.cli.hits import Page
 from opx.cli.output import Screen
-from opx.domain.handover import DocumentAnswer, StepView
+from opx.domain.handover import DocumentAnswer, ShownCommand, StepView
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.results import Answer
@@ -73,6 +73,13 @@ def test_other_steps_of_the_first_document_are_listed_with_their_effects() -> No
     assert any("\x1b[31m\x1b[1m  (destructive)" in line for line in coloured)
     second = shown(a_document(), a_document(steps=steps, step_count=3))
     assert "   2 other steps: opx show 3f9a5e2c --outline" in second
+
+
+def test_what_shown_commands_lose_is_said_below_the_text() -> None:
+    command = ShownCommand("truncate -s 0 /var/log/app.log", effect=Effect.DESTRUCTIVE)
+    step = StepView(number=2, name="2", step_id="s", title="Free room", effect=Effect.DESTRUCTIVE, commands=(command,))
+    (line,) = (line for line in shown(a_document(steps=(step,), step_count=1)) if "Destructive" in line)
+    assert line == "   Destructive: step 2 `truncate -s 0 /var/log/app.log`"
 
 
 def test_warning_of_a_tried_step_stands_before_it_and_is_never_lost() -> None:

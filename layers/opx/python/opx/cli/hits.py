@@ -83,6 +83,8 @@ class Page:
             yield from (_INDENT + line for line in explanation(passages[0].parts))
             yield ""
         content = "\n".join(hit.content for hit in expanded) or document.content
+        if not expanded:
+            yield from self._harm(document)
         if self.expand is not Expand.DOCUMENT:
             yield from self._other_steps(document, content, outline=outline)
         yield self._source(document.source, document.document_id, self._line(document.source, content, document.line))
@@ -138,6 +140,12 @@ class Page:
             warnings = []
         text = with_warnings(content, hit.warnings) if warnings else content
         yield from ("", *rendered(text, self.screen, _ours(warnings)), "")
+
+    def _harm(self, document: DocumentAnswer) -> Iterator[str]:
+        """What the steps and commands that are shown lose, cost, or whom they notify."""
+        from opx.retrieval.citations import harm_shown
+
+        yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document))
 
     def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
         """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""
