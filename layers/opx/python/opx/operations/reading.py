@@ -40,7 +40,10 @@ _OTHERS = 4
 
 DocumentName = Annotated[
     Filled,
-    Meta(max_length=MAX_NAME, description="The document id, its path or address, its title, or a link that another document has to it."),
+    Meta(
+        max_length=MAX_NAME,
+        description="The document id, its path or address, its title, or a link that another document has to it.",
+    ),
 ]
 PartName = Annotated[
     str,
