@@ -157,7 +157,7 @@ def test_a_procedure_is_gone_through_as_in_a_folder(opx: DeployedOpx) -> None:
     opx("ingest", opx.folder / "docs")
     rules = opx.folder / "rules.yaml"
     rules.write_text("alerts: [{name: GroupIsSlow, runbook: 'https://wiki/kafka-lag'}]\n")
-    assert "GroupIsSlow  bound to Consumer lag" in opx("alerts", "import", rules).stdout
+    assert "GroupIsSlow  bound by url to Consumer lag" in opx("alerts", "import", rules).stdout
     found = opx("do", "GroupIsSlow", "--label", "namespace=prod")
     assert found.exit_code == 0, found.output
     assert "kubectl get pods -n prod" in found.stdout

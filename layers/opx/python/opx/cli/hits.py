@@ -145,7 +145,7 @@ class Page:
         """What the steps and commands that are shown lose, cost, or whom they notify."""
         from opx.retrieval.citations import harm_shown
 
-        yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document))
+        yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document.steps))
 
     def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
         """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""

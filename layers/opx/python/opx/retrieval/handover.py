@@ -19,7 +19,7 @@ from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.parallel import Each
 from opx.procedures.layout import laid_out, whole_steps
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
-from opx.retrieval.citations import document_text, mentions, with_warnings
+from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
 from opx.text.estimates import estimated_tokens
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _DETAILS = ("expect", "check", "if_fails", "approval", "warnings")
 """Of a step that is shown."""
 _CAUTION = 1.02
 """Factor of estimates of whole texts, of which one in twenty is larger."""
-_FOOT, _STEPS = 30, 70
+_FOOT, _STEPS = 30, 60
 """Tokens of the call that reads on, and of the names of steps that aren't shown, which the first document has."""
 
 
@@ -78,7 +78,13 @@ class Handover:
     ) -> None:
         overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
-        choose(terms, found, overheads, room, lambda one: round(_CAUTION * estimated_tokens(_Content(one).text)))
+        choose(terms, found, overheads, room, self._tokens_of)
+
+    def _tokens_of(self, found: Found) -> int:
+        """An estimate of the tokens of what is chosen, with the lines that name what does harm."""
+        content = _Content(found)
+        harm = harm_shown(list(self._steps(found.outline, content)))
+        return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm))))
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
         """Warnings of steps in a text of a document that were tried before."""
