@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from opx.domain.procedures import Command
+from opx.procedures.commands import commands_of
+from opx.procedures.phrases import sentences
 
 MAX_NESTING = 80
 """Levels of nested blocks, of which a list takes two; markdown-it's own limit of 20 loses what is nested ten lists deep."""
@@ -27,7 +31,7 @@ class BlockKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(slots=True)
+@dataclass
 class Block:
     """A block with its offsets in the text.
 
@@ -49,6 +53,16 @@ class Block:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of a paragraph."""
+        return tuple(sentences(self.text))
+
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands of code."""
+        return tuple(commands_of(self.text, self.language))
 
 
 def parse_blocks(text: str) -> list[Block]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from opx.domain.procedures import SectionKind
 
@@ -18,12 +19,42 @@ def words(text: str) -> frozenset[str]:
 
 
 def pattern(alternatives: str) -> re.Pattern[str]:
-    """A pattern of alternatives, one a line, whatever the case. `\\b` before all of them is looked for once, which takes a
-    fifth of the time."""
-    lines = [line.strip() for line in alternatives.strip().split("\n")]
-    if all(line.startswith(r"\b") for line in lines):
-        return re.compile(rf"\b(?:{'|'.join(line[2:] for line in lines)})", re.IGNORECASE)
-    return re.compile("|".join(lines), re.IGNORECASE)
+    """A pattern of alternatives, one a line, whatever the case."""
+    return re.compile("|".join(_lines(alternatives)), re.IGNORECASE)
+
+
+def _lines(alternatives: str) -> list[str]:
+    return [line.strip() for line in alternatives.strip().split("\n")]
+
+
+class Phrases:
+    """Finds phrases in texts, whatever the case: alternatives, one a line, that begin a word (`\\b`), in small letters.
+
+    Most texts are ASCII. In these a pattern of small letters is looked for behind each character that is in no word, which
+    takes a fifth of the time that a search at each place without regard to case takes."""
+
+    def __init__(self, alternatives: str) -> None:
+        lines = _lines(alternatives)
+        assert all(line.startswith(r"\b") for line in lines)
+        self._source = "|".join(line.removeprefix(r"\b") for line in lines)
+        self._ascii = re.compile(rf"[^a-z0-9_](?:{self._source})")
+
+    @cached_property
+    def _any(self) -> re.Pattern[str]:
+        return re.compile(rf"\b(?:{self._source})", re.IGNORECASE)
+
+    def are_in(self, text: str) -> bool:
+        """True if a text has one of the phrases."""
+        if text.isascii():
+            return self._ascii.search(f" {text.lower()}") is not None
+        return self._any.search(text) is not None
+
+    def place(self, text: str) -> tuple[int, int] | None:
+        """Where the first of the phrases begins and ends in a text, None if it has none."""
+        if not self.are_in(text):
+            return None
+        found = self._any.search(text)
+        return found.span() if found else None
 
 
 # -- roles of headings
@@ -214,7 +245,7 @@ _WHO = "you|we|users?|admins?|administrators?|operators?|customers?|one"
 _MAY = "can|should|must|may|might|could|needs? to|ha(?:ve|s) to|(?:need|have|want) to"
 _SEES = "see|find|notice|expect|experience|encounter|receive|be|have"
 _CAUSED = "caused|seen|found|observed|expected|reached|triggered|affected|lost"
-_MODAL = pattern(
+_MODAL = Phrases(
     rf"""
     \b(?:{_WHO}) (?:also |will |then |now |first )?(?:{_MAY})(?! (?:also |now |then |still |only )?(?:{_SEES})\b)
     \b(?:should|must|needs? to|ha(?:s|ve) to) (?:then |first )?be \w+(?:ed|en|t|n)\b
@@ -247,7 +278,7 @@ _FURTHER = pattern(
     """
 )
 _FORBIDS = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
-_ANNOUNCES = pattern(
+_ANNOUNCES = Phrases(
     r"""
     \b(?:following|these|below|next) (?:\w+ )?(?:steps|actions|checks|instructions|procedures?|sections)\b
     \b(?:following|these|below|next) (?:\w+ )?(?:options|approaches|ways)\b
@@ -257,7 +288,7 @@ _ANNOUNCES = pattern(
     \bsteps:\s*\Z
     """
 )
-_ANNOUNCES_OUTPUT = pattern(
+_ANNOUNCES_OUTPUT = Phrases(
     r"""
     \b(?:sample|example|expected|typical) (?:\w+ )?(?:outputs?|results?|responses?|messages?)\W*\Z
     \boutputs? (?:\w+ ){0,3}(?:look|be|is|like|similar)\W*\Z
@@ -265,9 +296,9 @@ _ANNOUNCES_OUTPUT = pattern(
     \boutput (?:should|will) (?:contain|include|show|list|be)\b
     \b(?:looks?|something|similar) (?:like|to)(?: this)?\W*\Z
     \b(?:returns?|prints?|shows?|displays?|outputs)(?: (?:something|this|the following|an? \w+))?\W*\Z
-    ^\W*(?:outputs?|results?)\W*\Z
     """
 )
+_NAMES_OUTPUT = re.compile(r"\W*(?:outputs?|results?)\W*\Z", re.IGNORECASE)
 _LEADING = re.compile(
     r"^\W*(?:(?:\(?optional\)?|note|tip|important|warning|caution)\b\W*)?(?:step\s+\d+(?:\.\d+)*\W+)?", re.IGNORECASE
 )
@@ -284,7 +315,7 @@ def is_instruction(text: str) -> bool:
         return True
     if _CONDITION.match(words) and any(begins_with_verb(part) for part in _CLAUSE.split(words)[1:8]):
         return True
-    return bool(_MODAL.search(words))
+    return _MODAL.are_in(words)
 
 
 def begins_with_verb(text: str) -> bool:
@@ -309,12 +340,13 @@ def is_condition(heading: str) -> bool:
 
 def announces_steps(paragraph: str) -> bool:
     """True if a paragraph only leads to the steps behind it, such as `The following steps can help:`."""
-    return len(paragraph) < 400 and bool(_ANNOUNCES.search(plain(paragraph)))
+    return len(paragraph) < 400 and _ANNOUNCES.are_in(plain(paragraph))
 
 
 def announces_output(paragraph: str) -> bool:
     """True if the code block behind a paragraph is output, such as after `Example output:`."""
-    return bool(_ANNOUNCES_OUTPUT.search(plain(paragraph[-200:])))
+    end = plain(paragraph[-200:])
+    return _ANNOUNCES_OUTPUT.are_in(end) or bool(_NAMES_OUTPUT.match(end))
 
 
 # -- sentences
@@ -323,7 +355,7 @@ _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)(?<!\b[eE]g\.)(?<!\b[iI]e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
     r"\s+(?=[\"'(*_`\[]{0,4}[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n"
 )
-_EXPECT = pattern(
+_EXPECT = Phrases(
     r"""
     \bexpect(?:ed)? (?:to (?:see|find|get|have)|that|the|an?|it|output|results?|values?|state|response)\b
     \b(?:is expected|expected:|expect to)\b
@@ -333,11 +365,11 @@ _EXPECT = pattern(
     \bhealthy (?:is|means|looks)\b
     """
 )
-_CHECK = re.compile(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b", re.IGNORECASE)
+_CHECK = Phrases(r"\b(?:verify|confirm|validate|double-check|make sure|check (?:that|whether|if))\b")
 _WHAT = "it|this|that|these|they|those|none|not|nothing|all|there|the|you|one|any|either"
 _NOT = "without|no|never|nothing|doesn't|does not|don't|do not|didn't|isn't|is not|aren't|are not|can't|cannot"
 _STAYS = "still|persists?|remains?|keeps?|continues?"
-_FAILS = pattern(
+_FAILS = Phrases(
     rf"""
     \bif (?:{_WHAT})\b[^.]{{0,200}}?\b(?:fails?|failed|{_NOT}|{_STAYS})\b
     \bif (?:not|that fails|it fails)\b
@@ -351,7 +383,7 @@ _GOES_TO = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"\[[^\]]{1,200}\]\(([^)\s]+)[^)]{0,200}\)")
-_APPROVAL = pattern(
+_APPROVAL = Phrases(
     r"""
     \bapprovals?\b
     \bapproved by\b
@@ -372,7 +404,7 @@ _CLAUSE_BEGINS = re.compile(r"(?:\A|[,;:(–—]|\b(?:and|but|so|or|please|then)
 _WARNS_FIRST = re.compile(
     r"\W*(?:(?:warning|caution|danger|attention)\b|(?:do this )?only (?:if|when|after|as)\b)", re.IGNORECASE
 )
-_WARNING = pattern(
+_WARNING = Phrases(
     r"""
     \b(?:you )?(?:must|should)(?: not| never|n't)\b
     \b(?:warning|caution)\W*:
@@ -400,34 +432,34 @@ def sentences(text: str) -> Iterator[str]:
 
 def expectation(lines: Sequence[str]) -> str:
     """The first sentence about the expected result."""
-    return next((line for line in lines if _EXPECT.search(line)), "")
+    return next((line for line in lines if _EXPECT.are_in(line)), "")
 
 
 def check(lines: Sequence[str]) -> str:
     """The first sentence that asks for verification."""
-    return next((line for line in lines if _CHECK.search(line)), "")
+    return next((line for line in lines if _CHECK.are_in(line)), "")
 
 
 def failure(lines: Sequence[str]) -> tuple[str, str]:
     """The sentence about a step that fails, and the number of the step or the address of the page that it leads to."""
     for line in lines:
-        found = _FAILS.search(line)
+        found = _FAILS.place(line)
         if not found:
             continue
         step, link = _GOES_TO.search(line), _LINK.search(line)
-        if step or link or any(map(is_instruction, (line[found.start() :], line[found.end() :].lstrip(" ,:;")))):
+        if step or link or any(map(is_instruction, (line[found[0] :], line[found[1] :].lstrip(" ,:;")))):
             return line, step[1] if step else (link[1] if link else "")
     return "", ""
 
 
 def approval(lines: Sequence[str]) -> str:
     """The first sentence that requires approval."""
-    return next((line for line in lines if _APPROVAL.search(line)), "")
+    return next((line for line in lines if _APPROVAL.are_in(line)), "")
 
 
 def warnings(lines: Sequence[str]) -> tuple[str, ...]:
     """The sentences that warn or forbid."""
-    return tuple(line for line in lines if _WARNS_FIRST.match(line) or _WARNING.search(line) or _forbids(line))
+    return tuple(line for line in lines if _WARNS_FIRST.match(line) or _WARNING.are_in(line) or _forbids(line))
 
 
 def _forbids(line: str) -> bool:
