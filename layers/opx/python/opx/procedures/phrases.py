@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from opx.domain.procedures import SectionKind
 
@@ -49,12 +49,10 @@ class Phrases:
             return self._ascii.search(f" {text.lower()}") is not None
         return self._any.search(text) is not None
 
-    def place(self, text: str) -> tuple[int, int] | None:
-        """Where the first of the phrases begins and ends in a text, None if it has none."""
-        if not self.are_in(text):
-            return None
-        found = self._any.search(text)
-        return found.span() if found else None
+    def places(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the phrases begin and end in a text, in order."""
+        if self.are_in(text):
+            yield from (found.span() for found in self._any.finditer(text))
 
 
 # -- roles of headings
@@ -112,19 +110,29 @@ _NUMBER = re.compile(
 _STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
 _MARKED = re.compile("[*`_[<#!]")
 _MARKS = re.compile(
-    r"[*`]+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])|^#+\s|^!!!\s+\w+|!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
+    r"\*[*`]*|`[*`]*|_(?:(?<![A-Za-z0-9]_)_{0,2}|_{0,2}(?![A-Za-z0-9]))|#(?<![\s\S]#)#*\s|!(?<![\s\S]!)!!\s+\w+"
+    r"|!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
+"""Each alternative begins with a character, so that those are skipped that begin none."""
 _LABEL = re.compile(
     r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?::\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
 )
+
+
+_CACHED = 2048
+"""Headings whose roles are remembered: documents have the same ones."""
 
 
 def plain(text: str) -> str:
     """A line without Markdown's marks and links, white space joined."""
     if not _MARKED.search(text):
         return " ".join(text.split())
-    return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
+    return " ".join(_MARKS.sub(_link_text, text).split())
+
+
+def _link_text(mark: re.Match[str]) -> str:
+    return mark[1] or mark[2] or ""
 
 
 def unnumbered(heading: str) -> str:
@@ -144,6 +152,7 @@ def is_step_number(heading: str) -> bool:
     return bool(_STEP_NUMBER.match(heading))
 
 
+@lru_cache(_CACHED)
 def role_of(heading: str) -> SectionKind:
     """The role that a heading names, OTHER for none. One that is nothing but the name of a role comes before one that begins
     with it."""
@@ -155,6 +164,7 @@ def role_of(heading: str) -> SectionKind:
     return SectionKind.OTHER
 
 
+@lru_cache(_CACHED)
 def is_role(heading: str, *, exactly: bool = False) -> bool:
     """True if a heading is nothing but the name of a role, such as `Diagnosis` or `Symptoms and impact`, or unless `exactly`,
     has it first, such as `Resolution steps`."""
@@ -352,9 +362,10 @@ def announces_output(paragraph: str) -> bool:
 # -- sentences
 
 _SENTENCE = re.compile(
-    r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)(?<!\b[eE]g\.)(?<!\b[iI]e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
-    r"\s+(?=[\"'(*_`\[]{0,4}[A-Z0-9])|\n(?=\s*(?:[-*+]|\d+[.)]) )|\n\s*\n"
+    r"\s(?:(?<=[.!?]\s)(?<!\b[eE]\.g\.\s)(?<!\b[iI]\.e\.\s)(?<!\b[eE]g\.\s)(?<!\b[iI]e\.\s)(?<!\betc\.\s)(?<!\bvs\.\s)"
+    r"(?<!\bcf\.\s)\s*(?=[\"'(*_`\[]{0,4}[A-Z0-9])|(?<=\n)(?=\s*(?:[-*+]|\d+[.)]) )|(?<=\n)\s*\n)"
 )
+"""White space between two sentences: a full stop, list item or blank line parts them."""
 _EXPECT = Phrases(
     r"""
     \bexpect(?:ed)? (?:to (?:see|find|get|have)|that|the|an?|it|output|results?|values?|state|response)\b
@@ -399,7 +410,7 @@ _APPROVAL = Phrases(
     \bsecond pair of eyes\b
     """
 )
-_FORBIDDEN = re.compile(r"\b(?:do not|don'?t|never|avoid)\b", re.IGNORECASE)
+_FORBIDDEN = Phrases(r"\b(?:do not|don'?t|never|avoid)\b")
 _CLAUSE_BEGINS = re.compile(r"(?:\A|[,;:(–—]|\b(?:and|but|so|or|please|then))\W*\Z", re.IGNORECASE)
 _WARNS_FIRST = re.compile(
     r"\W*(?:(?:warning|caution|danger|attention)\b|(?:do this )?only (?:if|when|after|as)\b)", re.IGNORECASE
@@ -443,7 +454,7 @@ def check(lines: Sequence[str]) -> str:
 def failure(lines: Sequence[str]) -> tuple[str, str]:
     """The sentence about a step that fails, and the number of the step or the address of the page that it leads to."""
     for line in lines:
-        found = _FAILS.place(line)
+        found = next(_FAILS.places(line), None)
         if not found:
             continue
         step, link = _GOES_TO.search(line), _LINK.search(line)
@@ -464,4 +475,4 @@ def warnings(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _forbids(line: str) -> bool:
     """True if a clause of a sentence is a prohibition: `do not restart it`, but not `pods that do not restart`."""
-    return any(_CLAUSE_BEGINS.search(line[: found.start()][-20:]) for found in _FORBIDDEN.finditer(line))
+    return any(_CLAUSE_BEGINS.search(line[:start][-20:]) for start, _ in _FORBIDDEN.places(line))

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.procedures import Section, Step, Unit
 from opx.procedures.blocks import Block, BlockKind
+from opx.procedures.phrases import Phrases
 from opx.text.estimates import estimated_tokens
 
 LONG_ITEM = 500
 """Characters of a list item above which what is nested in it is shown block by block."""
 FEW_ROWS = 3
 """A table of so few rows is shown whole."""
-_WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
-_CAUTIONS = re.compile(
-    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|irreversib\w+|destructive|disruptive|data loss|"
-    r"(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
-    re.IGNORECASE,
+_WARNS = Phrases(r"\b(?:never|do not|don'?t|warning|caution|not)\b")
+_CAUTIONS = Phrases(
+    r"""
+    \b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|irreversib\w+|destructive|disruptive|data loss)\b
+    \b(?:(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b
+    """
 )
 LONG_CAUTION = 150
 """Tokens of a block above which it isn't shown only because it warns."""
@@ -108,6 +109,6 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
         section = max(bisect_right(starts, one.start) - 1, 0)
         content = text[one.start : one.end]
         tokens = estimated_tokens(content)
-        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _CAUTIONS.search(content))
-        warns = bool(_WARNS.search(content))
+        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _CAUTIONS.are_in(content))
+        warns = _WARNS.are_in(content)
         yield Unit(one.start, one.end, section, step.number if step else 0, one.head, tokens, warns, cautions)
