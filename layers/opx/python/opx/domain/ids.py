@@ -10,7 +10,7 @@ ID_LENGTH = 32
 """Hex digits kept of a SHA-256: 128 bits, a collision among 10^12 documents has probability below 10^-14."""
 
 
-_ENCODED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
 def normalise(text: str) -> str:
@@ -20,7 +20,7 @@ def normalise(text: str) -> str:
 
 def stable_hash(*parts: object) -> str:
     """Hash of a sequence of JSON values. `("ab", "c")` and `("a", "bc")` differ."""
-    data = _ENCODED(parts)
+    data = _encoded(parts)
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
 
 
