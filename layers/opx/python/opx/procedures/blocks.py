@@ -101,8 +101,8 @@ _RULES: tuple[tuple[str, _Rule, str, list[str]], ...] = (
     ("html_block", rules_block.html_block, "<", ["reference", "blockquote"]),
     ("heading", rules_block.heading, "#", ["reference", "blockquote"]),
 )
-"""markdown-it's rules of blocks that end a paragraph, with the characters that such a block begins with and what else it ends.
-Most lines begin with none of them, and calling all rules on each line takes half of the time."""
+"""markdown-it's rules of blocks that end a paragraph, with the characters that such a block begins with and what else it
+ends. Most lines begin with none of them, and calling all rules on each line takes a third of the time."""
 
 
 def _beginning_with(first: str, rule: _Rule) -> _Rule:
