@@ -127,12 +127,7 @@ class _Document:
         for at, unit in enumerate(found.outline.units):
             if unit.cautions:
                 self._cautions.setdefault(unit.step, []).append(at)
-
-    def units(self) -> Iterator[int]:
-        """Units that may be chosen by themselves: a table's header comes with its rows."""
-        outline = self.found.outline
-        headers = {unit.head for unit in outline.units if outline.text.startswith("|", unit.start)}
-        return (at for at in range(len(outline.units)) if at not in headers)
+        self.units = list(_units_alone(found.outline))
 
     def needed(self, at: int) -> list[int]:
         """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""
@@ -170,7 +165,7 @@ class _Filling:
 
     def fill(self, room: int) -> None:
         """Take units of at most so many tokens in all."""
-        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units()]
+        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units]
         heapq.heapify(heap)
         while heap:
             _, number, at = heapq.heappop(heap)
@@ -190,6 +185,12 @@ class _Filling:
 
     def _entry(self, number: int, at: int) -> tuple[float, int, int]:
         return -self._documents[number].value(at), number, at
+
+
+def _units_alone(outline: Outline) -> Iterator[int]:
+    """Units that may be chosen by themselves: a table's header comes with its rows."""
+    headers = {unit.head for unit in outline.units if unit.head >= 0 and outline.text.startswith("|", unit.start)}
+    return (at for at in range(len(outline.units)) if at not in headers)
 
 
 def _with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
@@ -236,12 +237,6 @@ def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Feature
     return features
 
 
-def _unit_at(outline: Outline, offset: int) -> int:
-    """The index of the unit that an offset is in, -1 for none."""
-    at = bisect_right(outline.units, offset, key=lambda unit: unit.start) - 1
-    return at if at >= 0 and offset < outline.units[at].end else -1
-
-
 class QuestionTerms:
     """Finds a question's terms in documents. Their stems are looked for at the beginnings of words, so that documents needn't
     be analysed."""
@@ -285,9 +280,13 @@ class QuestionTerms:
             outline.text
         ):  # a letter whose small form is longer moves all offsets
             return
+        starts = [unit.start for unit in outline.units]
         for match in self._pattern.finditer(text):
-            at = _unit_at(outline, match.start())
-            if at >= 0 and _begins_word(text, match.start()):
+            offset = match.start()
+            if not _begins_word(text, offset):
+                continue
+            at = bisect_right(starts, offset) - 1
+            if at >= 0 and offset < outline.units[at].end:
                 yield at, match[0]
 
 
