@@ -6,6 +6,8 @@ import hashlib
 import json
 import unicodedata
 
+import msgspec
+
 ID_LENGTH = 32
 """Hex digits kept of a SHA-256: 128 bits, a collision among 10^12 documents has probability below 10^-14."""
 
@@ -20,8 +22,21 @@ def normalise(text: str) -> str:
 
 def stable_hash(*parts: object) -> str:
     """Hash of a sequence of JSON values. `("ab", "c")` and `("a", "bc")` differ."""
-    data = _encoded(parts)
-    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(_json(parts)).hexdigest()[:ID_LENGTH]
+
+
+def _json(parts: tuple[object, ...]) -> bytes:
+    """As `json` writes it. msgspec writes texts and whole numbers alike, in a tenth of the time, unless a text has half of a
+    surrogate pair."""
+    if _ALIKE.issuperset(map(type, parts)):
+        try:
+            return msgspec.json.encode(parts)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+    return _encoded(parts).encode("utf-8", "surrogatepass")
+
+
+_ALIKE = frozenset((str, int))
 
 
 def content_hash(text: str) -> str:

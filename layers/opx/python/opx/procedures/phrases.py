@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 
 from opx.domain.procedures import SectionKind
 
@@ -319,7 +320,7 @@ def is_instruction(text: str) -> bool:
     """True if a sentence is an instruction: it begins with an imperative, perhaps after a condition, or has a phrase such
     as `you can`. A pointer to further reading and a prohibition are none."""
     words = plain(_LEADING.sub("", text[:600]))
-    if _FORBIDS.match(words) or _FURTHER.match(words):
+    if _FORBIDS.match(words) or _points_further(words):
         return False
     if begins_with_verb(words):
         return True
@@ -328,9 +329,15 @@ def is_instruction(text: str) -> bool:
     return _MODAL.are_in(words)
 
 
+def _points_further(text: str) -> bool:
+    lower = text.lower()
+    return ("for " in lower or "read more" in lower) and bool(_FURTHER.match(text))
+
+
 def begins_with_verb(text: str) -> bool:
     """True if a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
-    for word in _WORD.findall(text[:120])[:3]:
+    for found in islice(_WORD.finditer(text[:120]), 3):
+        word = found[0]
         verb = word.lower()
         if verb not in _OPENERS:
             return verb in _VERBS and not (verb in _NOUNS and _STATEMENT.match(text[text.index(word) :][:200]))
