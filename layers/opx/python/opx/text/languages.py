@@ -144,6 +144,9 @@ def _latin_words(prose: str) -> Iterator[tuple[str, int]]:
     tokens = Counter(prose.split())
     shouted = tokens.total() > 1 and prose.isupper()
     for token, times in tokens.items():
+        if token.islower() and token.isalpha() and token.isascii() and len(token) <= _LONGEST_WORD:
+            yield token, times  # most tokens
+            continue
         words = _cached_words_of(token, shouted) if len(token) <= _LONGEST_CACHED else _words_of(token, shouted)
         for word in words:
             yield word, times
@@ -167,7 +170,7 @@ def _best(scores: Mapping[str, float]) -> tuple[str, float]:
     return ranked[0] if ranked else (DEFAULT_LANGUAGE, 0.0)
 
 
-@lru_cache(1 << 14)
+@lru_cache(1 << 15)
 def _evidence(word: str) -> tuple[tuple[str, float], ...]:
     """What a word says: its share of each language that is known by it, else its letters and its ending."""
     known = _known().get(word)
