@@ -280,11 +280,11 @@ def test_a_very_long_run_is_analysed_in_time_that_grows_with_its_length(part: st
 
 
 def test_a_long_run_is_not_kept_in_memory() -> None:
-    analyzer._cached_words_of.cache_clear()
+    analyzer._cached_terms_of.cache_clear()
     analyze("x" * 65 + " " + "Ab" * 1000)
-    assert analyzer._cached_words_of.cache_info().currsize == 0
+    assert analyzer._cached_terms_of.cache_info().currsize == 0
     analyze("x" * 64)
-    assert analyzer._cached_words_of.cache_info().currsize == 1
+    assert analyzer._cached_terms_of.cache_info().currsize == 1
 
 
 def test_a_long_term_is_cut_alike_in_questions_and_documents() -> None:

@@ -10,11 +10,16 @@ from typing import Any
 from opx.ports import Item
 
 BYTES = "$bytes"
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def to_json(item: Mapping[str, Any]) -> str:
     """Bytes become `{"$bytes": <base64>}`. To keep that unambiguous, names that start with `$` get another one."""
-    return json.dumps(_plain(dict(item)), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text = _encoded(dict(item))
+    except TypeError:  # bytes
+        return _encoded(_plain(dict(item)))
+    return _encoded(_plain(dict(item))) if '"$' in text else text
 
 
 def from_json(text: str) -> Item:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,9 +31,13 @@ MAX_HIDE_SECONDS = 43_200
 MAX_RECEIVED = 10
 
 
+_NOT_IN_KEYS = re.compile(r"[\x00-\x1f\\\x7f\ud800-\udfff]")
+_NOT_IN_MESSAGES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
 def is_object_key(key: str) -> bool:
     """Whether `put` takes the key: no empty, `.` or `..` segments, no backslash, no control characters."""
-    if any(character < " " or character in "\\\x7f" or "\ud800" <= character <= "\udfff" for character in key):
+    if _NOT_IN_KEYS.search(key):
         return False
     if any(segment in ("", ".", "..") for segment in key.split("/")):
         return False
@@ -95,7 +100,7 @@ def check_message(body: str, delay_seconds: int) -> None:
     """Raise `InvalidInputError` for a message that a queue can't carry unchanged."""
     if not 1 <= _utf8_length(body) <= MAX_MESSAGE_BYTES:
         raise InvalidInputError(f"a message has 1 to {MAX_MESSAGE_BYTES:,} bytes, not {len(body.encode()):,}")
-    if any((character < " " and character not in "\t\n\r") or character in "\ufffe\uffff" for character in body):
+    if _NOT_IN_MESSAGES.search(body):
         raise InvalidInputError("a message can't hold control characters other than tab and line ends; escape them")
     check_whole("delay_seconds", delay_seconds, 0, MAX_DELAY_SECONDS)
 
@@ -121,10 +126,10 @@ def _size(value: object, depth: int) -> int:
     """Bytes that DynamoDB counts for a value, rounded up. Raises `InvalidInputError` for what it can't hold."""
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"values may be nested {MAX_DEPTH} levels deep")
-    if value is None or isinstance(value, bool):
-        return 1
     if isinstance(value, str):
         return _utf8_length(value)
+    if value is None or isinstance(value, bool):
+        return 1
     if isinstance(value, bytes):
         return len(value)
     if isinstance(value, int | float):

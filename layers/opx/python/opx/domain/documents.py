@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, field, to_builtins
 from msgspec.structs import astuple
 
 from opx.domain.ids import stable_hash
@@ -19,6 +19,7 @@ from opx.domain.times import day_number, day_text
 from opx.errors import UnknownCategoryError
 
 DEFAULT_LANGUAGE = "en"
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class DocumentState(StrEnum):
@@ -171,12 +172,15 @@ class DocumentChunk(Record, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         """The JSON that is kept, without what a language model wrote."""
-        return super(DocumentChunk, replace(self, context=UNSET) if self.context else self).to_json()
+        return super(DocumentChunk, self._kept()).to_json()
+
+    def _kept(self) -> DocumentChunk:
+        return replace(self, context=UNSET) if self.context else self
 
     def to_json_line(self) -> str:
         """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere. Texts may have halves of
         surrogate pairs, which only `json` writes."""
-        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
+        return _encoded(to_builtins(self._kept()))
 
 
 def contextual_text(title: str, section: Sequence[str], content: str) -> str:

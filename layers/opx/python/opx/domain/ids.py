@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import msgspec
+
 from opx.errors import InvalidInputError
 
 ID_LENGTH = 32
@@ -31,6 +33,9 @@ def beginning_so(wanted: str, among: Iterable[T], line: Callable[[T], str], *, k
     return found[0] if found else None
 
 
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+
+
 def normalise(text: str) -> str:
     """Unicode NFC with `\\n` line ends. Idempotent; safe to apply line by line, as a newline never composes."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -38,8 +43,21 @@ def normalise(text: str) -> str:
 
 def stable_hash(*parts: object) -> str:
     """Hash of a sequence of JSON values. `("ab", "c")` and `("a", "bc")` differ."""
-    data = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(_json(parts)).hexdigest()[:ID_LENGTH]
+
+
+def _json(parts: tuple[object, ...]) -> bytes:
+    """As `json` writes it. msgspec writes texts and whole numbers alike, in a tenth of the time, unless a text has half of a
+    surrogate pair."""
+    if _ALIKE.issuperset(map(type, parts)):
+        try:
+            return msgspec.json.encode(parts)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+    return _encoded(parts).encode("utf-8", "surrogatepass")
+
+
+_ALIKE = frozenset((str, int))
 
 
 def content_hash(text: str) -> str:

@@ -47,8 +47,21 @@ def version_files(key: DocumentKey, document_id: str) -> tuple[str, str]:
 def read_chunks(store: ObjectStore, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
     """The chunks of any version, current or not, in order. Raises `ObjectNotFoundError` if they are gone."""
     with store.open(chunk_file(key, document_id)) as stream:
-        for line in stream:
-            yield from_json(DocumentChunk, json.loads(line.decode("utf-8", "surrogatepass")))
+        yield from map(chunk_of_line, stream)
+
+
+def chunk_of_line(line: bytes) -> DocumentChunk:
+    """The chunk of a line of a chunk file. Raises `InvalidInputError`."""
+    try:
+        return _chunks.decode(line)
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+    ):  # half of a surrogate pair, or a mistake that is named as others are
+        return from_json(DocumentChunk, json.loads(line.decode("utf-8", "surrogatepass")))
+
+
+_chunks = msgspec.json.Decoder(DocumentChunk)
 
 
 def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
@@ -20,8 +22,7 @@ MAX_HEADING = 200
 """Characters kept of a heading in a section's path: every chunk below it repeats the path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A chunk before it has an id. `section` is its path of headings; `whole` if it is one or more whole sections."""
 
     text: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from opx.domain.record import replace
 
@@ -29,8 +30,7 @@ class Break(IntEnum):
     HEADING = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A line with the blank lines that follow it. `level` is 1-6 for a heading and else 0; `start` is its offset."""
 
     text: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -14,14 +14,14 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
-from opx.domain.record import from_json, replace
+from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
 from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
-from opx.ingestion.chunk_files import chunk_file, read_chunks, write_outline
+from opx.ingestion.chunk_files import chunk_file, chunk_of_line, read_chunks, write_outline
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
 from opx.ingestion.reading import ReadDocument
@@ -66,7 +66,7 @@ class Prepared:
     claim: Claim
     document: KnowledgeDocument
     fingerprint: str
-    lines: IO[str]
+    lines: IO[bytes]
     vectors: list[Vector] = field(default_factory=list)
     suspected: Sequence[Span] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Prepared:
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
         for line in self.lines:
-            chunk = from_json(DocumentChunk, json.loads(line))
+            chunk = chunk_of_line(line)
             context = self.contexts.get(chunk.chunk_id)
             yield replace(chunk, context=context) if context else chunk
 
@@ -140,24 +140,23 @@ class Chunks:
         except ObjectNotFoundError:
             return
 
-    def _cut(self, read: ReadDocument, lines: IO[str]) -> KnowledgeDocument:
+    def _cut(self, read: ReadDocument, lines: IO[bytes]) -> KnowledgeDocument:
         """Write the chunks' lines; return the document with its counts."""
         document = read.document
         owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
         count = tokens = 0
         for chunk in chunk_lines(read.lines(), owner, tokens=self._rules.tokens, overlap=self._rules.overlap):
-            lines.write(chunk.to_json_line() + "\n")
+            lines.write(f"{chunk.to_json_line()}\n".encode("utf-8", "surrogatepass"))
             count += 1
             tokens += chunk.token_count
         if not count:
             raise UnparsableDocumentError(f"{document.key.source}: the document has no text")
         return replace(document, chunk_count=count, token_count=tokens)
 
-    def _keep(self, document: KnowledgeDocument, lines: IO[str]) -> None:
-        with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as data:
+    def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> None:
+        with _spool() as data:  # a copy: a store may close what it is given
             lines.seek(0)
-            for line in lines:
-                data.write(line.encode("utf-8", "surrogatepass"))
+            shutil.copyfileobj(lines, data)
             data.seek(0)
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
 
@@ -174,8 +173,8 @@ def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -
         return Statements(remarks=(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text),))
 
 
-def _spool() -> tempfile.SpooledTemporaryFile[str]:
-    return tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="\n", errors="surrogatepass")
+def _spool() -> tempfile.SpooledTemporaryFile[bytes]:
+    return tempfile.SpooledTemporaryFile(_SPOOL_BYTES)
 
 
 def as_indexed(

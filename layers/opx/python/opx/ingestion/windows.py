@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from opx.ingestion.markdown_lines import Break, Line, is_item
 from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character
@@ -22,8 +23,7 @@ _BETWEEN_WORDS = re.compile(r"[^\W\d_](?= [^\W\d_])")
 _WORDS_WITHIN = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """A piece of text with its offset and token count; `whole` if it is all of its section."""
 
     text: str
@@ -32,8 +32,7 @@ class Window:
     whole: bool
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(msgspec.Struct):
     """A line, or a part of one, with its tokens; `torn` if the line begins earlier."""
 
     text: str

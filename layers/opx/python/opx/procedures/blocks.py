@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, rules_block
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
+
+from opx.domain.procedures import Command
+from opx.procedures.commands import commands_of
+from opx.procedures.phrases import sentences
 
 MAX_UNCLOSED = 20
 """Code blocks that are never closed, behind each of which text is read again."""
@@ -30,7 +36,7 @@ class BlockKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(slots=True)
+@dataclass
 class Block:
     """A block with its offsets in the text.
 
@@ -53,6 +59,16 @@ class Block:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of a paragraph."""
+        return tuple(sentences(self.text))
+
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands of code."""
+        return tuple(commands_of(self.text, self.language))
 
 
 def parse_blocks(text: str) -> list[Block]:
@@ -89,7 +105,54 @@ def _parser() -> MarkdownIt:
     which would move offsets."""
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table")
     parser.core.ruler.disable(["normalize", "inline", "text_join"])
+    ruler = parser.block.ruler
+    ending = defaultdict(list)
+    for name, rule, first, within in _RULES:
+        ruler.at(name, _beginning_with(first, rule), {"alt": within})
+        for character in first:
+            ending[character].append(rule)
+    ruler.at("table", rules_block.table, {"alt": ["reference"]})
+    ruler.at("reference", _beginning_with("[", rules_block.reference))
+    ruler.push("end of a paragraph", _ending_paragraphs(ending), {"alt": ["paragraph"]})
     return parser
+
+
+_Rule = Callable[[StateBlock, int, int, bool], bool]
+
+_RULES: tuple[tuple[str, _Rule, str, list[str]], ...] = (
+    ("fence", rules_block.fence, "`~", ["reference", "blockquote", "list"]),
+    ("blockquote", rules_block.blockquote, ">", ["reference", "blockquote", "list"]),
+    ("hr", rules_block.hr, "*-_", ["reference", "blockquote", "list"]),
+    ("list", rules_block.list_block, "*+-0123456789", ["reference", "blockquote"]),
+    ("html_block", rules_block.html_block, "<", ["reference", "blockquote"]),
+    ("heading", rules_block.heading, "#", ["reference", "blockquote"]),
+)
+"""markdown-it's rules of blocks that end a paragraph, with the characters that such a block begins with and what else it
+ends. Most lines begin with none of them, and calling all rules on each line takes a third of the time."""
+
+
+def _beginning_with(first: str, rule: _Rule) -> _Rule:
+    """A rule that is called only where a line begins with one of these characters."""
+
+    def guarded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        at = state.bMarks[line] + state.tShift[line]
+        return at < len(state.src) and state.src[at] in first and rule(state, line, end, silent)
+
+    return guarded
+
+
+def _ending_paragraphs(rules: Mapping[str, Sequence[_Rule]]) -> _Rule:
+    """A rule that finds whether a line that isn't blank ends the paragraph before it."""
+
+    def ends(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        if not silent:
+            return False
+        for rule in rules.get(state.src[state.bMarks[line] + state.tShift[line]], ()):
+            if rule(state, line, end, True):
+                return True
+        return rules_block.table(state, line, end, True)
+
+    return ends
 
 
 _KINDS = {

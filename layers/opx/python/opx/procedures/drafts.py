@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from opx.domain.procedures import Section, SectionKind
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind
-from opx.procedures.commands import commands_of, inline_commands
+from opx.procedures.commands import inline_commands
 
 _NO_STEPS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
 _LISTS = (BlockKind.ORDERED, BlockKind.BULLETS)
@@ -54,7 +54,7 @@ class Draft:
 def _warning(blocks: Sequence[Block]) -> list[Block]:
     """The blocks from the first one on that is a quote, warns or names who has to agree."""
     for at, block in enumerate(blocks):
-        lines = list(phrases.sentences(block.text))
+        lines = block.sentences
         if block.kind is BlockKind.QUOTE or phrases.warnings(lines) or phrases.approval(lines):
             return list(blocks[at:])
     return []
@@ -250,7 +250,8 @@ class _Blocks:
         return not self._strict and instructing * 2 > len(block.children)
 
     def _begins_step(self, number: int, current: Draft | None) -> bool:
-        text = self._blocks[number].text
+        block = self._blocks[number]
+        text = block.text
         following = self._blocks[number + 1] if number + 1 < len(self._blocks) else None
         has_command = following is not None and _has_commands(following)
         if self._strict:
@@ -263,7 +264,7 @@ class _Blocks:
             return True
         if phrases.announces_steps(text) and (following is None or following.kind is not BlockKind.CODE):
             return False
-        return (has_command and current is None) or any(map(phrases.is_instruction, phrases.sentences(text)))
+        return (has_command and current is None) or any(map(phrases.is_instruction, block.sentences))
 
 
 def is_instruction_heading(heading: str) -> bool:
@@ -282,7 +283,7 @@ def _is_one_step(at: int, part: Part) -> bool:
 def _holds_instruction(block: Block) -> bool:
     """True if a block has an instruction or a command."""
     if block.kind is BlockKind.PARAGRAPH:
-        return any(map(phrases.is_instruction, phrases.sentences(block.text))) or any(inline_commands(block.text))
+        return any(map(phrases.is_instruction, block.sentences)) or any(inline_commands(block.text))
     return _has_commands(block) or any(map(_holds_instruction, block.children))
 
 
@@ -320,7 +321,7 @@ def _first_line(item: Block) -> str:
 
 
 def _first_command(block: Block) -> str:
-    return next((one.text for one in commands_of(block.text, block.language)), "")
+    return block.commands[0].text if block.commands else ""
 
 
 def _instructs(item: Block) -> bool:

@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.titles import repeats
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
-from opx.procedures.commands import commands_of, inline_commands
+from opx.procedures.commands import inline_commands
 from opx.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
 from opx.procedures.units import units_of
 
@@ -156,7 +156,7 @@ def _title(first: str) -> str:
 def _lines(blocks: Sequence[Block]) -> list[str]:
     """The sentences of the paragraphs in blocks."""
     prose = (one for block in blocks for one in block.walk() if one.kind is BlockKind.PARAGRAPH)
-    return [line[:_MAX_SENTENCE] for block in prose for line in phrases.sentences(block.text)]
+    return [line[:_MAX_SENTENCE] for block in prose for line in block.sentences]
 
 
 def _comments(blocks: Sequence[Block]) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _commands(blocks: Sequence[Block]) -> tuple[Command, ...]:
     before = ""  # the paragraph before a code block
     for block in (one for outer in blocks for one in outer.walk()):
         if block.kind is BlockKind.CODE and not phrases.announces_output(before):
-            for one in commands_of(block.text, block.language):
+            for one in block.commands:
                 found.setdefault(one.text, one)
         elif block.kind is BlockKind.PARAGRAPH:
             for one in inline_commands(block.text):

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.procedures import Section, Step, Unit
-from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind
+from opx.procedures.phrases import Phrases, sentences, warnings
 from opx.text.estimates import estimated_tokens
 
 LONG_ITEM = 500
 """Characters of a list item above which what is nested in it is shown block by block."""
 FEW_ROWS = 3
 """A table of so few rows is shown whole."""
-_WARNS = re.compile(r"\b(?:never|do not|don'?t|warning|caution|not)\b", re.IGNORECASE)
-_CAUTIONS = re.compile(
-    r"\b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|careful|beware|watch out|irreversib\w+|destructive|"
-    r"disruptive|data loss|wipes|erases|deletes all|(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b",
-    re.IGNORECASE,
+_WARNS = Phrases(r"\b(?:never|do not|don'?t|warning|caution|not)\b")
+_CAUTIONS = Phrases(
+    r"""
+    \b(?:danger(?:ous)?|never|do not|don'?t|caution|warning|careful|beware|watch out|irreversib\w+|destructive|disruptive)\b
+    \b(?:data loss|wipes|erases|deletes all|(?:made|makes) (?:it|things) worse|can(?:no|')t be undone)\b
+    """
 )
 LONG_CAUTION = 150
 """Tokens of a block above which it isn't shown only because it warns."""
@@ -80,10 +80,11 @@ class _Splitting:
 
     def _lead(self, block: Block) -> int:
         """The index of the paragraph that leads to a list, such as `In this order:`; -1 for none."""
-        if not self.found or not self.text[: self.found[-1].end].rstrip().endswith(":"):
+        if not self.found:
             return -1
-        between = self.text[self.found[-1].end : block.start]
-        return len(self.found) - 1 if not between.strip() else -1
+        last = self.found[-1]
+        leads = self.text[last.start : last.end].rstrip().endswith(":")
+        return len(self.found) - 1 if leads and not self.text[last.end : block.start].strip() else -1
 
     def _add_item(self, item: Block, head: int) -> None:
         if item.end - item.start <= LONG_ITEM or len(item.children) < 2:
@@ -124,10 +125,10 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
         content = text[one.start : one.end]
         tokens = estimated_tokens(content)
         cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _cautions(content))
-        warns = bool(_WARNS.search(content))
+        warns = _WARNS.are_in(content)
         yield Unit(one.start, one.end, section, step.number if step else 0, one.head, tokens, warns, cautions)
 
 
 def _cautions(content: str) -> bool:
     """Whether a block warns or forbids: `Never restart it`, but not `uploads that were never finished`."""
-    return bool(_CAUTIONS.search(content) and phrases.warnings(tuple(phrases.sentences(content))))
+    return bool(_CAUTIONS.are_in(content) and warnings(tuple(sentences(content))))

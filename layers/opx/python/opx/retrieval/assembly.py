@@ -128,18 +128,7 @@ class _Document:
         for at, unit in enumerate(found.outline.units):
             if unit.cautions:
                 self._cautions.setdefault(unit.step, []).append(at)
-
-    def units(self) -> Iterator[int]:
-        """Units that may be chosen by themselves: a table's header comes with its rows, and a line that ends in a colon with
-        what it leads to."""
-        outline = self.found.outline
-        heads = {unit.head for unit in outline.units if unit.head >= 0 and is_row(outline, unit)}
-        heads |= {unit.head for unit in outline.units if unit.head >= 0 and self._leads(unit.head)}
-        return (at for at in range(len(outline.units)) if at not in heads)
-
-    def _leads(self, at: int) -> bool:
-        outline = self.found.outline
-        return outline.slice(outline.units[at]).rstrip().endswith(":")
+        self.units = list(_units_alone(found.outline))
 
     def needed(self, at: int) -> list[int]:
         """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""
@@ -177,7 +166,7 @@ class _Filling:
 
     def fill(self, room: int) -> None:
         """Take units of at most so many tokens in all."""
-        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units()]
+        heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units]
         heapq.heapify(heap)
         while heap:
             _, number, at = heapq.heappop(heap)
@@ -197,6 +186,19 @@ class _Filling:
 
     def _entry(self, number: int, at: int) -> tuple[float, int, int]:
         return -self._documents[number].value(at), number, at
+
+
+def _units_alone(outline: Outline) -> Iterator[int]:
+    """Units that may be chosen by themselves: a table's header comes with its rows, and a line that ends in a colon with
+    what it leads to."""
+    below = [unit for unit in outline.units if unit.head >= 0]
+    heads = {unit.head for unit in below if is_row(outline, unit)}
+    heads |= {head for head in {unit.head for unit in below} - heads if _leads(outline, outline.units[head])}
+    return (at for at in range(len(outline.units)) if at not in heads)
+
+
+def _leads(outline: Outline, unit: Unit) -> bool:
+    return outline.slice(unit).rstrip().endswith(":")
 
 
 # -- features
@@ -234,12 +236,6 @@ def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Feature
             )
         )
     return features
-
-
-def _unit_at(outline: Outline, offset: int) -> int:
-    """The index of the unit that an offset is in, -1 for none."""
-    at = bisect_right(outline.units, offset, key=lambda unit: unit.start) - 1
-    return at if at >= 0 and offset < outline.units[at].end else -1
 
 
 class QuestionTerms:
@@ -285,9 +281,13 @@ class QuestionTerms:
             outline.text
         ):  # a letter whose small form is longer moves all offsets
             return
+        starts = [unit.start for unit in outline.units]
         for match in self._pattern.finditer(text):
-            at = _unit_at(outline, match.start())
-            if at >= 0 and _begins_word(text, match.start()):
+            offset = match.start()
+            if not _begins_word(text, offset):
+                continue
+            at = bisect_right(starts, offset) - 1
+            if at >= 0 and offset < outline.units[at].end:
                 yield at, match[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from opx.corpus import Corpus
@@ -24,13 +24,14 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
+    from opx.domain.procedures import Classified, Command
     from opx.graph.capability import Graph
     from opx.graph.found_text import Expanded, FoundText
     from opx.learning.capability import Learning
     from opx.models.access import Models
     from opx.procedures.effects import EffectTable
     from opx.records.gaps.checking import Checked
-    from opx.retrieval.handover import Handover
+    from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
@@ -41,6 +42,10 @@ log = logging.getLogger(__name__)
 
 LIBRARY_RERANKERS = ("local", "off")
 """With these no model reranks."""
+
+_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 500
+"""Commands whose effect is remembered, and the characters of the longest."""
 
 
 class Questions:
@@ -118,10 +123,10 @@ class Questions:
         from opx.parallel import Each
         from opx.retrieval.handover import Handover
 
-        experience, effects = self._learning.experience, self.effects
+        experience = self._learning.experience
         return Handover(
             read=lambda document_id: self.documents.outline(reader, document_id),
-            classify=lambda command: effects.classify(command.text, command.language),
+            classify=self._classify,
             warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
             each=Each(self._corpus.read_threads),
             today=iso_time(self._installation.clock()),
@@ -133,6 +138,18 @@ class Questions:
         from opx.procedures.effects import effect_table, read_effects
 
         return effect_table(self._installation.declared(read_effects))
+
+    @cached_property
+    def _classify(self) -> Classify:
+        """What a command does. The latest are remembered, as the same steps are handed over again and again."""
+        effects = self.effects
+        remembered = lru_cache(_REMEMBERED)(effects.classify)
+
+        def classify(command: Command) -> Classified:
+            found = remembered if len(command.text) <= _LONGEST_REMEMBERED else effects.classify
+            return found(command.text, command.language)
+
+        return classify
 
     @cached_property
     def search_rules(self) -> SearchRules:

@@ -105,7 +105,7 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
     groups: list[list[int]] = []
     by_chunk: dict[str, int] = {}
     firsts: list[Comparable] = []
-    marks: list[int | None] = []
+    marks: list[tuple[int, int]] = []  # of groups, with their positions
     for position, indexed in enumerate(chunks):
         chunk = Comparable(indexed.chunk)
         mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
@@ -116,19 +116,19 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
             at = len(groups)
             groups.append([])
             firsts.append(chunk)
-            marks.append(mark)
+            if mark is not None:
+                marks.append((at, mark))
         by_chunk.setdefault(indexed.chunk.chunk_id, at)
         groups[at].append(position)
     return groups
 
 
-def _copy_of(chunk: Comparable, mark: int, marks: Sequence[int | None], firsts: Sequence[Comparable]) -> int | None:
+def _copy_of(
+    chunk: Comparable, mark: int, marks: Sequence[tuple[int, int]], firsts: Sequence[Comparable]
+) -> int | None:
     """The group that a chunk belongs to: only those whose fingerprint is close are compared."""
-    for at, known in enumerate(marks):
-        close = known is not None and (known ^ mark).bit_count() <= MAX_DISTANCE
-        if close and chunk.is_copy_of(firsts[at]):
-            return at
-    return None
+    close = [at for at, known in marks if (known ^ mark).bit_count() <= MAX_DISTANCE]
+    return next((at for at in close if chunk.is_copy_of(firsts[at])), None)
 
 
 # -- both legs

@@ -87,9 +87,12 @@ def without_copies(judged: Sequence[Judged]) -> list[Judged]:
     """One of those that say the same, in the best one's place: the most trusted. The others are named with it."""
     kept = []
     for _, chosen, others in one_of_each(judged, lambda one: one.hit.indexed):
-        said_too = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
-        hit = replace(chosen.hit, copies=(*chosen.hit.copies, *said_too))
-        kept.append(replace(chosen, hit=hit) if others else chosen)
+        if others:
+            said_too = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
+            hit = replace(chosen.hit, copies=(*chosen.hit.copies, *said_too))
+            kept.append(replace(chosen, hit=hit))
+        else:
+            kept.append(chosen)
     return kept
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import DEFAULT_LANGUAGE
@@ -125,7 +126,8 @@ class KnowledgeQuery:
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
             merged = self._merged(asked, self._reranker.reordered(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
-        results = _with_live(asked, [result_of(one, day) for one in merged], live)
+        shown = merged if live else _shown(asked.config, merged)
+        results = _with_live(asked, [result_of(one, day) for one in shown], live)
         answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
         return self._related(asked, known.told_of(answer), merged)
 
@@ -227,6 +229,12 @@ class KnowledgeQuery:
 def with_graph(config: QueryConfig | None) -> QueryConfig:
     """The same, to go on along the graph."""
     return replace(config or QueryConfig(), expand_graph=True)
+
+
+def _shown(config: QueryConfig, merged: Sequence[Judged]) -> Sequence[Judged]:
+    """The hits that are good enough, as many as are wanted, or the first where none is: results are made of no others."""
+    good = (one for one in merged if round(one.confidence, 6) >= config.min_confidence)
+    return list(islice(good, config.max_results)) or merged[:1]
 
 
 def _with_live(

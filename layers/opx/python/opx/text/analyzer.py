@@ -231,7 +231,11 @@ def analyze(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
     A pure function.
     """
-    return [term for terms in stems(text, languages) for term in terms]
+    chosen = _stemmed(languages)
+    found: list[str] = []
+    for run in _runs(text):
+        found += _cached_terms_of(run, chosen) if len(run) <= _LONGEST_CACHED else _terms_of(run, chosen)
+    return found
 
 
 def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, ...]]:
@@ -239,10 +243,17 @@ def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, 
 
     A word that is a stop word of the first language is left out, and so is a language without a stemmer.
     """
-    chosen = tuple(language for language in languages if language in STEMMERS) or ENGLISH
-    for match in _RUN.finditer(unicodedata.normalize("NFKC", text)):
-        run = match.group()
+    chosen = _stemmed(languages)
+    for run in _runs(text):
         yield from _cached_words_of(run, chosen) if len(run) <= _LONGEST_CACHED else _words_of(run, chosen)
+
+
+def _stemmed(languages: Sequence[str]) -> tuple[str, ...]:
+    return tuple(language for language in languages if language in STEMMERS) or ENGLISH
+
+
+def _runs(text: str) -> list[str]:
+    return _RUN.findall(unicodedata.normalize("NFKC", text))
 
 
 def split_identifiers(text: str) -> str:
@@ -279,6 +290,13 @@ def _words_of(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ..
 
 
 _cached_words_of = lru_cache(1 << 16)(_words_of)
+
+
+def _terms_of(run: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(term for terms in _words_of(run, languages) for term in terms)
+
+
+_cached_terms_of = lru_cache(1 << 16)(_terms_of)
 
 
 def _pairs(run: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
-from opx.text.analyzer import ENGLISH, stems
+from opx.text.analyzer import ENGLISH, analyze, stems
 from opx.text.languages import document_languages
 
 LEXICAL_FIELDS: dict[str, float] = {"terms_title": 1.0, "terms_content": 1.0}
@@ -69,4 +69,4 @@ def _title_terms(title: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _terms(text: str, languages: Sequence[str]) -> list[str]:
-    return [term[:MAX_TERM_LENGTH] for terms in stems(text, languages) for term in terms]
+    return [term[:MAX_TERM_LENGTH] for term in analyze(text, languages)]

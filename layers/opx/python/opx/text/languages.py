@@ -62,6 +62,7 @@ _OF_AN_ENDING = 0.3
 
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 _LONGEST_WORD = 100
+_LONGEST_CACHED = 64
 _AROUND_WORDS = "*_`#|<>()[]{}.,;:!?\"'«»“”„‚‘’¿¡…–—-/\\=+~"
 _NO_WORD = re.compile("[\\d@\\\\/_=<>{}|#*$%+~]|[^\\W\\d_][.:][^\\W\\d_]|[a-z\u00df-\u00ff][A-Z]")
 _LATIN_WORD = re.compile("[A-Za-z\u00c0-\u024f]+")
@@ -143,11 +144,24 @@ def _latin_words(prose: str) -> Iterator[tuple[str, int]]:
     tokens = Counter(prose.split())
     shouted = tokens.total() > 1 and prose.isupper()
     for token, times in tokens.items():
-        bare = token.strip(_AROUND_WORDS)
-        if not 0 < len(bare) <= _LONGEST_WORD or token.startswith("-") or _NO_WORD.search(bare):
+        if token.islower() and token.isalpha() and token.isascii() and len(token) <= _LONGEST_WORD:
+            yield token, times  # most tokens
             continue
-        if shouted or len(bare) == 1 or not bare.isupper():
-            yield from ((word.casefold(), times) for word in _LATIN_WORD.findall(bare))
+        words = _cached_words_of(token, shouted) if len(token) <= _LONGEST_CACHED else _words_of(token, shouted)
+        for word in words:
+            yield word, times
+
+
+def _words_of(token: str, shouted: bool) -> tuple[str, ...]:
+    bare = token.strip(_AROUND_WORDS)
+    if not 0 < len(bare) <= _LONGEST_WORD or token.startswith("-") or _NO_WORD.search(bare):
+        return ()
+    if bare.isupper() and len(bare) > 1 and not shouted:
+        return ()
+    return tuple(map(str.casefold, _LATIN_WORD.findall(bare)))
+
+
+_cached_words_of = lru_cache(1 << 14)(_words_of)
 
 
 def _best(scores: Mapping[str, float]) -> tuple[str, float]:
@@ -156,7 +170,7 @@ def _best(scores: Mapping[str, float]) -> tuple[str, float]:
     return ranked[0] if ranked else (DEFAULT_LANGUAGE, 0.0)
 
 
-@lru_cache(1 << 14)
+@lru_cache(1 << 15)
 def _evidence(word: str) -> tuple[tuple[str, float], ...]:
     """What a word says: its share of each language that is known by it, else its letters and its ending."""
     known = _known().get(word)

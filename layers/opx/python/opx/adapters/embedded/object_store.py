@@ -22,6 +22,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
@@ -50,10 +51,17 @@ _UNSAFE = re.compile(r'[\x00-\x1f\x7f%~\\:*?"<>|]|^\.|[ .]$')
 _MARKED = re.compile(r"~[0-9a-f]{8}")
 
 
+@lru_cache(1024)
 def path_of(key: str) -> tuple[str, ...]:
     """The path of an object's file, as names."""
     *folders, last = key.split("/")
     return (*folder_path(folders), *_names(last, is_file=True))
+
+
+@lru_cache(1024)
+def _joined(root: Path, key: str) -> Path:
+    """The path of an object's file below a folder. An object is read and written several times in a row."""
+    return root.joinpath(*path_of(key))
 
 
 def folder_path(segments: list[str]) -> tuple[str, ...]:
@@ -236,7 +244,7 @@ class FolderObjectStore:
 
     def _announce(self, key: str, version: Version) -> None:
         """Note the facts of an object that is about to be put, beside those of the one that it replaces."""
-        notes = self._metadata.joinpath(*path_of(key))
+        notes = _joined(self._metadata, key)
         known = read_versions(notes)
         if version.metadata or known:
             current = [old for old in known if old.is_of(self._path(key))]
@@ -244,7 +252,7 @@ class FolderObjectStore:
 
     def _version(self, key: str, file: BinaryIO) -> Version | None:
         """The facts of an open object; None if it isn't the current one any more and nothing is known about it."""
-        known = read_versions(self._metadata.joinpath(*path_of(key)))
+        known = read_versions(_joined(self._metadata, key))
         identity = identity_of(file)
         for version in known:
             if version.identity == identity:
@@ -257,7 +265,7 @@ class FolderObjectStore:
         return next((Version(identity, etag, old.metadata) for old in known if old.etag == etag), found)
 
     def _path(self, key: str) -> Path:
-        return self._root.joinpath(*path_of(key))
+        return _joined(self._root, key)
 
     def _info(self, key: str, version: Version) -> ObjectInfo:
         location = self._path(key).as_uri()

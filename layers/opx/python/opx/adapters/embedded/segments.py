@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -219,9 +221,18 @@ def entry_line(indexed: IndexedChunk) -> str:
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
+def _read_line(line: str) -> dict[str, Any]:
+    """The JSON of an entry. `json` alone reads halves of surrogate pairs, and takes three times as long."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        found = json.loads(line)
+    return found
+
+
 def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) -> IndexedChunk:
     """An entry (id and line) with what its segment holds for all."""
-    line = json.loads(entry[1])
+    line = _read_line(entry[1])
     return IndexedChunk(
         entry_id=entry[0],
         chunk=from_json(DocumentChunk, line),
