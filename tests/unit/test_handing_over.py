@@ -227,6 +227,8 @@ class TestBudget:
         results = [a_result(name, "Renew it.", title=f"Page {name}") for name in texts]
         documents = handing_over(texts).documents("certbot renew", results, 8000)
         assert [bool(one.content) for one in documents] == [True] * 5 + [False] * 2
+        assert [one.step_count for one in documents] == [1] * 5 + [0] * 2
+        assert documents[-1].next[0].arguments == {"document": "d6", "part": "all"}
 
 
 class TestLostDocuments:

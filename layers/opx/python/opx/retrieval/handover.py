@@ -64,7 +64,8 @@ class Handover:
         terms, groups = QuestionTerms(question), grouped(results)
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
-        found = [Found(_outline(group, one), group) for group, one in zip(groups, readable, strict=True)]
+        outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
+        found = list(map(Found, outlines, groups))
         frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
         titles = told_apart([frame.title for frame in frames], [frame.source for frame in frames])
         frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
@@ -290,3 +291,8 @@ def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Out
 
     best = group[0]
     return outline_of(best.document_id, best.title, "\n\n".join(dict.fromkeys(result.content for result in group)))
+
+
+def _nothing_of(group: Sequence[RetrievalResult]) -> Outline:
+    """The outline of a document that is only named."""
+    return Outline(group[0].document_id, group[0].title, text="", sections=())
