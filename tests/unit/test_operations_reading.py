@@ -218,6 +218,18 @@ class TestNames:
     def test_a_link_of_another_document_is_a_name(self, services: System, link: str) -> None:
         assert "Source: Web crashes" in tool(services, "read_document", document=link, part="outline").text()
 
+    def test_the_id_of_a_step_of_an_older_version_leads_to_the_one_in_its_place(self, services: System) -> None:
+        (old,) = tool(services, "read_document", document="Web crashes", part="step #1").record().steps
+        services.store.put(WEB, PAGE.replace("Read the logs", "Read all the logs").encode())
+        list(services.manager.work())
+        try:
+            found = tool(services, "read_document", document="Web crashes", part=old.step_id).record()
+        finally:
+            services.store.put(WEB, PAGE.encode())
+            list(services.manager.work())
+        assert [step.title for step in found.steps] == ["Read all the logs."]
+        assert found.notes[0] == "this is a step of version 1: the current one has step #1 in its place"
+
     def test_an_unknown_name_has_those_written_alike_first(self, services: System) -> None:
         with pytest.raises(DocumentNotFoundError, match=r"the nearest are:\n  [0-9a-f]{32}  Web crashes"):
             tool(services, "read_document", document="Wep crashs")

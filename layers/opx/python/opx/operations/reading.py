@@ -190,7 +190,8 @@ def _part(context: Context, document: KnowledgeDocument, outline: Outline, name:
             raise InvalidInputError(
                 f"{name!r} was a step of version {version}; the current one has no such step: {title}"
             ) from None
-        return part_named(outline, f"step {number}"), (note + f"the current one has step {number} in its place",)
+        step = f"step {outline.step_names()[number]}"
+        return part_named(outline, f"#{number}"), (note + f"the current one has {step} in its place",)
 
 
 def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:

@@ -72,7 +72,7 @@ class Block:
 
 
 def parse_blocks(text: str) -> list[Block]:
-    """The top-level blocks of a text with `\n` line ends, in order. Link definitions and blank lines are in none.
+    """The top-level blocks of a text with `\\n` line ends, in order. Link definitions and blank lines are in none.
 
     Code that is never closed ends where prose begins behind a blank line, so that what follows is read as text. Two lines
     that begin with a bullet of another program (`•`), one after the other, are a list."""

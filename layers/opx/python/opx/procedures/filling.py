@@ -224,7 +224,7 @@ def _above_warnings(lines: Sequence[str], at: int) -> int:
 
 def _step_lines(step: StepView, count: int, commands: Sequence[FilledCommand], text: str) -> Iterator[str]:
     found = placed(text, commands)
-    effect = f": {step.effect}" if commands else ""
+    effect = f": {step.effect}" if commands or step.is_classed else ""
     yield f"[Step {step.name} of {count}{effect}]"
     yield from (f"[Caution: {warning}]" for warning in step.warnings)
     if step.approval:
