@@ -82,6 +82,8 @@ def function_logs() -> Iterator[None]:
     logger = logging.getLogger(SERVICE)
     before = dict(logger.__dict__)
     logger.handlers = []
+    for mark in ("init", "powertools_handler"):  # set where a logger was made already
+        logger.__dict__.pop(mark, None)
     try:
         yield
     finally:
