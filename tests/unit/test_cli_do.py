@@ -255,12 +255,63 @@ class TestNumbersOfTwoSteps:
         assert "Mitigate\n  #3  Stop it.\n" in again("do", "again.md", stdin="lq").stdout
 
 
-def test_head_has_source_owner_and_preconditions(opx: Opx) -> None:
+def test_head_has_source_and_owner_and_preconditions_stand_before_the_first_step(opx: Opx) -> None:
     head = opx("do", *ALERT).stdout.partition("Step 1")[0]
+    assert head.endswith("  ## Before you begin\n\n  You need the role `kafka-admin`.\n\n  ## Steps\n\n")
     assert "owner streams-team" in head
     assert "version 1" in head
-    assert "You need the role `kafka-admin`." in head
     assert "3 steps:" in head
+
+
+SECTIONS = """\
+# Failover
+
+**Approval:** the duty manager.
+
+## Symptoms
+
+The Region is down.
+
+## Fail over
+
+1. Switch the traffic.
+2. See that it is up.
+
+## Return
+
+Not before: two hours stable.
+
+> **Danger:** this loses what was written since.
+
+1. Switch the traffic back.
+2. Clean up.
+
+## Verify
+
+Orders arrive for 15 minutes.
+
+## Related
+
+- [other](other.md)
+"""
+
+
+def test_what_is_said_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    assert opx("ingest", opx.write("runbooks/failover.md", SECTIONS)).exit_code == 0
+    lines = [line.strip() for line in opx("do", "failover.md").stdout.splitlines() if line.strip()]
+    assert lines[lines.index("**Approval:** the duty manager.") + 1] == "## Fail over"
+    assert lines.index("## Return") < lines.index("Not before: two hours stable.") < lines.index("Step #3 (3 of 4)")
+    assert lines[lines.index("2. Clean up.") + 1 :] == ["## Verify", "Orders arrive for 15 minutes."]
+    assert "The Region is down." not in lines
+
+
+def test_a_step_alone_has_what_warns_above_it(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx("ingest", opx.write("runbooks/failover.md", SECTIONS))
+    shown = opx("show", "failover.md", "--step", "#4").stdout
+    assert "> **Danger:** this loses what was written since." in shown
+    assert "Switch the traffic back." not in shown
 
 
 def test_warnings_stand_before_the_text_of_their_step(opx: Opx) -> None:

@@ -254,7 +254,14 @@ class TestParts:
 
     def test_of_a_version_that_was_replaced_the_current_step_is_shown_with_a_note(self, opx: Opx) -> None:
         old = taken_in(opx, "disk.md", STEPS)
-        taken_in(opx, "disk.md", STEPS.replace("Look at it", "See it"))
+        taken_in(opx, "disk.md", STEPS.replace("Look at it", "Look at it now"))
         result = opx("show", old, "--step", "1")
-        assert "1. See it." in result.stdout
+        assert "1. Look at it now." in result.stdout
         assert "version 1 was replaced" in result.stderr
+
+    def test_of_a_version_that_was_replaced_a_step_that_is_gone_is_refused(self, opx: Opx) -> None:
+        old = taken_in(opx, "gone.md", STEPS)
+        taken_in(opx, "gone.md", STEPS.replace("Look at it", "Wipe the volume"))
+        result = opx("show", old, "--step", "1")
+        assert result.exit_code == 2
+        assert "'1' was a step of version 1; the current one has no such step: Look at it" in result.stderr

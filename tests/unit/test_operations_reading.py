@@ -218,6 +218,37 @@ class TestNames:
     def test_a_link_of_another_document_is_a_name(self, services: System, link: str) -> None:
         assert "Source: Web crashes" in tool(services, "read_document", document=link, part="outline").text()
 
+    def test_a_link_with_a_section_means_that_section(self, services: System) -> None:
+        found = tool(services, "read_document", document="../runbooks/web-crash.md#mitigate").record()
+        assert found.part == "Mitigate"
+        assert "Read the logs" not in found.content
+        (note,) = tool(services, "read_document", document="web-crash.md#nowhere").record().notes
+        assert note == "it has no section 'nowhere': this is its beginning"
+
+    def test_a_step_of_the_version_that_is_named_is_not_another_one_of_its_number(self, services: System) -> None:
+        old = id_of(services, WEB)
+        services.store.put(WEB, PAGE.replace("1. Read the logs.", "1. Wipe it.").encode())
+        list(services.manager.work())
+        try:
+            with pytest.raises(InvalidInputError, match="'#1' was a step of version"):
+                tool(services, "read_document", document=old, part="#1")
+            with pytest.raises(InvalidInputError, match="read it from its beginning"):
+                tool(services, "read_document", document=old, part="steps", after=1)
+            found = tool(services, "read_document", document=old, part="#2").record()
+        finally:
+            services.store.put(WEB, PAGE.encode())
+            list(services.manager.work())
+        assert [step.title for step in found.steps] == ["Restart it."]
+
+    def test_reading_on_in_a_procedure_keeps_labels_and_effects(self, services: System) -> None:
+        labels = {"namespace": "prod", "pod": "web-1"}
+        first = tool(services, "find_procedure", alert="web-crash.md", labels=json.dumps(labels), max_tokens=60)
+        (following,) = first.record().document.next
+        assert following.tool == "find_procedure"
+        second = tool(services, following.tool, **following.arguments).text()
+        assert "[Step #2 of 3: reversible]" in second
+        assert "kubectl -n prod rollout restart deployment/web" in second
+
     def test_the_id_of_a_step_of_an_older_version_leads_to_the_one_in_its_place(self, services: System) -> None:
         (old,) = tool(services, "read_document", document="Web crashes", part="step #1").record().steps
         services.store.put(WEB, PAGE.replace("Read the logs", "Read all the logs").encode())
@@ -228,7 +259,7 @@ class TestNames:
             services.store.put(WEB, PAGE.encode())
             list(services.manager.work())
         assert [step.title for step in found.steps] == ["Read all the logs."]
-        assert found.notes[0] == "this is a step of version 1: the current one has step #1 in its place"
+        assert found.notes[0].endswith(": the current one has step #1 in its place")
 
     def test_an_unknown_name_has_those_written_alike_first(self, services: System) -> None:
         with pytest.raises(DocumentNotFoundError, match=r"the nearest are:\n  [0-9a-f]{32}  Web crashes"):

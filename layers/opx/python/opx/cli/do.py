@@ -161,7 +161,8 @@ class Walk:
     def part(self, at: int) -> DocumentPart:
         """The text of a step with what is known of it."""
         if at not in self._parts:
-            self._parts[at] = self._read(f"step {self.steps[at].name}")
+            pages = list(self._pages(f"step {self.steps[at].name}"))
+            self._parts[at] = replace(pages[0], content="\n\n".join(page.content for page in pages))
         return self._parts[at]
 
     def view(self, at: int) -> StepView:
@@ -175,12 +176,6 @@ class Walk:
     @cached_property
     def _assigned(self) -> frozenset[str]:
         return assigned_in(command for step in self.steps for command in step.commands)
-
-    def preconditions(self) -> str:
-        try:
-            return self._read("preconditions").content
-        except InvalidInputError:  # it has none
-            return ""
 
     def place(self, name: str) -> tuple[int, tuple[str, ...]]:
         """The index of the step that a name means, as `read_document` understands it, and what is to be noted: that it may
@@ -214,7 +209,7 @@ class Walk:
 
 
 def head_lines(walk: Walk) -> Iterator[str]:
-    """What the procedure is, where it is from, how it was found, and what it needs before."""
+    """What the procedure is, where it is from, and how it was found."""
     part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
     if part.untrusted:
@@ -225,8 +220,6 @@ def head_lines(walk: Walk) -> Iterator[str]:
     if found.labels:
         yield "labels: " + ", ".join(printable(f"{name}={value}") for name, value in found.labels.items())
     yield from (click.style(f"Note: {printable(note)}", dim=True) for note in (*found.notes, *part.notes))
-    if before := walk.preconditions():
-        yield from ("", *_text_lines(before))
     if walk.steps:
         effects = Counter(step.effect for step in walk.steps if step.is_classed)
         counts = ", ".join(screen.styled(f"{count} {effect}", effect) for effect, count in effects.items())
@@ -236,11 +229,18 @@ def head_lines(walk: Walk) -> Iterator[str]:
 
 
 def step_lines(walk: Walk, at: int) -> Iterator[str]:
-    """A step: warnings first, then its text with labels filled in, each command below what it does."""
+    """What is said before a step under its headings, then the step: warnings first, then its text with labels filled in, each
+    command below what it does."""
     step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
-    text = placed(_own_text(part), commands)
+    lead, own = _lead_and_own(part, step)
+    text = placed(own, commands)
     first = next(filter(str.strip, text.lines), "")
     title = "" if _bare(step.title) in _bare(first) else f": {printable(step.title)}"
+    if any(line.strip() and not line.startswith("#") for line in lead):
+        yield ""
+        yield from _with_ours("\n".join(lead).strip("\n").split("\n"))
+    elif step.section and (not at or walk.steps[at - 1].section != step.section):
+        yield from ("", Screen.current().styled(f"## {printable(step.section)}", "bold"))
     yield from ("", click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}){title}", bold=True))
     yield from (_warning(text) for text in (*step.warnings, *part.warnings))
     if step.effect is Effect.DESTRUCTIVE:
@@ -283,12 +283,15 @@ def _warning(text: str) -> str:
     return click.style(f"! {printable(text).replace('**', '')}", fg="yellow", bold=True)
 
 
-def _own_text(part: DocumentPart) -> str:
-    """The step's own words: without the headings above it, and without lines of ours, which are shown before it."""
+def _lead_and_own(part: DocumentPart, step: StepView) -> tuple[list[str], str]:
+    """What stands before the step's first line, and its own words; without lines of ours, which are shown before it."""
     ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
     lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
+    title = _bare(step.title)
+    begins = (at for at, line in enumerate(lines) if title and title in _bare(line) and not line.startswith("#"))
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
-    return "\n".join(lines[first:])
+    first = next(begins, first)
+    return lines[:first], "\n".join(lines[first:])
 
 
 def _text_lines(text: str) -> Iterator[str]:

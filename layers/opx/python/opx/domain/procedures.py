@@ -123,7 +123,7 @@ class Unit(Record, frozen=True, array_like=True):
     `section` and `step` are the index and the number of what it is in, 0 for no step. `head` is the index of the unit
     that has to stand before it, -1 for none: a table's header for its rows, an item's first paragraph for what is nested
     in it. `tokens` is an estimate; `warns`: it has a word such as never or not; `cautions`: it warns of its step, which
-    isn't shown without it."""
+    isn't shown without it, or outside of steps of what is to be done."""
 
     start: int
     end: int

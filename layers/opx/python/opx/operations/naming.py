@@ -34,7 +34,7 @@ _OWN_FOLDER = "documents/"
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = re.compile(r"[0-9a-fA-F]{12,32}")
 """Shorter words of these letters may be alerts."""
-_LINK = re.compile(r"(?:\.{1,2}/)*(?P<path>[^\s#]*[./][^\s#]*)(?:#\S*)?")
+_LINK = re.compile(r"(?:\.{1,2}/)*(?P<path>[^\s#]*[./][^\s#]*)(?:#(?P<section>\S*))?")
 """A link as documents have it: `../runbooks/kafka-lag.md#verify`."""
 _FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
 
@@ -51,6 +51,12 @@ def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tupl
             if len(text) == ID_LENGTH:
                 raise
     return _by_path(context, text) or _by_title(context, text), ()
+
+
+def section_of_link(name: str) -> str:
+    """The section that a link of a document names behind its `#`; "" for none."""
+    link = _LINK.fullmatch(name.strip())
+    return link["section"] or "" if link else ""
 
 
 def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
@@ -150,16 +156,34 @@ def _exactly(
     return context.system.questions.documents.find(context.reader, found[0].document_id) if found else None
 
 
-def document_called(context: Context, text: str, answer: Answer) -> tuple[KnowledgeDocument, Outline] | None:
-    """The document whose id, path or title the text is instead of an alert."""
+class NamedDocument(NamedTuple):
+    """A document that was named instead of an alert; `notes` say that it is another version than the one that was named."""
+
+    document: KnowledgeDocument
+    outline: Outline
+    notes: tuple[str, ...] = ()
+
+
+def document_of_name(context: Context, text: str) -> NamedDocument | None:
+    """The document whose id, or path with the ending of a file, the text is instead of an alert."""
+    name = text.strip()
+    is_name = len(name) <= MAX_TITLE and (_ID.fullmatch(name) or name.casefold().endswith(_FILES))
+    if not is_name or "\n" in name:
+        return None
+    try:
+        found, notes = named_document(context, name)
+        return NamedDocument(found, context.system.questions.documents.outline_of(found), notes)
+    except (DocumentNotFoundError, InvalidInputError):
+        return None
+
+
+def document_titled(context: Context, text: str, answer: Answer) -> NamedDocument | None:
+    """The document whose title, or end of a path, the text is instead of an alert. `answer` is what a search for it found."""
     name = text.strip()
     if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
         return None
     try:
-        if _ID.fullmatch(name) or name.casefold().endswith(_FILES):
-            found: KnowledgeDocument | None = named_document(context, name)[0]
-        else:
-            found = _exactly(context, name, _alike(context, name) if " " in name else _called(answer))
-        return (found, context.system.questions.documents.outline_of(found)) if found else None
+        found = _exactly(context, name, _alike(context, name) if " " in name else _called(answer))
+        return NamedDocument(found, context.system.questions.documents.outline_of(found)) if found else None
     except (DocumentNotFoundError, InvalidInputError):
         return None

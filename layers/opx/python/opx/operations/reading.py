@@ -16,12 +16,13 @@ from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET, QueryConfig
 from opx.domain.record import Record, replace
+from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
-from opx.operations.documents import find_by_id, old_step
-from opx.operations.naming import document_called, named_document
+from opx.operations.documents import find_by_id, find_document, old_step
+from opx.operations.naming import document_of_name, document_titled, named_document, section_of_link
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
@@ -29,7 +30,7 @@ from opx.retrieval.citations import next_line, with_warnings
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
-    from opx.domain.results import Answer, RetrievalResult
+    from opx.domain.results import RetrievalResult
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
 
@@ -128,11 +129,14 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
+After = Annotated[int, Meta(ge=0, le=10**7, description="Where to go on, as `next` says.")]
+
+
 class ReadDocument(Request, frozen=True):
     document: DocumentName
     part: PartName = ""
     max_tokens: Reading = DEFAULT_READING
-    after: Annotated[int, Meta(ge=0, le=10**7, description="Where to go on, as `next` says.")] = 0
+    after: After = 0
 
 
 @operation(
@@ -151,12 +155,29 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     """
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
-    part, more_notes = _part(context, document, outline, request.part)
-    if request.after and request.after >= len(part.units):
-        raise InvalidInputError(f"after is {request.after}, and {part.name} has {len(part.units)} blocks")
+    if notes and request.after:
+        raise InvalidInputError(f"{notes[0]}: read it from its beginning, without `after`")
+    old_id = request.document if notes else ""
+    name, notes = _linked_section(request, outline, notes)
+    part, more_notes = _part(context, document, outline, name, old_id)
+    _check_after(part, request.after)
     units, following = _page(document, outline, part, request.max_tokens, request.after)
     view = _view(context, document, outline, part, units)
     return PartAnswer(replace(view, notes=(*notes, *more_notes), next=following))
+
+
+def _linked_section(request: ReadDocument, outline: Outline, notes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The part that is asked for: where none is, the section that a link ends with (`kafka-lag.md#verify`)."""
+    anchor = "" if request.part else section_of_link(request.document)
+    headings = [section.heading for section in outline.sections if _anchor(section.heading) == _anchor(unquote(anchor))]
+    if anchor and not headings:
+        return "", (*notes, f"it has no section {anchor[:100]!r}: this is its beginning")
+    return headings[0] if anchor else request.part, notes
+
+
+def _check_after(part: Part, after: int) -> None:
+    if after and after >= len(part.units):
+        raise InvalidInputError(f"after is {after}, and {part.name} has {len(part.units)} blocks")
 
 
 def _page(
@@ -172,26 +193,38 @@ def _page(
     return units, (call("read_document", why, document=document.document_id, part=part.name, after=reached),)
 
 
-def _part(context: Context, document: KnowledgeDocument, outline: Outline, name: str) -> tuple[Part, tuple[str, ...]]:
-    """The part that a name means, with a note where other steps may be meant. The id of a step of an older version leads to
-    the step that took its place."""
+def _part(
+    context: Context, document: KnowledgeDocument, outline: Outline, name: str, old_id: str
+) -> tuple[Part, tuple[str, ...]]:
+    """The part that a name means, with a note where other steps may be meant. A step of an older version, by its id there or
+    in the version with the id `old_id`, leads to the step that took its place."""
     from opx.procedures.layout import part_named, steps_meant
 
-    try:
-        return part_named(outline, name), tuple(_ambiguous(outline, name, steps_meant(outline, name)))
-    except InvalidInputError:
-        old = old_step(context, document, name)
-        if old is None:
-            raise
-        version, title = old
-        number = _successor(outline, title)
-        note = f"this is a step of version {version}: "
-        if not number:
-            raise InvalidInputError(
-                f"{name!r} was a step of version {version}; the current one has no such step: {title}"
-            ) from None
-        step = f"step {outline.step_names()[number]}"
-        return part_named(outline, f"#{number}"), (note + f"the current one has {step} in its place",)
+    old = _step_there(context, old_id, name) if old_id else None
+    if old is None:
+        try:
+            return part_named(outline, name), tuple(_ambiguous(outline, name, steps_meant(outline, name)))
+        except InvalidInputError:
+            old = old_step(context, document, name)
+            if old is None:
+                raise
+    version, title = old
+    number = _successor(outline, title)
+    if not number:
+        raise InvalidInputError(f"{name!r} was a step of version {version}; the current one has no such step: {title}")
+    step = f"step {outline.step_names()[number]}"
+    note = f"this is a step of version {version}: the current one has {step} in its place"
+    return part_named(outline, f"#{number}"), (note,)
+
+
+def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str] | None:
+    """The version and the title of the step that a name means in the version with this id; None if it means none."""
+    from opx.procedures.layout import steps_meant
+
+    version = find_document(context, document_id.strip())
+    outline = context.system.questions.documents.outline_of(version)
+    numbers = steps_meant(outline, name)
+    return (version.version, outline.steps[numbers[0] - 1].title) if numbers else None
 
 
 def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
@@ -208,12 +241,16 @@ def _where(outline: Outline, number: int) -> str:
     return f"{heading}: {step.title}" if heading else step.title
 
 
+_SAME_STEP = 0.6
+"""Likeness of two titles, as difflib measures it, from which on they may be of one step."""
+
+
 def _successor(outline: Outline, title: str) -> int:
     """The number of the step whose title is most like this one; 0 if none is."""
     import difflib
 
     titles = [step.title for step in outline.steps]
-    found = difflib.get_close_matches(title, titles, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(title, titles, n=1, cutoff=_SAME_STEP)
     return titles.index(found[0]) + 1 if found else 0
 
 
@@ -313,6 +350,7 @@ class FindProcedure(Request, frozen=True):
         Meta(description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
     ] = ""
     max_tokens: Reading = DEFAULT_READING
+    after: After = 0
 
 
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -387,28 +425,32 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     if not text.strip():
         raise InvalidInputError("the alert is blank")
     alert = read_alert(text, labels)
-    answer = _searched(context, _question(alert, text))
     pages = _bound(context, alert)
+    is_bound = any(one.sure for one in pages)
+    named = None if is_bound else document_of_name(context, text)
+    if named and named[2] and request.after:
+        raise InvalidInputError(f"{named[2][0]}: begin anew, without `after`")
+    answer = Answer("", ()) if named else _searched(context, _question(alert, text))
     bound = {one.document_id: one for one in reversed(pages)}
-    named = None if any(one.sure for one in pages) else document_called(context, text, answer)
+    named = named or (None if is_bound else document_titled(context, text, answer))
     documents = list(dict.fromkeys((*(one.document_id for one in pages), *(one.document_id for one in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
-    chosen = named or _chosen(context, pages, documents)
+    chosen = named[:2] if named else _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
     titles = {result.document_id: result.title for result in answer.results}
     procedure = Procedure(
-        alert=alert.name,
+        alert=named[0].title if named else alert.name,
         labels=alert.labels,
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(text) else ())),
+        notes=(*answer.notes, *(named[2] if named else ()), *((_BROKEN_JSON,) if is_broken_json(text) else ())),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
     document, outline = chosen
     page = bound.get(document.document_id)
-    view, commands = _procedure_view(context, document, outline, request.max_tokens, alert.labels)
+    view, commands = _procedure_view(context, document, outline, request, alert.labels)
     found_by = page.found_by if page else "found by a search"
     return ProcedureAnswer(
         replace(
@@ -433,7 +475,11 @@ def _as_text(name: str, given: str | dict[str, Any]) -> str:
 
 
 def _procedure_view(
-    context: Context, document: KnowledgeDocument, outline: Outline, room: int, labels: Mapping[str, str]
+    context: Context,
+    document: KnowledgeDocument,
+    outline: Outline,
+    request: FindProcedure,
+    labels: Mapping[str, str],
 ) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
     """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
     it is."""
@@ -442,7 +488,13 @@ def _procedure_view(
     from opx.procedures.layout import STEPS, part_named
 
     part = part_named(outline, STEPS)
-    units, following = _page(document, outline, part, room)
+    _check_after(part, request.after)
+    units, following = _page(document, outline, part, request.max_tokens, request.after)
+    given = {"labels": json.dumps(labels, ensure_ascii=False)} if labels else {}
+    following = tuple(
+        call("find_procedure", one.why, alert=document.document_id, after=one.arguments["after"], **given)
+        for one in following
+    )
     view = replace(_view(context, document, outline, part, units), next=following)
     assigned = assigned_in(command for step in outline.steps for command in step.commands)
     commands = tuple(one for step in view.steps for one in filled_commands(step, labels, assigned))

@@ -235,9 +235,8 @@ class _Blocks:
         return later.kind is BlockKind.BULLETS and len(later.children) == 1
 
     def _items(self, block: Block, lead: Block | None) -> Iterator[Draft]:
-        first = _number(block)
-        for offset, item in enumerate(block.children):
-            label = str(first + offset) if block.kind is BlockKind.ORDERED else ""
+        labels = _labels(block) if block.kind is BlockKind.ORDERED else [""] * len(block.children)
+        for offset, (item, label) in enumerate(zip(block.children, labels, strict=True)):
             start = lead.start if lead and offset == 0 else item.start
             blocks = [lead, *item.children] if lead and offset == 0 else list(item.children)
             yield Draft(self._at, _first_line(item), start, item.end, label, blocks, in_list=True)
@@ -309,6 +308,14 @@ def _holds_command_step(part: Part) -> bool:
         and _has_commands(after)
         for before, after in pairwise(part.blocks)
     )
+
+
+def _labels(block: Block) -> list[str]:
+    """The numbers of a list's items: those that are written if they rise, else counted from the first, as Markdown does."""
+    written = [int(item.label) if item.label.isdecimal() else 0 for item in block.children]
+    if all(before < after for before, after in pairwise(written)):
+        return [str(number) for number in written]
+    return [str(_number(block) + offset) for offset in range(len(written))]
 
 
 def _number(block: Block) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 
-from opx.domain.procedures import Outline, SectionKind, Unit
+from opx.domain.procedures import Outline, SectionKind, Step, Unit
 from opx.domain.record import Record
 from opx.errors import InvalidInputError
 
@@ -120,9 +122,8 @@ def part_named(outline: Outline, name: str) -> Part:
         return Part(OUTLINE, ())
     if wanted.casefold() == STEPS:
         return Part(STEPS, _procedure(outline))
-    meant = steps_meant(outline, wanted)
-    if meant:
-        return Part(f"step {outline.step_names()[meant[0]]}", _of_steps(outline, {meant[0]}))
+    if step := _step(outline, wanted):
+        return step
     sections = _sections(outline, wanted)
     if sections:
         return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
@@ -149,13 +150,49 @@ def _numbered(outline: Outline, text: str) -> int:
     return number if 0 < number <= len(outline.steps) else 0
 
 
+_TOLD_APART = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
+
+
 def _procedure(outline: Outline) -> tuple[int, ...]:
-    """Units of preconditions and steps; of a document without steps, all."""
-    kinds = [section.kind for section in outline.sections]
-    found = [
-        at for at, unit in enumerate(outline.units) if unit.step or kinds[unit.section] is SectionKind.PRECONDITIONS
-    ]
+    """Units of the steps, and of all other sections but those that only describe or link; whatever warns there is kept. Of a
+    document without steps, all."""
+    with_steps = {step.section for step in outline.steps}
+    apart = {at for at, section in enumerate(outline.sections) if section.kind in _TOLD_APART and at not in with_steps}
+    units = enumerate(outline.units)
+    found = [at for at, unit in units if unit.step or unit.cautions or unit.section not in apart]
     return tuple(found if outline.steps else range(len(outline.units)))
+
+
+def _step(outline: Outline, name: str) -> Part | None:
+    meant = steps_meant(outline, name)
+    return Part(f"step {outline.step_names()[meant[0]]}", _with_what_is_said(outline, meant[0])) if meant else None
+
+
+def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
+    """The units of a step with what the procedure says between the step before and it, and what warns above it under its
+    headings; of the last step also with what is said behind it."""
+    own = _of_steps(outline, {number})
+    step, procedure = outline.steps[number - 1], _procedure(outline)
+    first, last = bisect_left(procedure, own[0]), bisect_left(procedure, own[-1])
+    lead = takewhile(lambda at: not outline.units[at].step, reversed(procedure[:first]))
+    above = {step.section, *_headings(outline, step.section)}
+    before = (at for at in procedure[:first] if outline.units[at].section in above)
+    warns = (at for at in before if _warns_of(outline, outline.units[at], step))
+    behind = procedure[last + 1 :]
+    ends = () if any(outline.units[at].step for at in behind) else behind
+    return tuple(sorted({*own, *lead, *warns, *ends}))
+
+
+def _warns_of(outline: Outline, unit: Unit, step: Step) -> bool:
+    """Whether a block above a step warns of what is below it: it is in no step, or the step has its warning."""
+    if not unit.step:
+        return unit.cautions
+    text = " ".join(outline.slice(unit).split())
+    return any(warning[:_WORDS] in text for warning in step.warnings)
+
+
+_WORDS = 40
+"""Characters by which a warning is found again in its block."""
 
 
 def _of_steps(outline: Outline, numbers: Collection[int]) -> tuple[int, ...]:

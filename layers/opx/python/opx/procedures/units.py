@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from opx.domain.procedures import Section, Step, Unit
 from opx.procedures.blocks import Block, BlockKind
-from opx.procedures.phrases import Phrases, sentences, warnings
+from opx.procedures.phrases import Phrases, approval, sentences, warnings
 from opx.text.estimates import estimated_tokens
 
 LONG_ITEM = 500
@@ -124,11 +124,14 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
         section = max(bisect_right(starts, one.start) - 1, 0)
         content = text[one.start : one.end]
         tokens = estimated_tokens(content)
-        cautions = bool(step and step.commands and tokens <= LONG_CAUTION and _cautions(content))
+        cautions = (not step or bool(step.commands)) and tokens <= LONG_CAUTION and _cautions(content, bool(step))
         warns = _WARNS.are_in(content)
         yield Unit(one.start, one.end, section, step.number if step else 0, one.head, tokens, warns, cautions)
 
 
-def _cautions(content: str) -> bool:
-    """Whether a block warns or forbids: `Never restart it`, but not `uploads that were never finished`."""
-    return bool(_CAUTIONS.are_in(content) and warnings(tuple(sentences(content))))
+def _cautions(content: str, in_step: bool) -> bool:
+    """Whether a block warns or forbids: `Never restart it`, but not `uploads that were never finished`. Outside of steps it
+    may also say who has to agree."""
+    if not in_step and approval((content,)):
+        return True
+    return _CAUTIONS.are_in(content) and bool(warnings(tuple(sentences(content))))

@@ -126,7 +126,7 @@ class _Document:
         self._headings: dict[int, int] = {}
         self._cautions: dict[int, list[int]] = {}
         for at, unit in enumerate(found.outline.units):
-            if unit.cautions:
+            if unit.cautions and unit.step:
                 self._cautions.setdefault(unit.step, []).append(at)
         self.units = list(_units_alone(found.outline))
 
