@@ -402,7 +402,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=(*answer.notes, *((_BROKEN_JSON,) if is_broken_json(text) else ())),
+        notes=(*answer.notes, *alert.notes, *((_BROKEN_JSON,) if is_broken_json(text) else ())),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
@@ -546,12 +546,13 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
     others = [one for one in pages if one.labels and one is not page]
+    named = [
+        f"{', '.join(f'{name}={text}' for name, text in one.labels.items())}: {one.title}" for one in (page, *others)
+    ]
     if page.labels and others:
-        named = "; ".join(
-            f"{', '.join(f'{name}={text}' for name, text in one.labels.items())}: {one.title}"
-            for one in (page, *others)
-        )
-        yield f"its rules name several runbooks, by labels that this alert doesn't have: {named}"
+        yield f"its rules name several runbooks, by labels that this alert doesn't have: {'; '.join(named)}"
+    elif others:
+        yield f"a rule names another runbook for {'; for '.join(named[1:])}"
 
 
 def _anchor(heading: str) -> str:
