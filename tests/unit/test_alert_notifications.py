@@ -126,3 +126,8 @@ def test_an_alert_with_a_name_alone_is_none_without_content(text: str) -> None:
 
 def test_a_given_name_makes_up_for_an_alert_without_content() -> None:
     assert read_alert("{}", "alertname=X, pod=a").name == "X"
+
+
+def test_what_is_nested_deeply_is_read_as_it_is() -> None:
+    text = "[" * 500 + "]" * 500
+    assert read_alert(text).name.startswith("[[[")

@@ -24,6 +24,7 @@ MAX_LABELS = 100
 MAX_VALUE = 500
 _MAX_TEXT = 20_000
 _MAX_ALERTS = 1000
+_MAX_DEPTH = 20
 _MAX_NAMED = 5
 """Labels, values and alerts that a note names."""
 
@@ -135,9 +136,10 @@ def _is_empty(text: str, data: Any) -> bool:
     return not _has_content(data)
 
 
-def _has_content(value: Any) -> bool:
+def _has_content(value: Any, depth: int = 0) -> bool:
     if isinstance(value, Mapping | list):
-        return any(map(_has_content, value.values() if isinstance(value, Mapping) else value))
+        inner = value.values() if isinstance(value, Mapping) else value
+        return any(depth > _MAX_DEPTH or _has_content(one, depth + 1) for one in inner)
     return value is not None and value != ""
 
 
