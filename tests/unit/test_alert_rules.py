@@ -228,6 +228,23 @@ def test_an_address_in_a_description_counts_only_if_it_is_called_a_runbook() -> 
     assert rules_of(rule % "see https://wiki/a, playbook https://wiki/b")[0].runbook == "https://wiki/b"
 
 
+@pytest.mark.parametrize(
+    ("text", "runbook"),
+    [
+        ("CPU is high. Runbook: runbooks/cpu-high.md", "runbooks/cpu-high.md"),
+        ("Playbook is `../ops/cpu.html#causes`.", "../ops/cpu.html#causes"),
+        ("Runbook: cpu.md. Graphs: https://graphs/cpu", "cpu.md"),
+        ("Runbook: runbooks/cpu.md or https://wiki/runbook/cpu", "https://wiki/runbook/cpu"),
+        ("There is no runbook yet, log in cpu.txt", ""),
+        ("See runbooks/cpu-high.md", ""),
+        ("Runbook: ask the team", ""),
+    ],
+)
+def test_a_path_right_after_a_word_for_runbooks_is_the_runbook(text: str, runbook: str) -> None:
+    alarms = {"MetricAlarms": [{"AlarmName": "cpu", "AlarmDescription": text}]}
+    assert rules_of(json.dumps(alarms))[0].runbook == runbook
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_files_with_a_mark_of_their_encoding_are_read(encoding: str) -> None:
     assert rules_of(json.dumps(ALARMS).encode(encoding))[0].name == "cpu"
@@ -385,6 +402,10 @@ class TestRunbooks:
             ("runbooks/x.md", "Alert: KafkaBrokerDown"),
             ("runbooks/x.md", "Runbook: KafkaBrokerDown"),
             ("runbooks/x.md", "Runbook \u2013 `KafkaBrokerDown`"),
+            ("runbooks/x.md", "Broker lost (KafkaBrokerDown)"),
+            ("runbooks/x.md", "Broker lost (`KafkaBrokerDown`)"),
+            ("runbooks/x.md", "Broker lost: KafkaBrokerDown"),
+            ("runbooks/x.md", "Broker lost \u2013 KafkaBrokerDown"),
             ("runbooks/KafkaBrokerDown.md", "Brokers"),
             ("runbooks/kafka-broker-down.md", "Brokers"),
             ("runbooks/kafka/kafka_broker_down/README.md", "Brokers"),
@@ -398,6 +419,10 @@ class TestRunbooks:
         ("title", "name"),
         [
             ("KafkaBrokerDown and others", "KafkaBrokerDown"),
+            ("Broker (KafkaBrokerDown) and others", "KafkaBrokerDown"),
+            ("Postgres (read-only)", "ReadOnly"),
+            ("Disk: critical", "critical"),
+            ("Kafka - out-of-memory", "OutOfMemory"),
             ("CPU < 10", "CPU > 10"),
             ("Version 1.5", "Version15"),
             ("Runbook:", "Runbook"),

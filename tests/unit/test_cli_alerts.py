@@ -321,3 +321,57 @@ def test_manifests_with_rules_among_them_stay_documents_and_state_their_alerts(o
     ingest(opx)
     assert "BrokerDown" in known(opx)
     assert [one["category"] for one in json.loads(opx("list", "--json").stdout)] == ["runbooks/procedures"]
+
+
+# -- rules with and without labels, and names within pages
+
+
+@pytest.fixture
+def plain_and_critical(opx: Opx) -> Opx:
+    page(opx, "lag-plain.md", "Behind")
+    page(opx, "lag-crit.md", "Far behind")
+    ingest(opx)
+    rules(opx, "ConsumerLag", url="https://wiki/ops/lag-plain")
+    critical = rules(opx, "ConsumerLag", name="critical.yaml", url="https://wiki/ops/lag-crit")
+    critical.write_text(critical.read_text() + "        labels: {severity: critical}\n")
+    imported(opx, opx.folder / "rules.yaml", critical)
+    return opx
+
+
+def test_without_labels_the_rule_with_labels_is_named(plain_and_critical: Opx) -> None:
+    shown = done(plain_and_critical, "ConsumerLag")
+    assert shown.startswith("Behind\n")
+    assert "a rule names another runbook for severity=critical: Far behind" in shown
+
+
+def test_with_its_labels_the_other_rule_is_not_named(plain_and_critical: Opx) -> None:
+    shown = done(plain_and_critical, 'ConsumerLag{severity="critical"}')
+    assert shown.startswith("Far behind\n")
+    assert "another runbook" not in shown
+
+
+def test_list_has_a_row_for_each_rule_with_its_own_severity(plain_and_critical: Opx) -> None:
+    rows = [line.split() for line in plain_and_critical("alerts", "list").stdout.splitlines()[1:]]
+    assert {(row[1], row[-1].rpartition("/")[2]) for row in rows} == {
+        ("-", "lag-plain.md)"),
+        ("critical", "lag-crit.md)"),
+    }
+
+
+def test_an_alert_that_a_page_names_in_its_text_is_bound_by_it(opx: Opx) -> None:
+    opx.write("runbooks/quota.md", f"# Database is full\n\nAlert: EtcdNoSpace\n\n{STEPS}")
+    ingest(opx)
+    (line, _) = imported(opx, rules(opx, "EtcdNoSpace"))
+    assert line == "EtcdNoSpace  bound by the page's text to Database is full (documents/docs/runbooks/quota.md)"
+
+
+def test_a_page_called_exactly_like_the_alert_comes_before_titles_that_end_with_its_name(opx: Opx) -> None:
+    page(opx, "x.md", "KafkaBrokerDown")
+    page(opx, "y.md", "Follow-up: KafkaBrokerDown")
+    page(opx, "z.md", "Disk almost full (PgDiskAlmostFull)")
+    ingest(opx)
+    lines = imported(opx, rules(opx, "KafkaBrokerDown", "PgDiskAlmostFull"))
+    assert lines[:2] == [
+        "KafkaBrokerDown  bound by title to KafkaBrokerDown (documents/docs/runbooks/x.md)",
+        "PgDiskAlmostFull  bound by title to Disk almost full (PgDiskAlmostFull) (documents/docs/runbooks/z.md)",
+    ]

@@ -522,7 +522,7 @@ def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
     assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
         "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
         "Elsewhere  no runbook: its runbook_url leads nowhere here (https://wiki.example.com/ops/nothing)",
-        "Bare  no runbook: it names none, and no page is called like it",
+        "Bare  no runbook: it names none, and no page is called like it or says that it is for it",
         "3 alerts: 0 bound, 1 already bound, 2 without a runbook",
     ]
 

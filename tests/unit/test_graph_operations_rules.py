@@ -326,3 +326,22 @@ def test_alerts_of_the_example_runbooks_are_those_that_a_person_finds(extraction
         "vpc-nat-port-exhaustion": {"natportallocationerrors"},
         "eks-node-not-ready": {"kubenodenotready", "kubenodeunreachable", "eksfailednodes"},
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "alerts"),
+    [
+        ("Alert: EtcdNoSpace", {"etcdnospace"}),
+        ("**Alert:** EtcdNoSpace (critical).", {"etcdnospace"}),
+        ("- Alerts: EtcdNoSpace, EtcdSlow and EtcdDown", {"etcdnospace", "etcdslow", "etcddown"}),
+        ("Alert name: EtcdNoSpace fires after 5 minutes", {"etcdnospace"}),
+        ("Alert: PostgreSQL replication is behind", set()),
+        ("Alert: none", set()),
+        ("The alert: EtcdNoSpace", set()),
+    ],
+)
+def test_names_without_marks_count_on_a_line_that_begins_with_alert(
+    extraction: Extraction, line: str, alerts: set[str]
+) -> None:
+    said = extraction.said(f"# Disk is full\n\n{line}\n", "runbooks/page.md")
+    assert said.edges == {f"runbook:page handles alert:{alert}" for alert in alerts}

@@ -154,6 +154,17 @@ class TestObjects:
         )
         assert (objects.alert, objects.labels, objects.commands) == (texts.alert, texts.labels, texts.commands)
 
+    def test_labels_that_several_alerts_differ_in_are_noted_and_not_filled_in(self, services: System) -> None:
+        alerts = [{"labels": {"alertname": "WebCrash", "namespace": name}} for name in ("prod", "test")]
+        text = tool(services, "find_procedure", alert=json.dumps({"alerts": alerts})).text()
+        assert "2 alerts are firing; they differ in namespace (prod, test), which is not filled in" in text
+        assert "kubectl -n <namespace> rollout restart" in text
+
+    @pytest.mark.parametrize("alert", ["{}", {}, "[]", '{"alerts": []}', '""'])
+    def test_an_alert_without_content_is_refused(self, services: System, alert: Any) -> None:
+        with pytest.raises(InvalidInputError, match="the alert is empty"):
+            tool(services, "find_procedure", alert=alert)
+
     def test_a_blank_alert_is_refused_over_http(self, services: System) -> None:
         status, found = http_call(make_handler(lambda: services), "find_procedure", body={"alert": " "})
         assert (status, found["error"]["message"]) == (400, "the alert is blank")

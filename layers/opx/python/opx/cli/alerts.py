@@ -64,7 +64,8 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     A file becomes a document of the category operations/alert_rules: changed and taken in again, it replaces what it said
     before, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
     address that it came from, or the file name at the end of an address. Else by title: to the only page that is called like
-    the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md). Else by text: to the page that says it is for the alert.
+    the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md), or whose title ends so (`Broker down (KafkaDown)`). Else by
+    text: to the page that says it is for the alert.
 
     Exit codes: 0 done, 1 no file could be read, 2 wrong usage or another error.
     """
@@ -202,7 +203,7 @@ def _said_of(alert: KnownAlert | None) -> str:
         return f"no runbook: several pages are called like it: {printable(', '.join(alert.candidates))}"
     if alert.binding is Binding.LEADS_NOWHERE:
         return f"no runbook: its runbook_url leads nowhere here ({printable(alert.runbook)})"
-    return "no runbook: it names none, and no page is called like it"
+    return "no runbook: it names none, and no page is called like it or says that it is for it"
 
 
 _BY = {BoundBy.URL: "url", BoundBy.TITLE: "title", BoundBy.PAGE: "the page's text", None: "nothing"}
@@ -219,11 +220,20 @@ def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
 @alerts_command.operation("list", list_alerts, Shape(without=("limit", "after"), items="alerts"))
 def list_known(found: AlertPage) -> None:
     """List the alerts that are known: by rules, by runbooks, and by having fired."""
-    print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), list(map(_row, found.alerts)), "no alerts")
+    rows = [row for alert in found.alerts for row in _rows(alert)]
+    print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), rows, "no alerts")
 
 
-def _row(alert: KnownAlert) -> tuple[str, ...]:
-    unbound = f"several pages: {', '.join(alert.candidates)}" if alert.candidates else alert.runbook
-    runbook = f"{alert.title} ({alert.path})" if alert.document_id else f"- {unbound}".rstrip()
-    cells = (alert.name, alert.severity or "-", str(alert.firings or "-"), alert.last_fired[:10] or "-", runbook)
-    return tuple(map(printable, cells))
+def _rows(alert: KnownAlert) -> Iterator[tuple[str, ...]]:
+    """A row for an alert; one for each of its rules where they name several runbooks."""
+    fired = (str(alert.firings or "-"), alert.last_fired[:10] or "-")
+    if not alert.runbooks:
+        unbound = f"several pages: {', '.join(alert.candidates)}" if alert.candidates else alert.runbook
+        runbook = f"{alert.title} ({alert.path})" if alert.document_id else f"- {unbound}".rstrip()
+        yield tuple(map(printable, (alert.name, alert.severity or "-", *fired, runbook)))
+    for one in alert.runbooks:
+        labels = ", ".join(f"{name}={text}" for name, text in one.labels.items() if name != "severity")
+        runbook = f"{one.title} ({one.path})" if one.path else f"- {one.runbook}"
+        cells = (alert.name, one.labels.get("severity", "-"), *fired, f"{runbook} for {labels}" if labels else runbook)
+        yield tuple(map(printable, cells))
+        fired = ("", "")

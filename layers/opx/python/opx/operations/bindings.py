@@ -15,6 +15,7 @@ from functools import cached_property
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
 from opx.graph.extraction.own_node import is_runbook_category, page_parts, reference_of_source, runbook_at
+from opx.graph.extraction.references import is_alert_name
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
@@ -23,6 +24,8 @@ from opx.procedures.alerts import RULE, RUNBOOK, WHEN
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LABEL = re.compile(r"\{\{-?\s*\$labels\.(\w+)\s*-?\}\}")
 _CALLED = re.compile(r"\s*(?:(?:alert|alarm|runbook|playbook)\s*[:\u2013\u2014-]\s*)+", re.IGNORECASE)
+_NAMING = re.compile(r"\s\(`?([^\s()`]+)`?\)\s*\Z|(?:\s[\u2013\u2014-]|:)\s+`?([^\s`]+)`?\s*\Z")
+"""The name of an alert at the end of a title: `Disk almost full (PgDiskAlmostFull)`, `Disk full: PgDiskAlmostFull`."""
 _SEPARATORS = re.compile(r"[\s_`-]+")
 
 
@@ -36,6 +39,7 @@ class Runbooks:
         self._by_address: dict[str, KnowledgeDocument] = {}
         self._by_name: dict[str, list[tuple[tuple[str, ...], KnowledgeDocument]]] = defaultdict(list)
         self._called: dict[str, dict[str, KnowledgeDocument]] = defaultdict(dict)
+        self._naming: dict[str, dict[str, KnowledgeDocument]] = defaultdict(dict)
         for document in sorted(documents, key=self._rank_of):
             self._by_reference[reference_of_source(document.key.source, document.category)] = document
             if _SCHEME.match(document.source_uri):
@@ -46,6 +50,8 @@ class Runbooks:
                 names.add(_squeezed(parts[-1]))
             for name in names - {""}:
                 self._called[name][document.key.id] = document
+            if alert := _alert_in(document.title):
+                self._naming[alert.casefold()][document.key.id] = document
 
     def about(self, reference: str) -> KnowledgeDocument | None:
         """The page that is itself what a reference names."""
@@ -63,8 +69,10 @@ class Runbooks:
         return meant[0] if len(meant) == 1 else None
 
     def called(self, name: str) -> list[KnowledgeDocument]:
-        """The pages whose title or file name is a name: `KafkaDown`, `Runbook: KafkaDown`, `kafka-down.md`."""
-        return self._narrowest(list(self._called.get(_squeezed(name), {}).values()))
+        """The pages whose title or file name is a name: `KafkaDown`, `Runbook: KafkaDown`, `kafka-down.md`; else those whose
+        title ends with it: `Broker down (KafkaDown)`."""
+        found = self._called.get(_squeezed(name)) or self._naming.get(name.casefold()) or {}
+        return self._narrowest(list(found.values()))
 
     def _narrowest(self, documents: Sequence[KnowledgeDocument]) -> list[KnowledgeDocument]:
         rank = max(map(self._rank_of, documents), default=0)
@@ -95,6 +103,13 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 def _address(text: str) -> str:
     """An address without what doesn't tell pages apart: its scheme, its section and a / at its end."""
     return text.partition("#")[0].partition("://")[2].rstrip("/").casefold()
+
+
+def _alert_in(title: str) -> str:
+    """The name of an alert that a title ends with; "" for none. Other words at its end are no names."""
+    match = _NAMING.search(title)
+    name = (match[1] or match[2]) if match else ""
+    return name if is_alert_name(name) or len(re.split("[-_]", name)) > 2 else ""
 
 
 def _squeezed(name: str) -> str:
@@ -206,13 +221,15 @@ class Bindings:
         return self._runbooks.at(place) or (None if "://" in place else self._runbooks.about(runbook_at(place)))
 
     def rules_of(self, alert: str) -> list[RuleRunbook]:
-        """The runbooks that rules of an alert name, those first whose labels fit; of equal ones the one that its best rule
-        names."""
+        """The runbooks that rules of an alert name, those first whose labels fit, then those without labels; of equal ones
+        the one that its best rule names."""
         best = self.place_of(alert)
         rules = [rule for edge in self._handling.get(alert, ()) for rule in _rules_of(edge)]
         if best and all(rule.place != best for rule in rules):
             rules.append(RuleRunbook(best))
-        return sorted(rules, key=lambda rule: (-rule.rank(self.labels), rule.place != best))
+        return sorted(
+            rules, key=lambda rule: (-rule.rank(self.labels), bool(rule.missing(self.labels)), rule.place != best)
+        )
 
     @cached_property
     def _runbooks(self) -> Runbooks:

@@ -428,23 +428,28 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     pages = _bound(context, alert)
     is_bound = any(one.sure for one in pages)
     named = None if is_bound else document_of_name(context, text)
-    if named and named[2] and request.after:
-        raise InvalidInputError(f"{named[2][0]}: begin anew, without `after`")
+    if named and named.notes and request.after:
+        raise InvalidInputError(f"{named.notes[0]}: begin anew, without `after`")
     answer = Answer("", ()) if named else _searched(context, _question(alert, text))
     bound = {one.document_id: one for one in reversed(pages)}
     named = named or (None if is_bound else document_titled(context, text, answer))
     documents = list(dict.fromkeys((*(one.document_id for one in pages), *(one.document_id for one in answer.results))))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
-    chosen = named[:2] if named else _chosen(context, pages, documents)
+    chosen = (named.document, named.outline) if named else _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
     titles = {result.document_id: result.title for result in answer.results}
     procedure = Procedure(
-        alert=named[0].title if named else alert.name,
+        alert=named.document.title if named else alert.name,
         labels=alert.labels,
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
         or _nearest(answer.best_rejected if chosen is None else None),
         receipt_id=answer.receipt_id,
-        notes=(*answer.notes, *(named[2] if named else ()), *((_BROKEN_JSON,) if is_broken_json(text) else ())),
+        notes=(
+            *answer.notes,
+            *(named.notes if named else ()),
+            *alert.notes,
+            *((_BROKEN_JSON,) if is_broken_json(text) else ()),
+        ),
     )
     if chosen is None:
         return ProcedureAnswer(procedure)
@@ -598,12 +603,13 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
     others = [one for one in pages if one.labels and one is not page]
+    named = [
+        f"{', '.join(f'{name}={text}' for name, text in one.labels.items())}: {one.title}" for one in (page, *others)
+    ]
     if page.labels and others:
-        named = "; ".join(
-            f"{', '.join(f'{name}={text}' for name, text in one.labels.items())}: {one.title}"
-            for one in (page, *others)
-        )
-        yield f"its rules name several runbooks, by labels that this alert doesn't have: {named}"
+        yield f"its rules name several runbooks, by labels that this alert doesn't have: {'; '.join(named)}"
+    elif others:
+        yield f"a rule names another runbook for {'; for '.join(named[1:])}"
 
 
 def _anchor(heading: str) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import field
@@ -23,6 +23,10 @@ from opx.errors import InvalidInputError
 MAX_LABELS = 100
 MAX_VALUE = 500
 _MAX_TEXT = 20_000
+_MAX_ALERTS = 1000
+_MAX_DEPTH = 20
+_MAX_NAMED = 5
+"""Labels, values and alerts that a note names."""
 
 _PAIR = re.compile(
     r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
@@ -43,7 +47,18 @@ _NAME_KEYS = (
     "summary",
     "message",
 )
-_LABEL_KEYS = ("commonLabels", "labels", "Dimensions", "dimensions", "tags", "details", "custom_details", "Trigger")
+_LABEL_KEYS = (
+    "groupLabels",
+    "commonLabels",
+    "labels",
+    "Dimensions",
+    "dimensions",
+    "tags",
+    "details",
+    "custom_details",
+    "Trigger",
+)
+_SHARED_KEYS = ("commonLabels", "groupLabels", "commonAnnotations")
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
@@ -57,25 +72,30 @@ WHEN = "when"
 
 class Alert(Record, frozen=True, omit_defaults=True):
     """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if
-    it has one."""
+    it has one. `notes` are for the reader, on a notification with several alerts."""
 
     name: str
     labels: dict[str, str] = field(default_factory=dict)
     text: str = ""
     runbook: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def read_alert(text: str, labels: str = "") -> Alert:
-    """The alert that a text means, with further labels: a JSON object or `name=value` pairs.
+    """The alert that a text means, with further labels: a JSON object or `name=value` pairs. Of several alerts in a
+    notification, those with the further labels are meant.
 
-    Raises `InvalidInputError` for labels that are neither.
+    Raises `InvalidInputError` for labels that are neither, and for an alert without content.
     """
-    data = _json(text)
-    found = _from_json(data) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
     given = given_labels(labels) if labels.strip() else {}
+    data = _json(text)
+    if _is_empty(text, data) and "alertname" not in given:
+        raise InvalidInputError("the alert is empty: give its name, its labels, or the alert as it was sent")
+    found = _from_json(data, given) if isinstance(data, Mapping) else _from_line(text[:_MAX_TEXT])
     merged = dict(list({**found.labels, **given}.items())[:MAX_LABELS])
+    name = found.name or given.get("alertname", "") or text.strip()[:MAX_VALUE]
     runbook = found.runbook or next((merged[key] for key in RUNBOOK_KEYS if merged.get(key)), "")
-    return Alert(found.name or text.strip()[:MAX_VALUE], merged, found.text, runbook)
+    return Alert(name, merged, found.text, runbook, found.notes)
 
 
 def given_labels(labels: str) -> dict[str, str]:
@@ -103,29 +123,40 @@ def _json(text: str) -> Any:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    if isinstance(found, list) and len(found) > 1 and all(isinstance(one, Mapping) for one in found):
+        return {"alerts": found}
     return found[0] if isinstance(found, list) and found else found
 
 
-def _from_json(data: Mapping[str, Any]) -> Alert:
-    alerts = data.get("alerts")
-    first = alerts[0] if isinstance(alerts, list) and alerts and isinstance(alerts[0], Mapping) else {}
-    parts = [
-        data,
-        *(
-            part
-            for part in (data.get("detail"), data.get("alarm"), data.get("event"), first)
-            if isinstance(part, Mapping)
-        ),
-    ]
-    labels: dict[str, str] = {}
-    for part in parts:
-        for key in _LABEL_KEYS:
-            labels.update(_labels(part.get(key)))
-    annotations = (
-        _texts(data.get("commonAnnotations")) | _texts(first.get("annotations")) | _texts(data.get("annotations"))
-    )
+def _is_empty(text: str, data: Any) -> bool:
+    if data is None:
+        return not text.strip().strip("\"'").strip()
+    if isinstance(data, Mapping) and "alerts" in data and not _has_content(data["alerts"]):
+        return not any(_has_content(data.get(key)) for key in (*_SHARED_KEYS, *_NAME_KEYS))
+    return not _has_content(data)
+
+
+def _has_content(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, Mapping | list):
+        inner = value.values() if isinstance(value, Mapping) else value
+        return any(depth > _MAX_DEPTH or _has_content(one, depth + 1) for one in inner)
+    return value is not None and value != ""
+
+
+def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
+    alerts, notes = _chosen(data, given)
+    parts = [*_parts_of(data), *(part for one in alerts[:1] for part in _parts_of(one.data))]
+    labels = _labels_of(_parts_of(data))
+    for name in [name for name in labels if any(one.labels.get(name, labels[name]) != labels[name] for one in alerts)]:
+        del labels[name]
+    labels |= _shared([one.labels for one in alerts])
+    annotations = _texts(data.get("commonAnnotations"))
+    for first in alerts[:1]:
+        annotations |= _texts(first.data.get("annotations"))
+    annotations |= _texts(data.get("annotations"))
     named = [
         labels.get("alertname", ""),
+        *(one.labels.get("alertname", "") for one in alerts),
         *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str)),
     ]
     name = next((one for one in named if one.strip()), "")
@@ -134,7 +165,113 @@ def _from_json(data: Mapping[str, Any]) -> Alert:
         for key in _TEXT_KEYS
     ]
     runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
-    return Alert(_FIRING.sub("", name).strip(), labels, " ".join(dict.fromkeys(filter(None, said[:5]))), runbook)
+    text = " ".join(dict.fromkeys(filter(None, said[:5])))
+    return Alert(_FIRING.sub("", name).strip(), labels, text, runbook, (*notes, *_runbook_notes(alerts)))
+
+
+def _parts_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """An event and the objects within that may describe the alert."""
+    inner = (data.get("detail"), data.get("alarm"), data.get("event"))
+    return [data, *(part for part in inner if isinstance(part, Mapping))]
+
+
+def _labels_of(parts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for part in parts:
+        for key in _LABEL_KEYS:
+            labels.update(_labels(part.get(key)))
+    return labels
+
+
+# -- several alerts in one notification
+
+
+class _OneOf(Record, frozen=True):
+    """One alert of a notification."""
+
+    data: Mapping[str, Any]
+    name: str
+    labels: dict[str, str]
+    is_over: bool
+
+
+def _one_of(data: Mapping[str, Any]) -> _OneOf:
+    parts = _parts_of(data)
+    labels = _labels_of(parts)
+    names = (str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))
+    status = data.get("status", data.get("state", ""))
+    state = status.get("state", "") if isinstance(status, Mapping) else status
+    return _OneOf(data, labels.get("alertname") or next(names, ""), labels, str(state).lower() in _OVER)
+
+
+def _chosen(data: Mapping[str, Any], given: Mapping[str, str]) -> tuple[list[_OneOf], list[str]]:
+    """The alerts of a notification that count, with notes on them: those that fire, else all; of these the ones with the
+    given labels, and with the name of the first."""
+    listed = data.get("alerts")
+    everyone = [
+        _one_of(one) for one in (listed[:_MAX_ALERTS] if isinstance(listed, list) else ()) if isinstance(one, Mapping)
+    ]
+    if not everyone:
+        return [], []
+    firing = [one for one in everyone if not one.is_over]
+    fitting = ([one for one in group if _fits(one, given)] for group in (firing, everyone))
+    counted = next(filter(None, fitting), firing or everyone)
+    own_name = given.get("alertname") or next((one.name for one in counted if one.name), "")
+    alerts = [one for one in counted if one.name in ("", own_name)] or counted
+    others = dict.fromkeys(one.name for one in firing or everyone if one.name not in ("", own_name))
+    notes = []
+    over = all(one.is_over for one in alerts)
+    if not firing:
+        many = f"all {len(everyone)} alerts" if len(everyone) > 1 else "the alert"
+        notes.append(f"{many} of this notification {'are' if len(everyone) > 1 else 'is'} resolved")
+    elif over:
+        notes.append("the alert with these labels is resolved; others of this notification are firing")
+    notes += _difference(alerts, given, "are resolved" if over else "are firing")
+    if others:
+        notes.append(f"{'also firing' if firing else 'also in it'}: {_listed(list(others))}: ask for each")
+    return alerts, notes
+
+
+_OVER = frozenset(["resolved", "inactive", "normal", "ok", "closed"])
+
+
+def _fits(alert: _OneOf, given: Mapping[str, str]) -> bool:
+    return all(alert.labels.get(name, value) == value for name, value in given.items())
+
+
+def _shared(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The entries that all mappings have."""
+    first = mappings[0] if mappings else {}
+    return {name: value for name, value in first.items() if all(one.get(name) == value for one in mappings)}
+
+
+def _difference(alerts: Sequence[_OneOf], given: Mapping[str, str], are: str) -> Iterator[str]:
+    """A note on labels that alerts don't have in common; those that are given are known."""
+    shared = _shared([one.labels for one in alerts])
+    names = dict.fromkeys(name for one in alerts for name in one.labels if name not in (*shared, *given))
+    differing = [
+        f"{name} ({_listed(list(dict.fromkeys(one.labels.get(name, 'none')[:100] for one in alerts)))})"
+        for name in names
+    ]
+    if differing:
+        not_filled = "which is not filled in" if len(differing) == 1 else "which are not filled in"
+        yield f"{len(alerts)} alerts {are}; they differ in {_listed(differing)}, {not_filled}"
+
+
+def _runbook_notes(alerts: Sequence[_OneOf]) -> Iterator[str]:
+    annotations = [_texts(one.data.get("annotations")) for one in alerts]
+    named = dict.fromkeys(one[key] for key in RUNBOOK_KEYS for one in annotations if one.get(key))
+    first = next((annotations[0][key] for key in RUNBOOK_KEYS if annotations[0].get(key)), "") if annotations else ""
+    if others := [one for one in named if one != first]:
+        yield f"other alerts of this notification name another runbook: {_listed(others)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    left = len(texts) - _MAX_NAMED
+    return ", ".join(" ".join(one.split()) for one in texts[:_MAX_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+# -- fields
 
 
 def _labels(value: Any) -> dict[str, str]:

@@ -64,6 +64,11 @@ _HINTS = re.compile(rb"\b(?:groups|MetricAlarms|CompositeAlarms)\b|\"query\"\s*:
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\]+")
 _CALLED = re.compile(r"(?:run|play)[ _-]?book|procedure|\bsop\b", re.IGNORECASE)
+_CALLED_PATH = re.compile(
+    rf"(?:{_CALLED.pattern})s?(?:\s*[:=]|\s+(?:is|in|at|see))?[\s`'\"(<]+"
+    r"((?:\.{0,2}/)?[\w.-]{1,200}(?:/[\w.-]{1,200}){0,20}\.(?:md|markdown|html?|rst|adoc|asciidoc|txt|pdf|docx)\b(?:#[\w.-]*\w)?)",
+    re.IGNORECASE,
+)
 
 
 class UnreadableRulesError(ValueError):
@@ -359,8 +364,8 @@ def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:
 
 
 def _address_in(text: str, fields: Mapping[str, yaml.Node]) -> str:
-    """The address in a text that its line calls a runbook. Alarms and monitors have no other field for it: there the first
-    address counts if none is called so."""
+    """The address in a text that its line calls a runbook, else the path of a page right after such a word. Alarms and
+    monitors have no other field for it: there the first address counts if nothing is called so."""
     found = ""
     for line in text.splitlines():
         end = 0
@@ -368,9 +373,11 @@ def _address_in(text: str, fields: Mapping[str, yaml.Node]) -> str:
             address = match[0].rstrip(".,;:!?*_]}")
             while address.endswith(")") and address.count(")") > address.count("("):
                 address = address[:-1].rstrip(".,;:!?*_]}")
-            if _CALLED.search(line, end, match.start()) or _CALLED.search(address):
+            if _CALLED.search(_CALLED_PATH.sub("", line[end : match.start()])) or _CALLED.search(address):
                 return address
             found, end = found or address, match.end()
+    if path := _CALLED_PATH.search(text):
+        return path[1]
     return found if "AlarmName" in fields or "message" in fields else ""
 
 

@@ -19,6 +19,12 @@ _QUOTED = r"`([A-Za-z][A-Za-z0-9_-]{2,99}?)(?:-<[\w -]{1,40}>)?`"
 _NAME = re.compile(rf"{_QUOTED}(:)?")
 _LABEL = re.compile(r"[\s>|*_-]*Al(?:ert|arm)s?\b[*_]*(?:\s*\([^()]*\))?[\s:.|*_]*(?=`|\Z)")
 _DIRECT = re.compile(rf"\b[Aa]l(?:ert|arm)s?[*_]{{0,3}}:?[*_]{{0,3}}\s{{1,3}}{_QUOTED}")
+_PLAIN_NAME = r"[A-Za-z][A-Za-z0-9_-]{2,99}"
+_PLAIN = re.compile(
+    r"[\s>|*_-]*Al(?:ert|arm)(?:s|[ ]?names?)?[*_]*\s*:[\s*_]*"
+    rf"({_PLAIN_NAME}(?:\s*(?:,|/|\band|\bor)\s*{_PLAIN_NAME}){{0,20}})(?=\s*(?:[.,;|*(]|\bfires\b|\bis firing\b|\Z))"
+)
+"""`Alert: EtcdNoSpace`: names without marks, and nothing else up to the next stop."""
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _TABLE = re.compile(r"\s*\|[\s*]*Al(?:ert|arm)s?(?: name)?[\s*]*\|")
 _ITEM = re.compile(r"\s*(?:[-*+]\s|\|)")
@@ -73,6 +79,8 @@ def _listed(text: str, *, named_after: bool) -> Iterator[str]:
         begins = bool(_LABEL.match(line) or _TABLE.match(line))
         if begins or (listing and _ITEM.match(line)):
             yield from _names(line, only_first=listing)
+        elif plain := _PLAIN.match(line):
+            yield from filter(is_alert_name, re.findall(_PLAIN_NAME, plain[1]))
         elif not named_after:
             yield from filter(is_alert_name, _DIRECT.findall(line))
         listing = begins or (listing and (not line.strip() or bool(_ITEM.match(line))))
