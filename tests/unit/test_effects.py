@@ -86,6 +86,57 @@ class TestPrograms:
     def test_bills_and_people_are_effects_of_their_own(self, command: str, expected: Effect) -> None:
         assert effect(command) is expected
 
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "resize2fs /dev/vg0/data",
+            "xfs_growfs /data",
+            "lvextend -r -L +10G /dev/vg0/data",
+            "pvresize /dev/sdb",
+            "sysctl -w vm.drop_caches=3",
+            "sysctl vm.drop_caches=3",
+            "echo 1 > /proc/sys/vm/drop_caches",
+            "echo 3 | sudo tee /proc/sys/vm/drop_caches",
+        ],
+    )
+    def test_growing_and_dropped_caches_can_not_be_put_back(self, command: str) -> None:
+        assert effect(command) is UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("command", "expected"),
+        [
+            ("docker system prune --help", READ),
+            ("docker-compose down --help", READ),
+            ("crictl rmi -h", READ),
+            ("docker run -h db alpine", REVERSIBLE),
+            ("docker exec web sh -c 'rm -rf /srv' --help", DESTRUCTIVE),
+            ("docker system prune -a", DESTRUCTIVE),
+        ],
+    )
+    def test_help_of_containers_is_read(self, command: str, expected: Effect) -> None:
+        assert effect(command) is expected
+
+    @pytest.mark.parametrize("command", ["touch /data/x && rm /data/x", "sudo touch /data/x; sudo rm -f /data/x"])
+    def test_a_file_that_is_made_and_removed_at_once_is_reversible(self, command: str) -> None:
+        assert effect(command) is REVERSIBLE
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "touch /a && rm /b",
+            "touch /a && rm -r /a",
+            "touch /a/* && rm /a/*",
+            "touch $F && rm $F",
+            "touch a; rm a; rm b",
+            "rm /a && touch /a",
+        ],
+    )
+    def test_another_file_that_is_removed_is_destroyed(self, command: str) -> None:
+        assert effect(command) is DESTRUCTIVE
+
+    def test_back_slash_before_a_program_is_none_of_psql(self) -> None:
+        assert effect(r"\cp a.conf b.conf", "bash") is effect("cp a.conf b.conf", "bash")
+
     def test_unknown_program_is_unknown(self) -> None:
         assert classified("acmectl status") == Classified()
 

@@ -390,6 +390,20 @@ class TestParts:
             "Find why SELECT * of all a_b_c is slow."
         ]
 
+    @pytest.mark.parametrize(
+        ("line", "title"),
+        [
+            ("Run rm -rf /var/lib/ldap/*", "Run rm -rf /var/lib/ldap/*"),
+            ("Remove *.log *.gz and /srv/_tmp", "Remove *.log *.gz and /srv/_tmp"),
+            ("Run select count(*), max(*) from a", "Run select count(*), max(*) from a"),
+            ("*Drain* the **node *at once* now** and __wait__ _a bit_.", "Drain the node at once now and wait a bit."),
+            ("Run **`rm a*`** *now*.", "Run rm a* now."),
+        ],
+    )
+    def test_a_title_loses_stars_and_underscores_in_pairs_around_words_only(self, line: str, title: str) -> None:
+        (step,) = outline_of("d1", "t", f"## Steps\n\n1. {line}\n").steps
+        assert step.title == title
+
     def test_a_title_is_not_cut_at_an_abbreviation(self) -> None:
         assert titles("1. Check a node (e.g. Node7) first. Then wait.\n") == ["Check a node (e.g. Node7) first."]
 

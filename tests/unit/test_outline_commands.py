@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.procedures.commands import command, commands_of, inline_commands
+from opx.domain.procedures import Effect
+from opx.procedures.commands import command, commands_of, inline_commands, row_commands
+from opx.procedures.effects import effect_table
 from opx.procedures.outline import outline_of
 
 SHELL = st.text(st.sampled_from("ls -$#'\"\\|&;(){}<E>\n`=*done "), max_size=200)
@@ -68,6 +70,9 @@ class TestBlocks:
         assert texts("# gcore 17\n# ls -l\n", "console") == ["gcore 17", "ls -l"]
         assert texts("# find the device\nlsblk -f\n", "console") == ["lsblk -f"]
 
+    def test_emptying_a_file_and_a_program_without_its_alias_are_commands(self) -> None:
+        assert texts("Done:\n> /var/log/app.log\n\\rm -rf /srv\n", "") == ["> /var/log/app.log", "\\rm -rf /srv"]
+
     def test_output_in_a_shell_block_is_left_out(self) -> None:
         assert texts("kubectl get pods\nNAME   READY\nshop-1 1/1\n\nuptime\n") == ["kubectl get pods", "uptime"]
 
@@ -105,8 +110,75 @@ class TestSpans:
     def test_a_name_that_one_is_to_run_is_a_command(self) -> None:
         assert inline("Run `lsblk`, check with `git diff`.") == ["lsblk", "git diff"]
 
+    @pytest.mark.parametrize(
+        "span",
+        [
+            'bash -c "rm -rf /data"',
+            "sudo sh -c 'echo \"\" > /var/lib/app/state.db'",
+            ": > /var/log/app.log",
+            "> /var/log/<service>.log",
+            r"\rm -rf /srv",
+            "flyctl apps destroy web",
+            "gatewayctl promote us --confirm",
+            "acmectl region delete-all -y",
+        ],
+    )
+    def test_shells_redirections_and_unknown_programs_that_change_something_are_commands(self, span: str) -> None:
+        assert inline(f"First take a backup, `{span}` then.") == [span]
+        assert effect_table().classify(span).effect in (Effect.UNKNOWN, Effect.DESTRUCTIVE)
+
+    def test_an_unknown_program_without_options_is_a_command_where_it_is_run(self) -> None:
+        assert (
+            inline("1. `gatewayctl promote us`"[3:])
+            == inline("Run `gatewayctl promote us`.")
+            == ["gatewayctl promote us"]
+        )
+        assert inline("It is the audit log that `gatewayctl promote us` wrote.") == []
+
+    @pytest.mark.parametrize(
+        "span",
+        [
+            "failed to delete volume <id>",
+            "cannot remove /srv/data",
+            "on_failure: restart",
+            "tempdb.drop_rate",
+            "max_kill_retries = 3",
+            "> quoted text",
+            r"\d+ errors",
+            "/etc/app/delete.conf",
+            "app.reset",
+        ],
+    )
+    def test_messages_settings_and_names_are_no_commands(self, span: str) -> None:
+        assert inline(f"The log has `{span}` then.") == []
+
     def test_a_line_break_in_a_span_is_a_blank(self) -> None:
         assert inline("Run `kubectl get\npods -A`.") == ["kubectl get pods -A"]
+
+
+class TestRows:
+    def test_spans_of_a_row_are_commands_with_their_pipes(self) -> None:
+        row = r"| Empty it | `truncate -s 0 /var/log/a.log` | `ps aux \| grep app` or `ls -l | wc -l` |"
+        found = [one.text for one in row_commands(row)]
+        assert found == ["truncate -s 0 /var/log/a.log", "ps aux | grep app", "ls -l | wc -l"]
+
+    def test_a_cell_with_a_command_alone_needs_no_argument_but_a_mere_name_is_none(self) -> None:
+        assert [one.text for one in row_commands("| `docker image prune` | `systemd` | `reboot` |")] == [
+            "docker image prune",
+            "reboot",
+        ]
+
+    def test_a_back_tick_that_is_never_closed_hides_no_other_cell(self) -> None:
+        assert [one.text for one in row_commands("| `` open | `rm -rf /srv/a` |")] == ["rm -rf /srv/a"]
+
+    def test_commands_of_a_table_belong_to_its_step(self) -> None:
+        text = (
+            "## Steps\n\n1. Remove what is safe:\n\n   | What | Command |\n   |---|---|\n"
+            "   | Log | `truncate -s 0 /var/log/a.log` |\n   | Images | `docker image prune -a` |\n\n2. Run `df -h`.\n"
+        )
+        first, second = outline_of("d1", "t", text).steps
+        assert [one.text for one in first.commands] == ["truncate -s 0 /var/log/a.log", "docker image prune -a"]
+        assert [one.text for one in second.commands] == ["df -h"]
 
 
 class TestPlaceholders:

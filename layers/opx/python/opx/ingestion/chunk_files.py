@@ -19,7 +19,7 @@ VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 
 OUTLINE_SUFFIX = ".outline.json"
 
-OUTLINE_RULES = 2
+OUTLINE_RULES = 3
 """Raise when `opx.procedures.outline` finds other sections or steps: outlines on file are then made anew when they are
 read."""
 

@@ -58,6 +58,13 @@ PROGRAMS = words(
     postfix postqueue postsuper mailq exim sendmail certbot keytool update-ca-certificates
     promtool amtool logcli tsdb cortextool thanos alertmanager grafana-cli jenkins fab cap
     export source set unset echo printf cd pwd env for while if test read exec exit alias eval
+    bash sh zsh ksh dash pwsh doas runuser chroot nsenter
+    flyctl oci hcloud govc esxcli kops rke talosctl clusterctl helmfile vagrant cockroach couchbase-cli
+    unlink srm blkdiscard cryptsetup dmsetup e2fsck fsck.ext4 fsck.xfs btrfs vgreduce vgchange lvchange lvcreate pvmove
+    tune2fs growpart
+    kafka-acls kafka-delete-records valkey-cli keydb-cli ldapadd ldapdelete ldapmodify rclone s3cmd s5cmd rndc
+    pgbackrest barman wal-g xtrabackup pcs cephadm pulsar-admin rpk vtctldclient elasticsearch-node opensearch-node
+    ipset ipvsadm conntrack nmcli nvme iscsiadm drbdadm groupdel deluser rmmod
     dir ipconfig netsh sc net tasklist taskkill wmic dism sfc chkdsk diskpart reg powershell robocopy gpupdate klist
     nltest w32tm
     """
@@ -90,8 +97,22 @@ _SQL = re.compile(
     re.IGNORECASE,
 )
 _FIRST_WORD = re.compile(
-    r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S*)\s+)*(?:sudo\s+(?:-\w+\s+(?:\w+\s+)?)*)?([\w./+-]+)"
+    r"(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|\S*)\s+)*(?:sudo\s+(?:-\w+\s+(?:\w+\s+)?)*)?"
+    r"(?:\\(?=(?:rm|cp|mv)\s))?([\w./+-]+)"
 )
+_EMPTIES = re.compile(r"(?:(?::|true)\s*>\|?\s*|>\|?\s*(?=\S+/))(?:~|\$\w+|\$\{\w+\}|<[\w-]+>)?/\S+\Z")
+"""`: > /var/log/app.log`, or `> /var/log/app.log`: a redirection of nothing, which empties the file."""
+_CHANGING = (
+    "delete|destroy|purge|wipe|erase|truncate|flush|prune|drop|remove|terminate|kill|drain|evict|promote|demote|failover"
+    "|switchover|decommission|deregister|detach|revoke|reset|restart|rollback"
+)
+_NO_NOUN = (
+    "to|not|be|is|was|were|will|would|should|must|can|cannot|could|please|on|of|the|an?|and|or|if|when|failed|error"
+)
+_CHANGES = re.compile(
+    rf"(?:(?!(?:{_NO_NOUN})\s)[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*\s+){{1,3}}(?:{_CHANGING})(?:-[a-z-]+)?\s+[\w<$\"'{{/~.-]"
+)
+"""An unknown program with a subcommand that changes something, and an argument: `gatewayctl promote us`."""
 _COMPOUND = re.compile(r"\(\s*\n|[\w-]+ ?\(\)\s*\{")
 _HTTP = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) /?\S+")
 _PROMQL = re.compile(
@@ -137,14 +158,31 @@ def inline_commands(text: str) -> Iterator[Command]:
     """The commands in a paragraph's code spans. A span that only names a command, such as `kubectl scale`, is none unless
     the words before it ask to run it. A line break within a span is a blank, as Markdown has it."""
     for start, end, span in _spans(text):
-        if len(span) > MAX_COMMAND or not looks_like_command(span):
+        is_known = len(span) <= MAX_COMMAND and looks_like_command(span)
+        if len(span) > MAX_COMMAND or not (is_known or _CHANGES.match(span)):
             continue
         size, before = span.count(" ") + 1, text[max(start - 40, 0) : start]
-        has_arguments = size > 2 or _ARGUMENT.search(span) or not (text[:start] + text[end:]).strip(" .:")
+        has_arguments = (is_known and size > 2) or _ARGUMENT.search(span)
+        is_alone = not (text[:start] + text[end:]).strip(" .:")
         names_program = size == 1 and _PROGRAM_BEHIND.match(text, end)
         is_run = (_ASKS_TO_RUN.search(before) or span.lower() in _WITHOUT_ARGUMENTS) and not names_program
-        if has_arguments or is_run or (size == 2 and _NAMES_MEANS.search(before)):
+        if has_arguments or is_alone or is_run or ((size == 2 or not is_known) and _NAMES_MEANS.search(before)):
             yield command(span, language_of(span))
+
+
+def row_commands(row: str) -> Iterator[Command]:
+    """The commands in the code spans of a table's row, but for mere names. A pipe within a span is the command's, also where
+    it is escaped, as Markdown wants it."""
+    begin = after = 0
+    cells = []
+    for start, end, _ in (*_spans(row), (len(row), len(row), "")):
+        for pipe in re.finditer(r"(?<!\\)\|", row[after:start]):
+            cells.append(row[begin : after + pipe.start()])
+            begin = after + pipe.end()
+        after = end
+    for cell in (*cells, row[begin:]):
+        found = inline_commands(cell.replace("\\|", "|"))
+        yield from (one for one in found if " " in one.text or one.text.lower() in _WITHOUT_ARGUMENTS)
 
 
 def command(text: str, language: str = "") -> Command:
@@ -164,6 +202,7 @@ def looks_like_command(text: str) -> bool:
         or _POWERSHELL.match(line)
         or _HTTP.match(line)
         or _COMPOUND.match(line)
+        or _EMPTIES.match(line)
         or (line[0].isalpha() and _SQL.match(line))
     ):
         return True

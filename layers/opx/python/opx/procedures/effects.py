@@ -150,7 +150,10 @@ class EffectTable:
         pipeline: list[Simple] = []
         for at, simple in enumerate(script.commands):
             pipeline = pipeline if simple.piped else []
-            if not simple.writes and self._is_put_back(simple.words, script.commands[at + 1 :]):
+            before = script.commands[at - 1] if at else None
+            if _is_probe(before, simple):
+                found.append(Classified(effect=Effect.REVERSIBLE, rule="touch and rm"))
+            elif not simple.writes and self._is_put_back(simple.words, script.commands[at + 1 :]):
                 found.append(Classified(effect=Effect.REVERSIBLE, rule=f"{simple.words[0]} and back"))
             else:
                 found += self._simple(simple, _input_of(simple, pipeline, stdin), depth)
@@ -311,6 +314,15 @@ def _parts(call: _Call) -> Iterator[_Call]:
             part = call.after(at)
             yield replace(part, argv=argv[at:end], raw=call.raw[at:end], depth=call.depth)
         at = end + 1
+
+
+def _is_probe(before: Simple | None, simple: Simple) -> bool:
+    """True for `rm /data/probe` right behind `touch /data/probe`, which finds out whether a folder can be written to."""
+    if before is None or before.writes or simple.writes:
+        return False
+    first, then = ([word for word in one.words if word not in ("sudo", "-f")] for one in (before, simple))
+    is_name = len(first) == 2 and not re.search(r"[*?\[{<$]", first[1])
+    return is_name and first[0] == "touch" and then == ["rm", first[1]]
 
 
 def _writes_nothing(argv: Sequence[str]) -> bool:

@@ -87,7 +87,7 @@ def _is_same(name: str, value: str, label: str) -> bool:
 # -- commands where they stand
 
 _FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}|~{3,})")
-_ITEM = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#|\|)")
+_ITEM = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#)")
 _INDENTATION = re.compile(r"\n[^\S\n]*(?:>[^\S\n]?)?")
 
 

@@ -20,7 +20,11 @@ CMDLET = re.compile(r"([A-Za-z]+)-([A-Za-z]\w*)\Z")
 _BLOCK = re.compile(r"\|\s*(?:%|\?|foreach(?:-object)?|where(?:-object)?)\s*\{", re.IGNORECASE)
 _INSIGHTS = re.compile(r"\s*(?:fields|filter|stats|parse|sort|display|dedup|limit)\b", re.IGNORECASE)
 _REQUEST = re.compile(r"^(GET|HEAD|POST|PUT|PATCH|DELETE)[ \t]+([/_]\S*|https?:\S+)", re.MULTILINE)
-_BEGINNINGS = {"http": _REQUEST, "mongo": re.compile(r"(?:db|rs|sh)\.\w"), "sql": re.compile(r"\\[a-z!?]")}
+_BEGINNINGS = {
+    "http": _REQUEST,
+    "mongo": re.compile(r"(?:db|rs|sh)\.\w"),
+    "sql": re.compile(r"\\(?!(?:rm|cp|mv)\s)[a-z!?]"),
+}
 _PLAIN_BODIES = ("/_search", "_settings", "_cluster/settings", "_mapping")
 _BODY = re.compile(r"\s*(?:[\[{}\]\"]|[\w-]+:|#|HTTP/|\Z)")
 _MONGO_NAME = re.compile(r"\.([a-z]\w*)(?=\s*[,)])")

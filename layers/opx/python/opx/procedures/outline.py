@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.titles import repeats
 from opx.procedures import phrases
 from opx.procedures.blocks import Block, BlockKind, parse_blocks
-from opx.procedures.commands import inline_commands
+from opx.procedures.commands import inline_commands, row_commands
 from opx.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
 from opx.procedures.units import units_of
 
@@ -133,7 +133,7 @@ def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Ste
         start=draft.start,
         end=draft.start + len(text[draft.start : draft.end].rstrip()),
         label=draft.label,
-        commands=_commands(draft.blocks),
+        commands=_commands(draft.blocks, text),
         expect=phrases.expectation(below),
         check=phrases.check(below),
         if_fails=fails,
@@ -166,7 +166,7 @@ def _comments(blocks: Sequence[Block]) -> Iterator[str]:
             yield from (line[:_MAX_SENTENCE] for line in block.text.split("\n") if line.lstrip().startswith(_COMMENTS))
 
 
-def _commands(blocks: Sequence[Block]) -> tuple[Command, ...]:
+def _commands(blocks: Sequence[Block], text: str) -> tuple[Command, ...]:
     found: dict[str, Command] = {}
     before = ""  # the paragraph before a code block
     for block in (one for outer in blocks for one in outer.walk()):
@@ -176,6 +176,10 @@ def _commands(blocks: Sequence[Block]) -> tuple[Command, ...]:
         elif block.kind is BlockKind.PARAGRAPH:
             for one in inline_commands(block.text):
                 found.setdefault(one.text, one)
+        elif block.kind is BlockKind.TABLE:
+            for row in text[block.start : block.end].split("\n"):
+                for one in row_commands(row):
+                    found.setdefault(one.text, one)
         before = block.text if block.kind is BlockKind.PARAGRAPH else ""
     return tuple(found.values())
 

@@ -117,13 +117,19 @@ _ADORNED = re.compile(r"(?:\s|:[a-z0-9_+-]+:|[^\w\s&(\[\"'`*#-])+")
 """Emoji and other symbols before a heading's words."""
 _STEP_NUMBER = re.compile(r"\s*step\s+\d", re.IGNORECASE)
 _MARKED = re.compile("[*`_[<#!]")
+_WITHIN = "(?=[^\\s*_])(?:[^{}`]|`[^`]*`{}){{1,300}}?(?<=[^\\s{}])"
+_STARRED, _UNDERLINED = _WITHIN.format("*", "", "*"), _WITHIN.format("_", "|(?<=[A-Za-z0-9])_+(?=[A-Za-z0-9])", "_")
 _MARKS = re.compile(
     r"(?P<ticks>`(?<!``)`*)(?P<code>[^`]+)(?P=ticks)(?!`)"
-    r"|\*[*`]*|`[*`]*|_(?:(?<![A-Za-z0-9]_)_{0,2}|_{0,2}(?![A-Za-z0-9]))|#(?<![\s\S]#)#*\s|!(?<![\s\S]!)!!\s+\w+"
+    rf"|\*\*(?P<strong>{_STARRED})\*\*|\*(?<![A-Za-z0-9/.*]\*)(?![./)])(?P<em>{_STARRED})(?<![/(])\*(?![A-Za-z0-9/*]|\.\w)"
+    r"|\*\*+(?<!/\*\*)(?!/)|\*(?<![\s\S]\*)(?:(?=[A-Za-z\"'(\[`])|\s+(?=[^*\s]))"
+    rf"|_(?<![A-Za-z0-9/.$<{{_-]_)(?P<run>_{{0,2}})(?P<under>{_UNDERLINED})_(?P=run)(?![A-Za-z0-9_/])"
+    r"|_(?<![\s\S]_)_{0,2}(?=[A-Za-z])|`+|#(?<![\s\S]#)#*\s|!(?<![\s\S]!)!!\s+\w+"
     r"|!\[(?P<image>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|\[(?P<link>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])"
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
-"""Each alternative begins with a character, so that those are skipped that begin none."""
+"""Each alternative begins with a character, so that those are skipped that begin none. Stars and underscores are marks in
+pairs around words; two stars and those that a text begins with also where the text was cut before the second."""
 _LABEL = re.compile(
     r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?:[:.]\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
     r"|(?P<alone>[*_]?[A-Z][^\n.:]{2,30})\Z"
@@ -135,13 +141,16 @@ _CACHED = 2048
 
 
 def plain(text: str) -> str:
-    """A line without Markdown's marks and links, white space joined. Code spans lose their backticks only."""
+    """A line without Markdown's marks and links, white space joined. Code spans lose their backticks only; stars and
+    underscores that aren't marks stay: `rm /srv/*`."""
     if not _MARKED.search(text):
         return " ".join(text.split())
     return " ".join(_MARKS.sub(_marked_text, text).split())
 
 
 def _marked_text(mark: re.Match[str]) -> str:
+    if emphasised := mark["strong"] or mark["em"] or mark["under"]:
+        return _MARKS.sub(_marked_text, emphasised)
     return mark["code"] or mark["link"] or mark["image"] or ""
 
 
