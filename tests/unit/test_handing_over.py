@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer
 from opx.domain.learning import Effect, StepWarning
+from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.parallel import Each
@@ -197,6 +198,12 @@ class TestHarm:
         text = f"# A\n\n1. Remove it.\n\n   ```bash\n   rm -rf /srv/{'x' * 80}\n   ```\n"
         (answer,) = handing_over({"a": text}).documents("remove it", [a_result("a", "Remove it.")], 1200)
         assert f"Destructive: step 1 `rm -rf /srv/{'x' * 28}…`" in handed_over([answer])
+
+    def test_commands_from_outside_are_not_quoted_outside_of_their_frame(self) -> None:
+        answer = replace(handed("DiskFull"), tier="internet", untrusted=True)
+        text = handed_over([answer])
+        assert "\nDestructive: step 2\n" in text
+        assert text.count("truncate -s 0 /var/log/app.log") == 1
 
 
 class TestBudget:

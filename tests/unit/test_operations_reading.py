@@ -260,6 +260,18 @@ class TestNames:
         assert "[Step #2 of 3: reversible]" in second
         assert "kubectl -n prod rollout restart deployment/web" in second
 
+    def test_what_is_read_names_what_loses_something(self, services: System) -> None:
+        text = tool(services, "read_document", document="tea.md").text()
+        assert "Destructive" not in text
+        services.store.put(TEA, b"# Tea\n\n1. Empty the pot.\n\n   ```bash\n   rm -rf /srv/pot\n   ```\n")
+        list(services.manager.work())
+        try:
+            text = tool(services, "read_document", document="tea.md", part="step 1").text()
+        finally:
+            services.store.put(TEA, b"# Tea\n\nTea needs hot water.\n")
+            list(services.manager.work())
+        assert "Destructive: step 1 `rm -rf /srv/pot`" in text
+
     def test_the_id_of_a_step_of_an_older_version_leads_to_the_one_in_its_place(self, services: System) -> None:
         (old,) = tool(services, "read_document", document="Web crashes", part="step #1").record().steps
         services.store.put(WEB, PAGE.replace("Read the logs", "Read all the logs").encode())

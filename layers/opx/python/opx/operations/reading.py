@@ -26,7 +26,7 @@ from opx.operations.naming import document_of_name, document_titled, named_docum
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
 from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
-from opx.retrieval.citations import next_line, with_warnings
+from opx.retrieval.citations import harm_shown, next_line, with_warnings
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
@@ -87,9 +87,11 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer(Paragraphs):
-    """A part of a document as text for an agent."""
+    """A part of a document as text for an agent. `names_harm`: a line names the shown steps and commands that lose something,
+    cost or notify, unless the text says so itself."""
 
     part: DocumentPart
+    names_harm: bool = True
 
     def record(self) -> DocumentPart:
         return self.part
@@ -103,7 +105,8 @@ class PartAnswer(Paragraphs):
             yield framed(outline, boundary([outline])) if part.untrusted else outline
         if part.content:
             yield framed(part.content, boundary([part.content])) if part.untrusted else part.content
-        yield "\n".join((*map(next_line, part.next), f"[Document ID: {part.document_id}]"))
+        harm = harm_shown(part.steps, untrusted=part.untrusted) if self.names_harm and part.content else ()
+        yield "\n".join((*harm, *map(next_line, part.next), f"[Document ID: {part.document_id}]"))
 
     def _head(self) -> Iterator[str]:
         part = self.part
@@ -391,7 +394,7 @@ class ProcedureAnswer(Paragraphs):
             yield f"No procedure was found for {one_line(found.alert)}."
         else:
             yield f"Procedure for {one_line(found.alert)} ({found.found_by}, confidence {found.confidence:.2f})"
-            yield PartAnswer(found.document).text()
+            yield PartAnswer(found.document, names_harm=found.document.untrusted).text()
             if found.document.untrusted and found.commands:
                 yield "Its commands with the alert's labels filled in:\n" + "\n".join(
                     map(_command_line, found.commands)

@@ -104,7 +104,7 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
     outside is in a frame with the boundary `mark`."""
     body = framed(document.content, mark) if document.untrusted else document.content.strip()
     foot = [
-        *harm_shown(document.steps),
+        *harm_shown(document.steps, untrusted=document.untrusted),
         *(_steps_not_shown(document) if outline else ()),
         *(_next_of(document.document_id, one) for one in document.next),
         f"[Document ID: {document.document_id}]",
@@ -138,20 +138,21 @@ def updated(document: DocumentAnswer) -> str:
     return f"{document.updated[:10]}{days}{owner}{review}"
 
 
-def harm_shown(steps: Sequence[StepView]) -> Iterator[str]:
+def harm_shown(steps: Sequence[StepView], *, untrusted: bool = False) -> Iterator[str]:
     """Which of the steps and commands that are shown lose something, are billed or notify people, a line for each effect:
-    "Destructive: step 3 `truncate -s 0 /var/log/app.log`"."""
+    "Destructive: step 3 `truncate -s 0 /var/log/app.log`". Nothing that is from outside is quoted."""
     for effect in _NOTED:
-        named = list(dict.fromkeys(name for step in steps for name in _harmful(step, effect)))
+        named = list(dict.fromkeys(name for step in steps for name in _harmful(step, effect, quotes=not untrusted)))
         if named:
             more = f"; {len(named) - _HARM_NAMED} more" if len(named) > _HARM_NAMED else ""
             yield f"{effect.capitalize()}: {'; '.join(named[:_HARM_NAMED])}{more}"
 
 
-def _harmful(step: StepView, effect: Effect) -> Iterator[str]:
+def _harmful(step: StepView, effect: Effect, *, quotes: bool) -> Iterator[str]:
     commands = [one for one in step.commands if one.effect is effect]
-    yield from (f"step {step.name} `{_begun(command.text)}`" for command in commands)
-    if step.shown and step.effect is effect and not commands:
+    if commands and quotes:
+        yield from (f"step {step.name} `{_begun(command.text)}`" for command in commands)
+    elif commands or (step.shown and step.effect is effect):
         yield f"step {step.name}"
 
 
