@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from opx.cli import do
 from opx.cli.output import Screen
+from opx.domain.handover import read_call
 from opx.domain.procedures import Command
+from opx.edges.calling import LocalClient
+from opx.operations.reading import DocumentPart, Procedure
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx
 
@@ -261,6 +264,18 @@ def test_head_has_source_and_owner_and_preconditions_stand_before_the_first_step
     assert "owner streams-team" in head
     assert "version 1" in head
     assert "3 steps:" in head
+
+
+@pytest.mark.parametrize(("confidence", "named"), [(0.26, True), (0.94, False)])
+def test_where_it_is_not_sure_others_are_named(confidence: float, named: bool) -> None:
+    part = DocumentPart(
+        document_id="d1", title="Pods pending", source="pending.md", category="runbooks/procedures", tier="internal",
+        untrusted=False, version=1, updated="2026-01-01", part="steps",
+    )  # fmt: skip
+    other = read_call("d2", "Pods restarting")
+    found = Procedure(alert="pods", found_by="found by a search", confidence=confidence, document=part, others=(other,))
+    lines = list(do.head_lines(do.Walk(LocalClient.__new__(LocalClient), found, part)))
+    assert ("  Pods restarting  [d2]" in lines) is named
 
 
 SECTIONS = """\

@@ -217,7 +217,11 @@ class TestBudget:
     def test_a_budget_that_nothing_fits_names_the_documents(self) -> None:
         documents = handing_over().documents("DiskFull", [a_result("disk", "writes fail", title="Disk full")], 10)
         assert [one.content for one in documents] == [""]
-        assert "Disk full" in handed_over(documents)
+        assert handed_over(documents).splitlines() == [
+            "Found, and larger than the budget:",
+            "- Disk full (0.80) [Document ID: disk]",
+            'Next: read_document(document="disk"): as much of it as fits',
+        ]
 
     def test_a_command_larger_than_the_budget_is_left_out_rather_than_cut(self) -> None:
         text = (

@@ -226,7 +226,7 @@ def _step_lines(step: StepView, count: int, commands: Sequence[FilledCommand], t
     found = placed(text, commands)
     effect = f": {step.effect}" if commands or step.is_classed else ""
     yield f"[Step {step.name} of {count}{effect}]"
-    yield from (f"[Caution: {warning}]" for warning in step.warnings)
+    yield from (f"[Caution: {warning.replace('**', '')}]" for warning in step.warnings)
     if step.approval:
         yield f"[Approval: {step.approval}]"
     for at in found.missing:

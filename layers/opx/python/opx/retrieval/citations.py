@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opx.domain.handover import DocumentAnswer, NextCall, StepView
+from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
@@ -94,8 +94,11 @@ def handed_over(documents: Sequence[DocumentAnswer]) -> str:
     shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
     rest = [one for one in documents if not one.content]
     others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
-    if others:
-        shown.append("\n".join(("Also found:" if shown else "Found, and larger than the budget:", *others)))
+    if others and shown:
+        shown.append("\n".join(("Also found:", *others)))
+    elif others:
+        following = next_line(read_call(rest[0].document_id, "as much of it as fits"))
+        shown.append("\n".join(("Found, and larger than the budget:", *others, following)))
     return "\n\n---\n\n".join(shown)
 
 
