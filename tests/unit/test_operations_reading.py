@@ -155,7 +155,7 @@ class TestObjects:
         assert (objects.alert, objects.labels, objects.commands) == (texts.alert, texts.labels, texts.commands)
 
     def test_labels_that_several_alerts_differ_in_are_noted_and_not_filled_in(self, services: System) -> None:
-        alerts = [{"labels": {"alertname": "WebCrash", "namespace": name}} for name in ("prod", "test")]
+        alerts = [{**ALERT, "labels": {"alertname": "WebCrash", "namespace": name}} for name in ("prod", "test")]
         text = tool(services, "find_procedure", alert=json.dumps({"alerts": alerts})).text()
         assert "2 alerts are firing; they differ in namespace (prod, test), which is not filled in" in text
         assert "kubectl -n <namespace> rollout restart" in text

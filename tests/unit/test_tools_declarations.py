@@ -44,7 +44,7 @@ def test_tools_are_those_that_agents_know() -> None:
             "search_postmortems": ["query", "max_results", "max_tokens"],
             "get_document_details": ["document_id"],
             "read_document": ["document", "part", "max_tokens", "after"],
-            "find_procedure": ["alert", "labels", "max_tokens"],
+            "find_procedure": ["alert", "labels", "max_tokens", "after"],
             "search_docs": ["query", "thoroughness", "limit", "max_tokens"],
             "research_topic": ["topic", "max_iterations"],
             "find_related": ["reference", "hops", "edge_types", "direction", "since"],
