@@ -189,7 +189,6 @@ class Walk:
         except (InvalidInputError, ValueError):
             known = ", ".join(names[:40])
             raise InvalidInputError(f"there is no step {name[:40]!r}; there are {len(names)}: {known}") from None
-        self._parts[at] = part
         return at, part.notes
 
     def _pages(self, part: str) -> Iterator[DocumentPart]:

@@ -29,7 +29,7 @@ from opx.operations.search import MAX_QUESTION, answered
 from opx.retrieval.citations import harm_shown, next_line, with_warnings
 
 if TYPE_CHECKING:
-    from opx.domain.procedures import Outline
+    from opx.domain.procedures import Outline, Section
     from opx.domain.results import RetrievalResult
     from opx.procedures.alerts import Alert
     from opx.procedures.layout import Part
@@ -172,10 +172,12 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
 def _linked_section(request: ReadDocument, outline: Outline, notes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """The part that is asked for: where none is, the section that a link ends with (`kafka-lag.md#verify`)."""
     anchor = "" if request.part else section_of_link(request.document)
-    headings = [section.heading for section in outline.sections if _anchor(section.heading) == _anchor(unquote(anchor))]
-    if anchor and not headings:
+    if not anchor:
+        return request.part, notes
+    section = _section_at(outline, anchor)
+    if section is None:
         return "", (*notes, f"it has no section {anchor[:100]!r}: this is its beginning")
-    return headings[0] if anchor else request.part, notes
+    return section.heading, notes
 
 
 def _check_after(part: Part, after: int) -> None:
@@ -600,9 +602,7 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
     """The section that the page's address names, and other runbooks that rules of the alert name for labels that it may
     have."""
     anchor = page.place.partition("#")[2]
-    section = next(
-        (one for one in outline.sections if anchor and _anchor(one.heading) == _anchor(unquote(anchor))), None
-    )
+    section = _section_at(outline, anchor) if anchor else None
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
     others = [one for one in pages if one.labels and one is not page]
@@ -613,6 +613,12 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
         yield f"its rules name several runbooks, by labels that this alert doesn't have: {'; '.join(named)}"
     elif others:
         yield f"a rule names another runbook for {'; for '.join(named[1:])}"
+
+
+def _section_at(outline: Outline, anchor: str) -> Section | None:
+    """The section that an address names behind its `#`."""
+    wanted = _anchor(unquote(anchor))
+    return next((one for one in outline.sections if _anchor(one.heading) == wanted), None)
 
 
 def _anchor(heading: str) -> str:
