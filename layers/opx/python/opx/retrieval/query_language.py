@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
+from opx.domain.results import Absent
 from opx.domain.times import day_number, day_text, first_day
+from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
@@ -43,6 +45,8 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
     if config.plain:
         plain = Question(query, plain=True, identifiers=identifiers(normalised(query)))
         return _allowed(plain, config, knowledge)
+    if alert := pasted_alert(query):
+        return _allowed(alert, config, knowledge)
     text = normalised(query)
     found, pasted = operators(text)
     if not (found or pasted):
@@ -50,6 +54,32 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
     reading = _Reading(text, [PASTED] if pasted else [])
     reading.take(found, knowledge)
     return _asked(reading, config, knowledge)
+
+
+_LIKE_ALERT = re.compile(
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b|\s*[A-Z]\w{2,149}\s*[({]\s*[A-Za-z_]\w*\s*=|.*\balertname\b"
+    r"|\s*\[?\s*\{.*\"(?:labels|AlarmName|alarmName|alert_title|ruleName|incident|detail)\"\s*:",
+    re.IGNORECASE | re.DOTALL,
+)
+_ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
+
+
+def pasted_alert(query: str) -> Question | None:
+    """The question that an alert is as it was sent: its name and what it says, without its labels. None for anything else."""
+    if not _LIKE_ALERT.match(query):
+        return None
+    from opx.procedures.alerts import read_alert
+
+    try:
+        alert = read_alert(query)
+    except InvalidInputError:
+        return None
+    name = alert.name.strip()
+    if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
+        return None
+    text = normalised(f"{name}\n{alert.text}").strip()
+    named = name if _ONE_NAME.fullmatch(name) else ""
+    return Question(text, identifiers=identifiers(text), alert=named or name, labels=alert.labels)
 
 
 @dataclass(slots=True)
@@ -202,6 +232,7 @@ class Asked:
     partial: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
+    absent: tuple[Absent, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -216,6 +247,13 @@ class Asked:
         self.question = relaxed
         self.note(relaxed.notes[-1])
         return True
+
+    def is_missing(self, absent: Iterable[Absent]) -> None:
+        """Note what a search didn't find by its name. What another search finds isn't absent; of the siblings the first is
+        kept."""
+        found = {one.name: one for one in absent}
+        known = self.absent
+        self.absent = tuple(found.values()) if known is None else tuple(one for one in known if one.name in found)
 
     def note(self, text: str) -> None:
         """Say it once, however often it happens."""
