@@ -35,7 +35,7 @@ class Since:
 
 
 def past(*entries: IndexEntry) -> list[PastEntry]:
-    return [PastEntry(entry.indexed, entry.vector) for entry in entries]
+    return [PastEntry(entry.indexed, entry.vectors) for entry in entries]
 
 
 def no_lack(text: str) -> None:
@@ -78,7 +78,7 @@ def test_scores_are_those_of_an_index_of_then(index: EmbeddedIndex) -> None:
     wanted = search_index_contract.bm25(then, text)
     assert {entry for entry, _ in response.lexical.hits} == wanted.keys()
     assert all(math.isclose(score, wanted[entry], rel_tol=TOLERANCE) for entry, score in response.lexical.hits)
-    cosines = {e.indexed.entry_id: sum(a * b for a, b in zip(any_vector("q"), e.vector, strict=True)) for e in then}
+    cosines = {e.indexed.entry_id: sum(a * b for a, b in zip(any_vector("q"), e.vectors[0], strict=True)) for e in then}
     assert {entry for entry, _ in response.vector.hits} == cosines.keys()
     assert all(math.isclose(score, cosines[entry], abs_tol=1e-5) for entry, score in response.vector.hits)
     assert response.entry_count == len(then)
@@ -122,7 +122,7 @@ def test_what_a_service_ranks_by_itself_is_only_left_out() -> None:
 
 def test_vectors_of_another_model_are_not_compared(index: EmbeddedIndex) -> None:
     gone = an_entry("disk full")
-    engine = PastEngine(index, Since(), [PastEntry(gone.indexed, (1.0, 0.0))], no_lack)
+    engine = PastEngine(index, Since(), [PastEntry(gone.indexed, [(1.0, 0.0)])], no_lack)
     response = engine.search(SearchRequest(EVERYONE, text="disk", vector=any_vector("q")))
     assert ([entry for entry, _ in response.lexical.hits], response.vector.hits) == ([gone.indexed.entry_id], ())
 

@@ -343,7 +343,7 @@ class TestReplacing:
         removals = [a_removal(entry, [entry.indexed.entry_id]) for entry in crowd]
         index.apply([a_change(one), *removals])
         assert lexical_documents(tmp_path) == len(crowd) + 1
-        response = index.search(SearchRequest(EVERYONE, text="common", vector=crowd[0].vector, depth=3))
+        response = index.search(SearchRequest(EVERYONE, text="common", vector=crowd[0].vectors[0], depth=3))
         assert contents(response) == [[one.indexed.chunk.content]] * 2
         assert response.entry_count == 1
 
@@ -372,7 +372,7 @@ class TestReplacing:
         index.apply([DocumentChange(entries[0].indexed.key_id, "d", superseded=gone)])
         kept = [entries[n] for n in (1, 2, 4, 5)]
         for entry in kept:
-            response = index.search(SearchRequest(EVERYONE, text="common", vector=entry.vector))
+            response = index.search(SearchRequest(EVERYONE, text="common", vector=entry.vectors[0]))
             assert response.chunks == {one.indexed.entry_id: one.indexed for one in kept}
             assert response.vector.hits[0] == (entry.indexed.entry_id, 1.0)
         assert index.count(EVERYONE) == len(kept)

@@ -146,7 +146,9 @@ def terms_of(chunk: DocumentChunk, language: str) -> tuple[frozenset[str], froze
 def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:
     """What the vector leg must find, by a plain scan in double precision."""
     wanted = [entry for entry in collection if passes(entry, where)]
-    scores = [float(np.dot(np.array(entry.vector, dtype=np.float64), query)) for entry in wanted]
+    scores = [
+        max(float(np.dot(np.array(vector, dtype=np.float64), query)) for vector in entry.vectors) for entry in wanted
+    ]
     ranked = sorted(
         zip(scores, wanted, strict=True), key=lambda scored: (-round(scored[0], 6), scored[1].indexed.entry_id)
     )
