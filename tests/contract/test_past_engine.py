@@ -85,6 +85,14 @@ def test_scores_are_those_of_an_index_of_then(index: EmbeddedIndex) -> None:
     assert (response.term_frequencies["disk"], response.term_frequencies["certif"]) == (4, 1)
 
 
+def test_a_replaced_entry_is_as_near_as_the_nearest_of_its_vectors(index: EmbeddedIndex) -> None:
+    now, gone = an_entry("pod", source="now.md"), an_entry("disk", vectors=[any_vector(n) for n in ("a", "q", "b")])
+    index.apply([a_change(now)])
+    engine = PastEngine(index, Since(), past(gone), no_lack)
+    hits = engine.search(SearchRequest(EVERYONE, vector=any_vector("q"))).vector.hits
+    assert hits[0] == (gone.indexed.entry_id, 1.0)
+
+
 def test_scores_are_on_the_engines_scale_where_only_the_best_hits_are_at_hand(index: EmbeddedIndex) -> None:
     """Of 60 entries the 20 best are known, which is not enough to score as of then; the engine's scale is twice BM25's."""
     entries = [an_entry(f"disk {'full ' * (n % 7)} on host {n}", source=f"{n}.md") for n in range(60)]

@@ -24,7 +24,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.segments import IndexDatabase
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, SearchRequest, SearchResponse
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry
+from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.unit.embedded_index_writer import DOCUMENTS, changes, entries_of, open_index, parts_of
 
 ROUNDS = 12
@@ -67,7 +67,8 @@ def contents(response: SearchResponse) -> list[list[str]]:
 
 
 def whole_versions(response: SearchResponse, writer: str = "w") -> list[int]:
-    """The version of each document, after checking that both legs show all of it, once, and nothing else."""
+    """The version of each document, after checking that both legs show all of it, once, and nothing else, and that the
+    vectors of each entry are its own."""
     lexical, vector = contents(response)
     assert lexical == vector
     versions = []
@@ -79,6 +80,9 @@ def whole_versions(response: SearchResponse, writer: str = "w") -> list[int]:
         expected += [entry.indexed.chunk.content for entry in entries_of(writer, document, versions[-1])]
     assert lexical == sorted(expected)
     assert response.entry_count == len(expected)
+    entries = [entry for n, version in enumerate(versions) for entry in entries_of(writer, n, version)]
+    nearness = {entry.indexed.entry_id: max(vector[0] for vector in entry.vectors) for entry in entries}
+    assert dict(response.vector.hits) == pytest.approx(nearness, abs=1e-5)
     return versions
 
 
@@ -280,7 +284,10 @@ class TestCompaction:
         return sorted(folder.glob("vectors*.f32"))
 
     def test_results_stay_the_same(self, index: EmbeddedIndex, tmp_path: Path) -> None:
-        stays = [an_entry(f"common stays {n}", source=f"s{n}.md") for n in range(3)]
+        stays = [
+            an_entry(f"common stays {n}", source=f"s{n}.md", vectors=[any_vector(f"{n}/{at}") for at in range(1 + n)])
+            for n in range(3)
+        ]
         gone = [an_entry(f"common gone {n}", source="gone.md", index=n, document_id="gone") for n in range(30)]
         index.apply([a_change(*gone), *(a_change(entry) for entry in stays)])
         index.apply([a_removal(gone[0], [entry.indexed.entry_id for entry in gone])])
