@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -299,6 +299,12 @@ class TestCompaction:
         assert (after.lexical, after.vector, after.chunks) == (before.lexical, before.vector, before.chunks)
         assert len(after.vector.hits) == len(stays)
 
+    def test_entries_with_many_vectors_are_not_taken_for_dead_rows(self, index: EmbeddedIndex, tmp_path: Path) -> None:
+        many = [any_vector(f"{n}") for n in range(40)]
+        index.apply([a_change(an_entry("common", vectors=many))])
+        index.apply([])
+        assert self.vector_files(tmp_path) == [tmp_path / "vectors.f32"]
+
     def test_files_do_not_pile_up_and_shrink(self, index: EmbeddedIndex, tmp_path: Path) -> None:
         for version in range(12):
             index.apply(changes(index, "w", 1 + version * 5))
@@ -371,6 +377,14 @@ class TestReplacing:
         assert lexical_documents(tmp_path) == 100
         lexical, vector = contents(index.search(WITH_BOTH_LEGS))
         assert lexical == vector == sorted(f"common {n} in version 5" for n in range(100))
+
+    def test_nothing_is_kept_of_the_vectors_of_replaced_documents(self, index: EmbeddedIndex, tmp_path: Path) -> None:
+        for version in (1, 2, 3):
+            index.apply(changes(index, "w", version))
+        with closing(sqlite3.connect(tmp_path / "index.db")) as database:
+            (spread,) = database.execute("SELECT COUNT(*) FROM several_vectors").fetchone()
+            (segments,) = database.execute("SELECT COUNT(*) FROM segments").fetchone()
+        assert spread == segments == DOCUMENTS
 
     def test_part_of_a_segment_can_be_removed(self, index: EmbeddedIndex) -> None:
         entries = [an_entry(f"common {n}", index=n, document_id="d", trust=0.95, tags=("a", "b")) for n in range(7)]
