@@ -255,7 +255,6 @@ class SearchIndexContract(SearchEngineContract):
         twins = [an_entry("disk full", source=f"{n}.md", vectors=[one] * (1 + n % 3)) for n in range(12)]
         fill(index, *twins)
         assert vector_ids(index, one) == sorted(ids_of(*twins))
-        assert vector_ids(index, one, depth=5) == sorted(ids_of(*twins))[:5]
 
     def test_vector_scores_reach_from_one_to_minus_one(self, index: SearchIndex) -> None:
         same, across, opposite = (

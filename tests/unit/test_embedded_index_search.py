@@ -306,13 +306,17 @@ class TestLexicalLeg:
 
 class TestTies:
     @pytest.mark.parametrize("depth", [1, 3, 7])
-    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(self, tmp_path: Path, depth: int) -> None:
-        twins = [an_entry("disk full", source=f"{n}", vector=any_vector("same")) for n in range(12)]
+    @pytest.mark.parametrize("several", [1, 3])
+    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(
+        self, tmp_path: Path, depth: int, several: int
+    ) -> None:
+        one = any_vector("same")
+        twins = [an_entry("disk full", source=f"{n}", vectors=[one] * (1 + n % several)) for n in range(12)]
         ordered = sorted(entry.indexed.entry_id for entry in twins)
         for folder, some in (("one", twins), ("other", twins[::-1])):
             index = EmbeddedIndex(tmp_path / folder, model_id="m", dimension=VECTOR_DIMENSION)
             index.apply(a_change(entry) for entry in some)
-            response = index.search(SearchRequest(EVERYONE, "disk", any_vector("same"), depth))
+            response = index.search(SearchRequest(EVERYONE, "disk", one, depth))
             assert [entry for entry, _ in response.lexical.hits] == ordered[:depth]
             assert [entry for entry, _ in response.vector.hits] == ordered[:depth]
             assert sorted(response.chunks) == ordered[:depth]
