@@ -15,7 +15,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import Scope
-from opx.ports import DocumentChange, IndexEntry, SearchFilter, Vector
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, Vector, Vectors
 
 VECTOR_DIMENSION = 8
 """Dimension of the vectors made here."""
@@ -135,6 +135,7 @@ def an_entry(
     trust: float = 1.0,
     language: str = "en",
     vector: Vector | None = None,
+    vectors: Vectors = (),
     title: str = "Runbook",
     section: Sequence[str] = ("Steps",),
     index: int = 0,
@@ -146,7 +147,8 @@ def an_entry(
     services: Sequence[str] = (),
     last_updated: str = "2026-03-01T12:00:00Z",
 ) -> IndexEntry:
-    """An index entry of the chunk that `a_chunk` makes, under the document key of `source` in `scope`."""
+    """An index entry of the chunk that `a_chunk` makes, under the document key of `source` in `scope`, with `vectors`, or
+    else `vector` alone."""
     chunk = a_chunk(
         content, title=title, section=section, index=index, category=category, tags=tags, document_id=document_id
     )
@@ -165,7 +167,7 @@ def an_entry(
         fingerprint=fingerprint,
         services=tuple(services),
     )
-    return IndexEntry(indexed, any_vector(indexed.entry_id) if vector is None else vector)
+    return IndexEntry(indexed, vectors or (any_vector(indexed.entry_id) if vector is None else vector,))
 
 
 def a_change(*entries: IndexEntry, superseded: Sequence[str] = ()) -> DocumentChange:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from opx.ports import Vector
+from opx.ports import Vector, Vectors
 from opx.runtime.metrics import SERVICE, Metric
 
 _WORD = re.compile(r"\w+")
@@ -26,8 +26,8 @@ class WordsEmbedder:
     model_id = "words/64"
     dimension = 64
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return [self.embed_query(text) for text in texts]
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        return [(self.embed_query(text),) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
         values = [0.0] * self.dimension
@@ -36,6 +36,21 @@ class WordsEmbedder:
             values[digest[0] % self.dimension] += 1.0
         length = math.hypot(*values)
         return array("f", (value / length for value in values))
+
+
+class WindowsEmbedder(WordsEmbedder):
+    """Reads `words` words of a document at a time: it has a vector for each window."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self.model_id = f"{WordsEmbedder.model_id}/windows of {words}"
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        return [[self.embed_query(window) for window in self._windows(text)] for text in texts]
+
+    def _windows(self, text: str) -> list[str]:
+        found = text.split()
+        return [" ".join(found[at : at + self._words]) for at in range(0, len(found), self._words)] or [""]
 
 
 @dataclass

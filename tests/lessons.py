@@ -16,6 +16,7 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.learning import CheckpointReport, Pattern, StagingEntry
 from opx.domain.scopes import Identity
 from opx.learning.capture import KnowledgeCaptureService
+from opx.ports import Embedder
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.tables import TableSpec
@@ -138,9 +139,15 @@ class Ungrouped(DynamoTables):
         self.table = table  # type: ignore[assignment,method-assign]
 
 
-def a_school(folder: Path, table: Callable[[TableSpec], Any], time: FakeTime, **settings: Any) -> School:
+def a_school(
+    folder: Path,
+    table: Callable[[TableSpec], Any],
+    time: FakeTime,
+    embedder: Embedder = WordsEmbedder(),  # noqa: B008
+    **settings: Any,
+) -> School:
     """Nothing groups writes: each is durable by itself."""
-    writes, embedder = Writes(), WordsEmbedder()
+    writes = Writes()
     services = bootstrap(
         Settings(backend="aws", corpus_bucket="corpus", **settings),
         clock=time.clock,

@@ -26,7 +26,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.evaluation.asking import MODES
-from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector
+from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -45,9 +45,10 @@ def percentile(values: list[float], share: float) -> float:
 
 
 class Corpus:
-    """Seeded documents and questions."""
+    """Seeded documents and questions. Each chunk has `vectors_each` vectors."""
 
-    def __init__(self, seed: int = 7) -> None:
+    def __init__(self, seed: int = 7, vectors_each: int = 1) -> None:
+        self._each = vectors_each
         self._random = random.Random(seed)
         self._numpy = np.random.default_rng(seed)
         self._words = [self._word(n) for n in range(VOCABULARY)]
@@ -70,11 +71,10 @@ class Corpus:
     def changes(self, chunks: int) -> Iterator[DocumentChange]:
         for number in range(chunks // CHUNKS_A_DOCUMENT):
             key = stable_hash("bench", number)
-            vectors = self.vectors(CHUNKS_A_DOCUMENT)
-            entries = [self._entry(key, number, n, vectors[n]) for n in range(CHUNKS_A_DOCUMENT)]
+            entries = [self._entry(key, number, n, self.vectors(self._each)) for n in range(CHUNKS_A_DOCUMENT)]
             yield DocumentChange(key, key, entries)
 
-    def _entry(self, key: str, number: int, position: int, vector: Vector) -> IndexEntry:
+    def _entry(self, key: str, number: int, position: int, vectors: Vectors) -> IndexEntry:
         content = self.text(WORDS_A_CHUNK)
         chunk = a_piece(
             chunk_id(key, position, content), key, position, content, 300, self.text(5), (self.text(3),), 0, 0,
@@ -83,12 +83,12 @@ class Corpus:
         source = f"documents/{key}.md"  # answers leave out what has no source
         return IndexEntry(
             IndexedChunk(entry_id(key, chunk.chunk_id), chunk, key, "global", Tier.INTERNAL, 1.0, source, "", "en"),
-            vector,
+            vectors,
         )
 
 
-def measure(size: int, questions: int, folder: Path) -> dict[str, float]:
-    corpus = Corpus()
+def measure(size: int, questions: int, folder: Path, vectors_each: int) -> dict[str, float]:
+    corpus = Corpus(vectors_each=vectors_each)
     index = EmbeddedIndex(folder, model_id="bench", dimension=DIMENSION)
     started = time.perf_counter()
     changes = corpus.changes(size)
@@ -100,9 +100,10 @@ def measure(size: int, questions: int, folder: Path) -> dict[str, float]:
     index = EmbeddedIndex(folder, model_id="bench", dimension=DIMENSION)
     where = SearchFilter(scopes=("global",), categories=CATEGORIES[:2])
     index.count(where)
-    figures = {"chunks": size, "build_s": built, "open_s": time.perf_counter() - started}
+    figures = {"chunks": size, "vectors_each": vectors_each, "build_s": built, "open_s": time.perf_counter() - started}
     figures |= _latencies(index, corpus, where, questions)
     figures |= _answers(index, corpus, questions, folder / "home")
+    figures["vectors_mb"] = sum(path.stat().st_size for path in folder.glob("vectors*.f32")) / 1e6
     figures["rss_mb"] = psutil.Process().memory_info().rss / 1e6
     index.close()
     return figures
@@ -115,6 +116,12 @@ def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questi
     figures: dict[str, float] = {}
     for text, vector in asked[:WARM_UP]:
         index.search(SearchRequest(where, text, vector, 50))
+    times = []
+    for _, vector in asked:
+        started = time.perf_counter()
+        index.search(SearchRequest(where, None, vector, 50))
+        times.append(1000 * (time.perf_counter() - started))
+    figures |= {"vector_leg_p50_ms": percentile(times, 50), "vector_leg_p95_ms": percentile(times, 95)}
     for mode in (SearchMode.FAST, SearchMode.BALANCED):
         times = []
         for text, vector in asked:
@@ -165,11 +172,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--vectors", type=int, default=1, help="of each chunk; the built-in model gives two to most")
     args = parser.parse_args()
     for size in args.sizes:
         folder = Path(tempfile.mkdtemp(prefix="opx-bench-"))
         try:
-            figures = measure(size, args.questions, folder)
+            figures = measure(size, args.questions, folder, args.vectors)
             print(json.dumps({name: round(value, 4) for name, value in figures.items()}), flush=True)
         finally:
             shutil.rmtree(folder)

@@ -7,20 +7,27 @@ from array import array
 
 import pytest
 
-from opx.ports import Embedder, Vector
+from opx.ports import Embedder, Vector, Vectors
 
 DISK = "The disk of the database server is full, delete old archive logs."
 DISK_AGAIN = "Database server disk full: old archive logs can be deleted."
 TEA = "How to brew green tea with a bamboo whisk."
+FILLER = "The pod is up, so it is not that. " * 50
+"""A chunk of 500 tokens with one of the sentences above behind it, and no longer than any model reads."""
 
 
 def similarity(one: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-def near(vector: Vector) -> object:
+def nearest(question: Vector, vectors: Vectors) -> float:
+    """How near a question is to a text."""
+    return max(similarity(question, vector) for vector in vectors)
+
+
+def near(vectors: Vectors) -> object:
     """Equal up to what batches of another shape change in 32-bit arithmetic."""
-    return pytest.approx(list(vector), abs=1e-4)
+    return [pytest.approx(list(vector), abs=1e-4) for vector in vectors]
 
 
 class EmbedderContract:
@@ -32,9 +39,10 @@ class EmbedderContract:
     @pytest.mark.parametrize(
         "text", [DISK, "x", "", "   ", "?!", "Gerät キュー 🚒 перезапуск", "word " * 30_000, "!" * 60_000]
     )
-    def test_every_text_has_a_unit_vector_of_the_dimension(self, embedder: Embedder, text: str) -> None:
-        (vector,) = embedder.embed_documents([text])
-        for each in (vector, embedder.embed_query(text)):
+    def test_every_text_has_unit_vectors_of_the_dimension(self, embedder: Embedder, text: str) -> None:
+        (vectors,) = embedder.embed_documents([text])
+        assert len(vectors) > 0
+        for each in (*vectors, embedder.embed_query(text)):
             assert len(each) == embedder.dimension
             assert math.hypot(*each) == pytest.approx(1, abs=1e-4)
 
@@ -44,26 +52,39 @@ class EmbedderContract:
         assert len(vectors) == len(texts)
         for position in (0, 1, 60, 95, 96, 119):
             (alone,) = embedder.embed_documents([texts[position]])
-            assert list(vectors[position]) == near(alone)
+            assert [list(vector) for vector in vectors[position]] == near(alone)
 
     def test_equal_texts_have_equal_vectors(self, embedder: Embedder) -> None:
         one, _, other = embedder.embed_documents([DISK, TEA, DISK])
-        assert list(one) == near(other)
+        assert [list(vector) for vector in one] == near(other)
 
     def test_vectors_of_a_text_do_not_change(self, embedder: Embedder) -> None:
         assert list(embedder.embed_query(DISK)) == list(embedder.embed_query(DISK))
 
     def test_similar_texts_are_nearer_than_others(self, embedder: Embedder) -> None:
-        one, again, tea = embedder.embed_documents([DISK, DISK_AGAIN, TEA])
+        (one,), (again,), (tea,) = embedder.embed_documents([DISK, DISK_AGAIN, TEA])
         assert similarity(one, again) > similarity(one, tea) + 0.1
 
     def test_question_is_nearest_to_the_text_that_answers_it(self, embedder: Embedder) -> None:
-        disk, tea = embedder.embed_documents([DISK, TEA])
+        (disk,), (tea,) = embedder.embed_documents([DISK, TEA])
         question = embedder.embed_query("database server disk full")
         assert similarity(question, disk) > similarity(question, tea) + 0.1
 
+    def test_the_end_of_a_chunk_is_found_by_its_meaning(self, embedder: Embedder) -> None:
+        disk, tea = embedder.embed_documents([FILLER + DISK, FILLER + TEA])
+        for text, other, question in (
+            (disk, tea, "database server disk full"),
+            (tea, disk, "bamboo tea whisk"),
+        ):
+            asked = embedder.embed_query(question)
+            assert nearest(asked, text) > nearest(asked, other) + 0.001
+
+    def test_the_last_word_of_a_chunk_counts(self, embedder: Embedder) -> None:
+        one, other = embedder.embed_documents([FILLER + "disk", FILLER + "tea"])
+        assert [list(vector) for vector in one] != near(other)
+
     def test_vectors_are_compact_sequences_of_numbers(self, embedder: Embedder) -> None:
-        (vector,) = embedder.embed_documents([DISK])
+        ((vector,),) = embedder.embed_documents([DISK])
         assert not isinstance(vector, list | tuple)
         assert array("f", vector)[0] == pytest.approx(vector[0])
 

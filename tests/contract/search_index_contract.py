@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from opx.ports import (
     SearchRequest,
     SearchResponse,
     Vector,
+    Vectors,
 )
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
 from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
@@ -83,6 +85,30 @@ def bm25_of_term(documents: dict[str, list[str]], term: str) -> dict[str, float]
     return {entry_id: idf * times / (times + lengths[entry_id]) for entry_id, times in found.items()}
 
 
+def dot(one: Vector, other: Vector) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def nearness_of_mean(vectors: Vectors, query: Vector) -> float:
+    """Where an entry is held with one vector."""
+    summed = [sum(values) for values in zip(*vectors, strict=True)]
+    return dot(summed, query) / math.hypot(*summed)
+
+
+def with_vectors(*counts: int, **facets: Any) -> list[IndexEntry]:
+    """Entries of one document with so many vectors each."""
+    return [
+        an_entry(
+            f"disk part {n}",
+            index=n,
+            document_id="windows",
+            vectors=[any_vector(f"{n}/{at}") for at in range(count)],
+            **facets,
+        )
+        for n, count in enumerate(counts)
+    ]
+
+
 def by_score(scores: dict[str, float]) -> list[str]:
     return sorted(scores, key=lambda entry_id: (-scores[entry_id], entry_id))
 
@@ -122,6 +148,11 @@ class SearchIndexContract(SearchEngineContract):
     visible at once. `bm25_factor` is the engine's constant."""
 
     bm25_factor = 1.0
+
+    @staticmethod
+    def nearness(vectors: Vectors, query: Vector) -> float:
+        """Of an entry with several vectors: that of the nearest, unless the engine holds one vector an entry."""
+        return max(dot(vector, query) for vector in vectors)
 
     @pytest.fixture
     def engine(self, index: SearchIndex) -> SearchEngine:
@@ -194,10 +225,36 @@ class SearchIndexContract(SearchEngineContract):
         corpus = an_operations_corpus()
         fill(index, *corpus)
         query = any_vector("query")
-        expected = {e.indexed.entry_id: sum(a * b for a, b in zip(e.vector, query, strict=True)) for e in corpus}
+        expected = {e.indexed.entry_id: sum(a * b for a, b in zip(e.vectors[0], query, strict=True)) for e in corpus}
         hits = by_vector(index, query).vector.hits
         assert [entry_id for entry_id, _ in hits] == by_score(expected)
         assert dict(hits) == pytest.approx(expected, abs=SCORE_TOLERANCE)
+
+    def test_an_entry_with_several_vectors_is_one_hit(self, index: SearchIndex) -> None:
+        entries = with_vectors(1, 3, 2, 1)
+        index.apply([a_change(*entries), a_change(an_entry("pod", source="pod.md"))])
+        for query in map(any_vector, ("0/0", "1/1", "1/2", "2/1", "q")):
+            expected = {one.indexed.entry_id: self.nearness(one.vectors, query) for one in entries}
+            hits = by_vector(index, query, replace(EVERYONE, document_ids=("windows",))).vector.hits
+            assert [entry_id for entry_id, _ in hits] == by_score(expected)
+            assert dict(hits) == pytest.approx(expected, abs=SCORE_TOLERANCE)
+        assert index.count(EVERYONE) == len(entries) + 1
+
+    def test_entries_with_several_vectors_keep_them_when_others_of_the_document_go(self, index: SearchIndex) -> None:
+        entries = with_vectors(2, 1, 3, 1, 2)
+        (references,) = index.apply([a_change(*entries)])
+        index.apply([DocumentChange(entries[0].indexed.key_id, "windows", (), [references[1], references[4]])])
+        for query in map(any_vector, ("0/1", "2/0", "2/2", "3/0", "q")):
+            expected = {entries[n].indexed.entry_id: self.nearness(entries[n].vectors, query) for n in (0, 2, 3)}
+            assert dict(by_vector(index, query).vector.hits) == pytest.approx(expected, abs=SCORE_TOLERANCE)
+
+    def test_equal_scores_of_entries_with_one_vector_and_with_more_are_in_the_order_of_the_ids(
+        self, index: SearchIndex
+    ) -> None:
+        one = a_unit_vector(1)
+        twins = [an_entry("disk full", source=f"{n}.md", vectors=[one] * (1 + n % 3)) for n in range(12)]
+        fill(index, *twins)
+        assert vector_ids(index, one) == sorted(ids_of(*twins))
 
     def test_vector_scores_reach_from_one_to_minus_one(self, index: SearchIndex) -> None:
         same, across, opposite = (
@@ -417,7 +474,7 @@ class SearchIndexContract(SearchEngineContract):
                     old.indexed.chunk, content="pod", metadata=replace(old.indexed.chunk.metadata, tags=("b",))
                 ),
             ),
-            a_unit_vector(0, 1),
+            (a_unit_vector(0, 1),),
         )
         (superseded,) = fill(index, old)
         index.apply([a_change(new, superseded=superseded)])

@@ -13,7 +13,7 @@ import pytest
 from opx.adapters.embedded import embedders as module
 from opx.adapters.embedded.embedders import DIMENSION, MiniLmEmbedder, built_model, default_model, packaged_model
 from opx.errors import EmbeddingError
-from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, similarity
+from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, near, similarity
 
 TEXTS = [f"{text} {'Filler of another length. ' * (n * 3 % 7)}" for n, text in enumerate([DISK, TEA, "x", ""] * 5)]
 
@@ -50,15 +50,33 @@ class TestMiniLmEmbedder(EmbedderContract):
     def test_vector_does_not_depend_on_the_texts_beside_it(self, embedder: MiniLmEmbedder) -> None:
         shuffled = random.Random(3).sample(TEXTS, len(TEXTS))
         vectors = embedder.embed_documents(shuffled)
-        for text, vector in zip(shuffled, vectors, strict=True):
+        for text, (vector,) in zip(shuffled, vectors, strict=True):
             assert list(vector) == list(embedder.embed_query(text))
 
-    def test_only_the_first_word_pieces_count(self, embedder: MiniLmEmbedder) -> None:
+    def test_only_the_first_word_pieces_of_a_question_count(self, embedder: MiniLmEmbedder) -> None:
         start = "disk " * 300
         assert list(embedder.embed_query(start + DISK)) == list(embedder.embed_query(start + TEA))
 
+    def test_a_text_has_a_vector_for_each_126_pieces_but_what_its_title_takes(self, embedder: MiniLmEmbedder) -> None:
+        title = "# " + "title " * 9
+        for pieces, expected in ((10, 1), (126, 1), (127, 2), (242, 2), (243, 3), (500, 5)):
+            (vectors,) = embedder.embed_documents([f"{title}\n" + "disk " * (pieces - 10)])
+            assert len(vectors) == expected, pieces
+
+    def test_a_later_window_is_the_title_and_what_follows(self, embedder: MiniLmEmbedder) -> None:
+        numbers = [f"{n % 10}" for n in range(230)]
+        (vectors,) = embedder.embed_documents(["Disk full\n" + " ".join(numbers)])
+        read = ["Disk full " + " ".join(numbers[:124]), "Disk full " + " ".join(numbers[-124:])]
+        assert [list(vector) for vector in vectors] == [list(embedder.embed_query(text)) for text in read]
+
+    def test_vectors_of_a_dense_text_are_bounded_and_hold_all_of_it(self, embedder: MiniLmEmbedder) -> None:
+        table = "| - " * 1000
+        one, other = embedder.embed_documents([table + DISK, table + TEA])
+        assert len(one) <= module.MAX_VECTORS
+        assert [list(one[-1])] != near(other[-1:])
+
     def test_identifier_is_near_its_words(self, embedder: MiniLmEmbedder) -> None:
-        name, words, tea = embedder.embed_documents(["KubePodCrashLooping", "kube pod crash looping", TEA])
+        (name,), (words,), (tea,) = embedder.embed_documents(["KubePodCrashLooping", "kube pod crash looping", TEA])
         assert similarity(name, words) > 0.99 > similarity(name, tea) + 0.5
 
     def test_halves_of_surrogate_pairs_do_no_harm(self, embedder: MiniLmEmbedder) -> None:

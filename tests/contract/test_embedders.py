@@ -22,11 +22,12 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.embedding_cache import TEXTS_A_STEP, CachedEmbedder
-from opx.ports import Embedder, Item, Vector
+from opx.ports import Embedder, Item, Vector, Vectors
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
+from tests.fakes import WindowsEmbedder
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -178,7 +179,7 @@ class TestModels:
         assert [len(call["inputText"]) for call in bedrock.double.calls] == [16_386, 8193]
 
     def test_unpaired_surrogate_is_replaced(self, bedrock: Bedrock) -> None:
-        (vector,) = bedrock.embedder().embed_documents(["disk \ud800 full"])
+        ((vector,),) = bedrock.embedder().embed_documents(["disk \ud800 full"])
         assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
 
 
@@ -291,11 +292,11 @@ class FailingEmbedder:
     def __init__(self) -> None:
         self.given: list[str] = []
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         self.given += texts
         if any("poison" in text for text in texts):
             raise EmbeddingError("poison")
-        return [(1.0, 0.0)] * len(texts)
+        return [[(1.0, 0.0)]] * len(texts)
 
     def embed_query(self, text: str) -> Vector:
         return (1.0, 0.0)
@@ -330,7 +331,7 @@ class TestCache:
     ) -> None:
         for dimension in (512, 256):
             cached = CachedEmbedder(bedrock.embedder(dimension=dimension), table, clock=clock.clock)
-            (vector,) = cached.embed_documents([DISK])
+            ((vector,),) = cached.embed_documents([DISK])
             assert len(vector) == dimension
 
     def test_entry_expires(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
@@ -347,7 +348,7 @@ class TestCache:
         self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
     ) -> None:
         cached = CachedEmbedder(bedrock.embedder(dimension=256), table, clock=clock.clock)
-        (vector,) = cached.embed_documents(["disk"])
+        ((vector,),) = cached.embed_documents(["disk"])
         (item,) = table.get_many([{"cacheKey": cached_key(cached, "disk")}])
         assert struct.unpack("<256f", item["vector"]) == tuple(vector)
         assert item["expiresAt"] == int(clock.now) + 90 * 86_400
@@ -358,8 +359,18 @@ class TestCache:
         cached = CachedEmbedder(bedrock.embedder(), table, clock=clock.clock)
         expires = int(clock.now) + 1000
         table.put({"cacheKey": cached_key(cached, DISK), "vector": b"1234", "expiresAt": expires})
-        (vector,) = cached.embed_documents([DISK])
+        ((vector,),) = cached.embed_documents([DISK])
         assert len(vector) == cached.dimension
+
+    def test_each_text_gets_as_many_vectors_as_it_had(self, table: SqliteTable, clock: FakeTime) -> None:
+        cached = CachedEmbedder(WindowsEmbedder(words=3), table, clock=clock.clock)
+        texts = ["one", "one two three four", "", "a b c d e f g"]
+        fresh = cached.embed_documents(texts)
+        assert [len(vectors) for vectors in fresh] == [1, 2, 1, 3]
+        assert [list(map(list, each)) for each in cached.embed_documents(texts)] == [
+            list(map(list, each)) for each in fresh
+        ]
+        assert (cached.hits, cached.misses) == (4, 4)
 
     def test_unavailable_table_costs_nothing_but_work(
         self, bedrock: Bedrock, tmp_path: Path, caplog: pytest.LogCaptureFixture

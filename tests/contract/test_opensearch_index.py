@@ -26,7 +26,15 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
-from tests.contract.search_index_contract import SearchIndexContract, fill, ids_of, lexical, lexical_ids, vector_ids
+from tests.contract.search_index_contract import (
+    SearchIndexContract,
+    fill,
+    ids_of,
+    lexical,
+    lexical_ids,
+    nearness_of_mean,
+    vector_ids,
+)
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
@@ -85,6 +93,7 @@ class Collection:
 
 class TestNextGenIndex(SearchIndexContract):
     bm25_factor = BM25_FACTOR
+    nearness = staticmethod(nearness_of_mean)
 
     @pytest.fixture
     def index(self) -> Iterator[SearchIndex]:
@@ -94,6 +103,7 @@ class TestNextGenIndex(SearchIndexContract):
 
 class TestClassicIndex(SearchIndexContract):
     bm25_factor = BM25_FACTOR
+    nearness = staticmethod(nearness_of_mean)
 
     @pytest.fixture
     def index(self) -> Iterator[SearchIndex]:
@@ -181,7 +191,7 @@ class TestWriting:
             missing.apply([a_removal(entry, ids_of(entry))])
 
     def test_refused_entry_is_not_tried_again(self, nextgen: Collection) -> None:
-        wrong = IndexEntry(an_entry().indexed, [1.0, 0.0])
+        wrong = IndexEntry(an_entry().indexed, [[1.0, 0.0]])
         with pytest.raises(IndexUnavailableError, match=r"refused 1 of 2 writes.*dimension mismatch"):
             fill(nextgen.index, wrong, an_entry(source="other.md"))
         assert len(nextgen.bulk_actions()) == 1

@@ -35,7 +35,7 @@ class Since:
 
 
 def past(*entries: IndexEntry) -> list[PastEntry]:
-    return [PastEntry(entry.indexed, entry.vector) for entry in entries]
+    return [PastEntry(entry.indexed, entry.vectors) for entry in entries]
 
 
 def no_lack(text: str) -> None:
@@ -78,11 +78,19 @@ def test_scores_are_those_of_an_index_of_then(index: EmbeddedIndex) -> None:
     wanted = search_index_contract.bm25(then, text)
     assert {entry for entry, _ in response.lexical.hits} == wanted.keys()
     assert all(math.isclose(score, wanted[entry], rel_tol=TOLERANCE) for entry, score in response.lexical.hits)
-    cosines = {e.indexed.entry_id: sum(a * b for a, b in zip(any_vector("q"), e.vector, strict=True)) for e in then}
+    cosines = {e.indexed.entry_id: sum(a * b for a, b in zip(any_vector("q"), e.vectors[0], strict=True)) for e in then}
     assert {entry for entry, _ in response.vector.hits} == cosines.keys()
     assert all(math.isclose(score, cosines[entry], abs_tol=1e-5) for entry, score in response.vector.hits)
     assert response.entry_count == len(then)
     assert (response.term_frequencies["disk"], response.term_frequencies["certif"]) == (4, 1)
+
+
+def test_a_replaced_entry_is_as_near_as_the_nearest_of_its_vectors(index: EmbeddedIndex) -> None:
+    now, gone = an_entry("pod", source="now.md"), an_entry("disk", vectors=[any_vector(n) for n in ("a", "q", "b")])
+    index.apply([a_change(now)])
+    engine = PastEngine(index, Since(), past(gone), no_lack)
+    hits = engine.search(SearchRequest(EVERYONE, vector=any_vector("q"))).vector.hits
+    assert hits[0] == (gone.indexed.entry_id, 1.0)
 
 
 def test_scores_are_on_the_engines_scale_where_only_the_best_hits_are_at_hand(index: EmbeddedIndex) -> None:
@@ -122,7 +130,7 @@ def test_what_a_service_ranks_by_itself_is_only_left_out() -> None:
 
 def test_vectors_of_another_model_are_not_compared(index: EmbeddedIndex) -> None:
     gone = an_entry("disk full")
-    engine = PastEngine(index, Since(), [PastEntry(gone.indexed, (1.0, 0.0))], no_lack)
+    engine = PastEngine(index, Since(), [PastEntry(gone.indexed, [(1.0, 0.0)])], no_lack)
     response = engine.search(SearchRequest(EVERYONE, text="disk", vector=any_vector("q")))
     assert ([entry for entry, _ in response.lexical.hits], response.vector.hits) == ([gone.indexed.entry_id], ())
 

@@ -40,7 +40,7 @@ class TestUniversalSentenceEncoder(EmbedderContract):
         ],
     )
     def test_a_text_is_near_its_translation(self, embedder: UniversalSentenceEncoder, translated: str) -> None:
-        disk, tea, other = embedder.embed_documents([DISK, TEA, translated])
+        (disk,), (tea,), (other,) = embedder.embed_documents([DISK, TEA, translated])
         assert similarity(disk, other) > 0.5 > similarity(tea, other) + 0.2
 
     def test_only_the_beginning_of_a_text_counts(self, embedder: UniversalSentenceEncoder) -> None:

@@ -113,7 +113,7 @@ class CountingEmbedder(WordsEmbedder):
     questions = 0
 
     def embed_documents(self, texts: Any) -> Any:
-        return [super(CountingEmbedder, self).embed_query(text) for text in texts]
+        return [(super(CountingEmbedder, self).embed_query(text),) for text in texts]
 
     def embed_query(self, text: str) -> Any:
         self.questions += 1

@@ -11,7 +11,7 @@ import pytest
 
 from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.outcomes import Result
-from opx.ports import DocumentChange, Vector
+from opx.ports import DocumentChange, Vectors
 from tests.e2e.systems import SystemUnderTest, a_system, created
 from tests.fakes import WordsEmbedder
 
@@ -197,7 +197,7 @@ class FailingEmbedder(WordsEmbedder):
         self.left = left
         self.word = word
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         if self.left and any(self.word in text for text in texts):
             self.left -= 1
             raise EmbeddingError("the model is throttled")

@@ -12,7 +12,7 @@ from opx.errors import ConditionFailedError
 from opx.ingestion.claims import BusyError, Claims
 from opx.ingestion.events import parse_event
 from opx.ingestion.outcomes import Result
-from opx.ports import DocumentChange, Vector
+from opx.ports import DocumentChange, Vectors
 from opx.tables import KEYS
 from tests.e2e.systems import BACKENDS, LEASE_SECONDS, SystemUnderTest, a_system, created, key_of, with_leases
 from tests.fakes import WordsEmbedder
@@ -27,7 +27,7 @@ class InterruptibleEmbedder(WordsEmbedder):
     def __init__(self) -> None:
         self.meanwhile: Callable[[], object] | None = None
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile:
             meanwhile()

@@ -155,7 +155,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
     for problem, come_apart in breaks.items():
         come_apart(either, key_for(problem))
     stray = an_entry("of nobody", source="nobody.md", scope=Scope("other"))
-    either.services.index.apply([a_change(replace(stray, vector=either.services.embedder.embed_query("x")))])
+    either.services.index.apply([a_change(replace(stray, vectors=[either.services.embedder.embed_query("x")]))])
     unknown = chunk_file(DocumentKey(Scope("acme"), ""), "1" * 32)
     outline = outline_file(DocumentKey(Scope("acme"), ""), "1" * 32)
     for strange in (unknown, outline):
@@ -258,7 +258,7 @@ def test_thorough_comparison_finds_entries_of_other_chunks(embedded: SystemUnder
     lose_entries(embedded, key)
     other = an_entry("cut otherwise", document_id=document.document_id)
     indexed = replace(other.indexed, key_id=document.key.id)
-    entry = replace(other, indexed=indexed, vector=embedded.services.embedder.embed_query("x"))
+    entry = replace(other, indexed=indexed, vectors=[embedded.services.embedder.embed_query("x")])
     embedded.services.index.apply([DocumentChange(document.key.id, document.document_id, [entry])])
     assert found(reconciled(embedded)) == set()
     thorough = embedded.services.lifecycle.reconciler(thorough=True)

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from opensearchpy import OpenSearch
 
-from opx.ports import Embedder, Leg, SearchResponse, Vector
+from opx.ports import Embedder, Leg, SearchResponse, Vector, Vectors
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.opensearch.indices import RefreshedIndex, create_node_index
@@ -27,7 +27,8 @@ class RememberingEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._known: dict[tuple[str, str], Vector] = {}
+        self._documents: dict[str, Vectors] = {}
+        self._questions: dict[str, Vector] = {}
 
     @property
     def model_id(self) -> str:
@@ -37,16 +38,15 @@ class RememberingEmbedder:
     def dimension(self) -> int:
         return self._embedder.dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        new = [text for text in dict.fromkeys(texts) if ("document", text) not in self._known]
-        vectors = zip(new, self._embedder.embed_documents(new), strict=True)
-        self._known |= {("document", text): vector for text, vector in vectors}
-        return [self._known["document", text] for text in texts]
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        new = [text for text in dict.fromkeys(texts) if text not in self._documents]
+        self._documents.update(zip(new, self._embedder.embed_documents(new), strict=True))
+        return [self._documents[text] for text in texts]
 
     def embed_query(self, text: str) -> Vector:
-        if ("query", text) not in self._known:
-            self._known["query", text] = self._embedder.embed_query(text)
-        return self._known["query", text]
+        if text not in self._questions:
+            self._questions[text] = self._embedder.embed_query(text)
+        return self._questions[text]
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def double(index_name: str) -> Iterator[OpenSearch]:
 
 class TestWriting:
     def test_refused_entry_says_why(self, index: SearchIndex) -> None:
-        wrong = IndexEntry(an_entry().indexed, [1.0, 0.0])
+        wrong = IndexEntry(an_entry().indexed, [[1.0, 0.0]])
         with pytest.raises(IndexUnavailableError, match=r"refused 1 of 1 writes: 400 .*Vector dimension mismatch"):
             fill(index, wrong)
 

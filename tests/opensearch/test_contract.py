@@ -9,7 +9,7 @@ from opensearchpy import OpenSearch
 
 from opx.ports import SearchIndex
 from tests.builders import VECTOR_DIMENSION
-from tests.contract.search_index_contract import SearchIndexContract
+from tests.contract.search_index_contract import SearchIndexContract, nearness_of_mean
 from tests.doubles.opensearch_search import BM25_FACTOR
 from tests.opensearch.indices import RefreshedIndex, create_node_index
 
@@ -27,6 +27,7 @@ def index_name(client: OpenSearch, names: Callable[[], str]) -> Iterator[str]:
 
 class TestOwnIds(SearchIndexContract):
     bm25_factor = BM25_FACTOR
+    nearness = staticmethod(nearness_of_mean)
 
     @pytest.fixture
     def index(self, client: OpenSearch, index_name: str) -> SearchIndex:
@@ -37,6 +38,7 @@ class TestAssignedIds(SearchIndexContract):
     """As on a classic collection: without `_id`, a node gives its own too."""
 
     bm25_factor = BM25_FACTOR
+    nearness = staticmethod(nearness_of_mean)
 
     @pytest.fixture
     def index(self, client: OpenSearch, index_name: str) -> SearchIndex:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opx.ports import Embedder, Vector
+from opx.ports import Embedder, Vector, Vectors
 
 VECTORS = Path(__file__).with_name("own") / "vectors.npz"
 
@@ -34,10 +34,10 @@ class KnownVectors:
     def embed_query(self, text: str) -> Vector:
         return self._embedder.embed_query(text)
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         missing = [text for text in texts if _key(text) not in self._known]
-        for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True):
-            self._known[_key(text)] = np.asarray(vector, dtype=np.float16)
+        for text, vectors in zip(missing, self._embedder.embed_documents(missing), strict=True):
+            self._known[_key(text)] = np.asarray(vectors, dtype=np.float16)
         self.used |= {_key(text): self._known[_key(text)] for text in texts}
         return [_at_full_length(self._known[_key(text)]) for text in texts]
 
@@ -46,9 +46,9 @@ def _key(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _at_full_length(vector: npt.NDArray[np.float16]) -> Vector:
-    wide = vector.astype(np.float32)
-    return array("f", wide / np.linalg.norm(wide))
+def _at_full_length(vectors: npt.NDArray[np.float16]) -> Vectors:
+    wide = vectors.astype(np.float32)
+    return [array("f", row) for row in wide / np.linalg.norm(wide, axis=1, keepdims=True)]
 
 
 def _read(path: Path, model: str) -> dict[str, npt.NDArray[np.float16]]:
@@ -58,11 +58,15 @@ def _read(path: Path, model: str) -> dict[str, npt.NDArray[np.float16]]:
     with np.load(path, allow_pickle=False) as file:
         if str(file["model"]) != model:
             return {}
-        return dict(zip(file["keys"].tolist(), file["vectors"], strict=True))
+        of_each = np.split(file["vectors"], np.cumsum(file["counts"])[:-1])
+        return dict(zip(file["keys"].tolist(), of_each, strict=True))
 
 
 def write_vectors(path: Path, embedder: KnownVectors) -> None:
     """Keep the vectors that were asked for, and no others."""
     keys = sorted(embedder.used)
-    vectors = np.stack([embedder.used[key] for key in keys])
-    np.savez(path, model=np.array(embedder.model_id), keys=np.array(keys), vectors=vectors)
+    vectors = [embedder.used[key] for key in keys]
+    counts = np.array([len(each) for each in vectors], dtype=np.uint16)
+    np.savez(
+        path, model=np.array(embedder.model_id), keys=np.array(keys), counts=counts, vectors=np.concatenate(vectors)
+    )

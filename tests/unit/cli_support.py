@@ -20,7 +20,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from opx.cli.main import Launch, cli, run
-from opx.ports import Vector
+from opx.ports import Vector, Vectors
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.text.analyzer import analyze
@@ -39,13 +39,13 @@ class WordEmbedder:
     def __init__(self, hang_at: int = NEVER) -> None:
         self._left = hang_at
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         self._left -= len(texts)
         if self._left <= 0:
             sys.stderr.write(HANGING + "\n")
             sys.stderr.flush()
             time.sleep(60)
-        return [self.embed_query(text) for text in texts]
+        return [(self.embed_query(text),) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
         values = [0.001] * self.dimension

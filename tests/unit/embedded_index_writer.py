@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.ports import DocumentChange, IndexEntry
-from tests.builders import VECTOR_DIMENSION, a_change, an_entry
+from tests.builders import VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 DOCUMENTS = 2
 
@@ -24,10 +24,16 @@ def parts_of(version: int) -> int:
 
 
 def entries_of(writer: str, document: int, version: int) -> list[IndexEntry]:
-    """All entries of one version of a document, each of which says of which it is."""
+    """All entries of one version of a document, each of which says of which it is and has one to three vectors."""
     source = f"{writer}{document}"
     return [
-        an_entry(f"common {source} {version} {n}", source=f"{source}.md", index=n, document_id=f"{source} {version}")
+        an_entry(
+            f"common {source} {version} {n}",
+            source=f"{source}.md",
+            index=n,
+            document_id=f"{source} {version}",
+            vectors=[any_vector(f"{source} {version} {n} {at}") for at in range(1 + (version + n) % 3)],
+        )
         for n in range(parts_of(version))
     ]
 

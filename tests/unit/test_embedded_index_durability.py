@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -24,7 +24,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.segments import IndexDatabase
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, SearchRequest, SearchResponse
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry
+from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.unit.embedded_index_writer import DOCUMENTS, changes, entries_of, open_index, parts_of
 
 ROUNDS = 12
@@ -67,7 +67,8 @@ def contents(response: SearchResponse) -> list[list[str]]:
 
 
 def whole_versions(response: SearchResponse, writer: str = "w") -> list[int]:
-    """The version of each document, after checking that both legs show all of it, once, and nothing else."""
+    """The version of each document, after checking that both legs show all of it, once, and nothing else, and that the
+    vectors of each entry are its own."""
     lexical, vector = contents(response)
     assert lexical == vector
     versions = []
@@ -79,6 +80,9 @@ def whole_versions(response: SearchResponse, writer: str = "w") -> list[int]:
         expected += [entry.indexed.chunk.content for entry in entries_of(writer, document, versions[-1])]
     assert lexical == sorted(expected)
     assert response.entry_count == len(expected)
+    entries = [entry for n, version in enumerate(versions) for entry in entries_of(writer, n, version)]
+    nearness = {entry.indexed.entry_id: max(vector[0] for vector in entry.vectors) for entry in entries}
+    assert dict(response.vector.hits) == pytest.approx(nearness, abs=1e-5)
     return versions
 
 
@@ -280,7 +284,10 @@ class TestCompaction:
         return sorted(folder.glob("vectors*.f32"))
 
     def test_results_stay_the_same(self, index: EmbeddedIndex, tmp_path: Path) -> None:
-        stays = [an_entry(f"common stays {n}", source=f"s{n}.md") for n in range(3)]
+        stays = [
+            an_entry(f"common stays {n}", source=f"s{n}.md", vectors=[any_vector(f"{n}/{at}") for at in range(1 + n)])
+            for n in range(3)
+        ]
         gone = [an_entry(f"common gone {n}", source="gone.md", index=n, document_id="gone") for n in range(30)]
         index.apply([a_change(*gone), *(a_change(entry) for entry in stays)])
         index.apply([a_removal(gone[0], [entry.indexed.entry_id for entry in gone])])
@@ -291,6 +298,12 @@ class TestCompaction:
         after = index.search(WITH_BOTH_LEGS)
         assert (after.lexical, after.vector, after.chunks) == (before.lexical, before.vector, before.chunks)
         assert len(after.vector.hits) == len(stays)
+
+    def test_entries_with_many_vectors_are_not_taken_for_dead_rows(self, index: EmbeddedIndex, tmp_path: Path) -> None:
+        many = [any_vector(f"{n}") for n in range(40)]
+        index.apply([a_change(an_entry("common", vectors=many))])
+        index.apply([])
+        assert self.vector_files(tmp_path) == [tmp_path / "vectors.f32"]
 
     def test_files_do_not_pile_up_and_shrink(self, index: EmbeddedIndex, tmp_path: Path) -> None:
         for version in range(12):
@@ -343,7 +356,7 @@ class TestReplacing:
         removals = [a_removal(entry, [entry.indexed.entry_id]) for entry in crowd]
         index.apply([a_change(one), *removals])
         assert lexical_documents(tmp_path) == len(crowd) + 1
-        response = index.search(SearchRequest(EVERYONE, text="common", vector=crowd[0].vector, depth=3))
+        response = index.search(SearchRequest(EVERYONE, text="common", vector=crowd[0].vectors[0], depth=3))
         assert contents(response) == [[one.indexed.chunk.content]] * 2
         assert response.entry_count == 1
 
@@ -365,6 +378,14 @@ class TestReplacing:
         lexical, vector = contents(index.search(WITH_BOTH_LEGS))
         assert lexical == vector == sorted(f"common {n} in version 5" for n in range(100))
 
+    def test_nothing_is_kept_of_the_vectors_of_replaced_documents(self, index: EmbeddedIndex, tmp_path: Path) -> None:
+        for version in (1, 2, 3):
+            index.apply(changes(index, "w", version))
+        with closing(sqlite3.connect(tmp_path / "index.db")) as database:
+            (spread,) = database.execute("SELECT COUNT(*) FROM several_vectors").fetchone()
+            (segments,) = database.execute("SELECT COUNT(*) FROM segments").fetchone()
+        assert spread == segments == DOCUMENTS
+
     def test_part_of_a_segment_can_be_removed(self, index: EmbeddedIndex) -> None:
         entries = [an_entry(f"common {n}", index=n, document_id="d", trust=0.95, tags=("a", "b")) for n in range(7)]
         index.apply([a_change(*entries)])
@@ -372,7 +393,7 @@ class TestReplacing:
         index.apply([DocumentChange(entries[0].indexed.key_id, "d", superseded=gone)])
         kept = [entries[n] for n in (1, 2, 4, 5)]
         for entry in kept:
-            response = index.search(SearchRequest(EVERYONE, text="common", vector=entry.vector))
+            response = index.search(SearchRequest(EVERYONE, text="common", vector=entry.vectors[0]))
             assert response.chunks == {one.indexed.entry_id: one.indexed for one in kept}
             assert response.vector.hits[0] == (entry.indexed.entry_id, 1.0)
         assert index.count(EVERYONE) == len(kept)

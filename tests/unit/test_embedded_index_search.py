@@ -6,9 +6,13 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.documents import DocumentChunk
@@ -18,7 +22,7 @@ from opx.domain.scopes import Scope
 from opx.domain.times import day_number, day_text
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
 from opx.text.fields import analysed_fields
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 
 SIZE = 1200
 RARE = 6
@@ -54,12 +58,13 @@ TERM_FILTERS = (
 )
 
 
-def a_collection() -> list[IndexEntry]:
-    """Seeded documents of one to four chunks whose texts, vectors and facets are drawn at random."""
+def a_collection(vectors_each: Sequence[int]) -> list[IndexEntry]:
+    """Seeded documents of one to four chunks whose texts, vectors and facets are drawn at random, and how many vectors they
+    have from `vectors_each`."""
     chance = random.Random(11)
     entries: list[IndexEntry] = []
     while len(entries) < SIZE:
-        facets = {
+        facets: dict[str, Any] = {
             "scope": chance.choice(SCOPES),
             "category": chance.choice(CATEGORIES),
             "tier": chance.choice((Tier.INTERNAL, Tier.SPECIALIZED)),
@@ -73,10 +78,10 @@ def a_collection() -> list[IndexEntry]:
         size = 1 if tags else chance.randrange(1, 5)
         for index in range(min(size, SIZE - len(entries))):
             text = " ".join(chance.choices(WORDS, k=chance.randrange(2, 12)))
+            vectors = [any_vector(f"{document} {index} {at}") for at in range(chance.choice(vectors_each))]
             marked = (*tags, *(["odd"] if len(document) % 2 else []))
-            entries.append(
-                an_entry(text, source=document, index=index, document_id=document, tags=marked, **facets)  # type: ignore[arg-type]
-            )
+            own: dict[str, Any] = {"index": index, "tags": marked, "vectors": vectors}
+            entries.append(an_entry(text, source=document, document_id=document, **own, **facets))
     return entries
 
 
@@ -87,9 +92,9 @@ def changes(entries: Sequence[IndexEntry]) -> Iterator[DocumentChange]:
     return (a_change(*document) for document in documents.values())
 
 
-@pytest.fixture(scope="module")
-def collection() -> list[IndexEntry]:
-    return a_collection()
+@pytest.fixture(scope="module", params=[(1,), (1, 1, 2, 3, 7)], ids=["one vector each", "one to seven vectors"])
+def collection(request: pytest.FixtureRequest) -> list[IndexEntry]:
+    return a_collection(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +148,15 @@ def terms_of(chunk: DocumentChunk, language: str) -> tuple[frozenset[str], froze
     return title, title | content
 
 
+def cosine(entry: IndexEntry, query: Sequence[float]) -> float:
+    """Of the nearest of its vectors."""
+    return max(float(np.dot(np.array(vector, dtype=np.float64), query)) for vector in entry.vectors)
+
+
 def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:
     """What the vector leg must find, by a plain scan in double precision."""
     wanted = [entry for entry in collection if passes(entry, where)]
-    scores = [float(np.dot(np.array(entry.vector, dtype=np.float64), query)) for entry in wanted]
+    scores = [cosine(entry, query) for entry in wanted]
     ranked = sorted(
         zip(scores, wanted, strict=True), key=lambda scored: (-round(scored[0], 6), scored[1].indexed.entry_id)
     )
@@ -165,6 +175,8 @@ class TestVectorLeg:
             found = [entry for entry, _ in hits]
             expected = nearest(collection, query, where, depth)
             assert set(found) == set(expected)
+            nearness = {entry.indexed.entry_id: cosine(entry, query) for entry in collection}
+            assert [score for _, score in hits] == pytest.approx([nearness[entry] for entry in found], abs=1e-5)
             assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
 
     @pytest.mark.parametrize("where", TERM_FILTERS)
@@ -182,6 +194,59 @@ class TestVectorLeg:
         response = index.search(SearchRequest(where, text=" ".join(WORDS), vector=any_vector("q"), depth=50))
         assert len(response.vector.hits) == RARE
         assert {response.chunks[entry].chunk.tags[0] for entry, _ in response.lexical.hits} == {"rare"}
+
+
+class TestSeveralVectors:
+    @settings(max_examples=25, deadline=None)
+    @given(
+        documents=st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), min_size=1, max_size=6),
+        gone=st.sets(st.tuples(st.integers(0, 5), st.integers(0, 3))),
+        compacted=st.booleans(),
+    )
+    def test_what_stays_is_found_by_its_nearest_vector_whatever_goes(
+        self, documents: list[list[int]], gone: set[tuple[int, int]], compacted: bool
+    ) -> None:
+        """`documents` are the numbers of vectors of their entries."""
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("opx.adapters.embedded.index_writer._DEAD_ROWS_KEPT", -1 if compacted else 1000)
+            index = EmbeddedIndex(Path(folder), model_id="m", dimension=VECTOR_DIMENSION)
+            made = [windowed(n, counts) for n, counts in enumerate(documents)]
+            index.apply(a_change(*entries) for entries in made)
+            for n, entries in enumerate(made):
+                superseded = [entry.indexed.entry_id for at, entry in enumerate(entries) if (n, at) in gone]
+                index.apply([a_removal(entries[0], superseded)])
+            stays = [entry for n, some in enumerate(made) for at, entry in enumerate(some) if (n, at) not in gone]
+            for where in (EVERYONE, replace(EVERYONE, tags=("odd",)), replace(EVERYONE, required_terms=(("part1",),))):
+                query = any_vector("q")
+                found = dict(index.search(SearchRequest(where, vector=query)).vector.hits)
+                expected = {entry.indexed.entry_id: cosine(entry, query) for entry in stays if passes(entry, where)}
+                assert found == pytest.approx(expected, abs=1e-5)
+                assert index.count(where) == len(expected)
+            index.close()
+
+    @pytest.mark.parametrize("vectors", [0, 70_000])
+    def test_entry_without_a_vector_or_with_too_many_is_refused(self, tmp_path: Path, vectors: int) -> None:
+        index = EmbeddedIndex(tmp_path, model_id="m", dimension=VECTOR_DIMENSION)
+        wrong = IndexEntry(an_entry().indexed, [any_vector("x")] * vectors)
+        with pytest.raises(ValueError, match="an entry has from 1 to 65535 vectors"):
+            index.apply([a_change(an_entry("disk", source="other.md"), wrong)])
+        assert index.count(EVERYONE) == 0
+        index.close()
+
+
+def windowed(number: int, counts: Sequence[int]) -> list[IndexEntry]:
+    """The entries of a document, with so many vectors each."""
+    return [
+        an_entry(
+            f"disk part{at}",
+            source=f"{number}.md",
+            index=at,
+            document_id=f"document {number}",
+            tags=("odd",) if number % 2 else (),
+            vectors=[any_vector(f"{number} {at} {each}") for each in range(count)],
+        )
+        for at, count in enumerate(counts)
+    ]
 
 
 class TestLexicalLeg:
@@ -241,13 +306,17 @@ class TestLexicalLeg:
 
 class TestTies:
     @pytest.mark.parametrize("depth", [1, 3, 7])
-    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(self, tmp_path: Path, depth: int) -> None:
-        twins = [an_entry("disk full", source=f"{n}", vector=any_vector("same")) for n in range(12)]
+    @pytest.mark.parametrize("several", [1, 3])
+    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(
+        self, tmp_path: Path, depth: int, several: int
+    ) -> None:
+        one = any_vector("same")
+        twins = [an_entry("disk full", source=f"{n}", vectors=[one] * (1 + n % several)) for n in range(12)]
         ordered = sorted(entry.indexed.entry_id for entry in twins)
         for folder, some in (("one", twins), ("other", twins[::-1])):
             index = EmbeddedIndex(tmp_path / folder, model_id="m", dimension=VECTOR_DIMENSION)
             index.apply(a_change(entry) for entry in some)
-            response = index.search(SearchRequest(EVERYONE, "disk", any_vector("same"), depth))
+            response = index.search(SearchRequest(EVERYONE, "disk", one, depth))
             assert [entry for entry, _ in response.lexical.hits] == ordered[:depth]
             assert [entry for entry, _ in response.vector.hits] == ordered[:depth]
             assert sorted(response.chunks) == ordered[:depth]

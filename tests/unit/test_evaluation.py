@@ -21,7 +21,7 @@ from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.evaluation.runner import Evaluation
 from opx.evaluation.runs import Run, save_run
-from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
@@ -123,7 +123,7 @@ class CountingEmbedder(WordsEmbedder):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         self.texts.extend(texts)
         return super().embed_documents(texts)
 

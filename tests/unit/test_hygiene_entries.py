@@ -16,7 +16,7 @@ PLAIN = an_entry("disk full").indexed
 def from_segment(line: str) -> IndexedChunk:
     indexed = FLAGGED.indexed
     row = SegmentRow(
-        1, 0, 1, indexed.scope_key, indexed.chunk.category, indexed.tier, indexed.language, "d", "", "", None
+        1, 0, 1, 1, indexed.scope_key, indexed.chunk.category, indexed.tier, indexed.language, "d", "", "", None
     )
     facts = SegmentFacts(indexed.key_id, indexed.trust, indexed.source_uri, indexed.last_updated)
     return indexed_chunk((indexed.entry_id, line), row, facts)

@@ -19,6 +19,7 @@ from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.tenants.clients import Client, ClientState
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
+from tests.fakes import WindowsEmbedder
 from tests.lessons import ERROR, OTHER_STEPS, OTHER_WORDS, PROBLEM, STEPS, School, a_school, sqlite_tables
 
 
@@ -126,6 +127,19 @@ def test_the_opposite_is_another_pattern_however_alike_the_words(school: School)
     school.failure(solution_steps="Increase lock_timeout of the role that migrates to ten seconds")
     school.failure(solution_steps="Decrease lock_timeout of the role that migrates to ten seconds", occurrence="2")
     assert school.checkpoint().patterns_new == 2
+
+
+def test_of_long_texts_all_windows_are_compared_and_not_the_nearest_two(tmp_path: Path, time: FakeTime) -> None:
+    school = a_school(tmp_path, sqlite_tables(tmp_path, time), time, WindowsEmbedder(words=3))
+    school.failure()
+    in_other_words(
+        school, solution_steps=[*STEPS[:1], "Give the service a larger disk", "Alert at eighty percent of it"]
+    )
+    in_other_words(school, project="three")
+    school.checkpoint("one")
+    assert school.checkpoint("two").patterns_new == 1
+    assert school.checkpoint("three").patterns_confirmed == 1
+    school.services.index.close()  # type: ignore[attr-defined]
 
 
 def test_another_code_of_an_error_is_another_problem(school: School) -> None:

@@ -45,7 +45,7 @@ def a_text(content: str, category: str = "runbooks/procedures", **fields: Any) -
     tier, trust = TIERS[category]
     usual: dict[str, Any] = {"tier": tier, "trust": trust, "category": category, "source": f"{category}/{content}.md"}
     entry = an_entry(content, **usual | fields)
-    return replace(entry, vector=WordsEmbedder().embed_query(entry.indexed.chunk.text))
+    return replace(entry, vectors=[WordsEmbedder().embed_query(entry.indexed.chunk.text)])
 
 
 class FailingEmbedder(WordsEmbedder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from operator import mul
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from opx.tables import LIFECYCLE
 from tests.builders import EVERYONE
+from tests.fakes import WindowsEmbedder, WordsEmbedder
 from tests.unit.cli_support import WordEmbedder
 from tests.unit.reindex_support import Words, World, a_model, services_at
 
@@ -343,6 +345,24 @@ def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) ->
             services.indexing.every_index()
         changed.reindexer.discard()
         assert len(services.indexing.every_index()) == 1
+
+
+def test_an_index_of_a_model_that_read_less_of_a_chunk_is_replaced_by_one_of_all_of_it(tmp_path: Path) -> None:
+    text = "filler " * 40 + "vault"
+    with bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as services:
+        world = World(services)
+        world.put("long", DISK, text)
+        world.drain()
+    with bootstrap(Settings(home=str(tmp_path)), embedder=WindowsEmbedder(words=10), new_embedder=a_model) as services:
+        world, asked = World(services), WordsEmbedder().embed_query("vault in detail.")
+        with pytest.raises(IncompatibleIndexError, match="opx reindex"):
+            world.best("vault")
+        world.reindex("")
+        found = services.indexing.index.search(SearchRequest(EVERYONE, vector=asked))
+        ((entry, score),) = found.vector.hits
+        (windows,) = WindowsEmbedder(words=10).embed_documents([found.chunks[entry].chunk.text])
+        assert len(windows) == 5
+        assert score == pytest.approx(max(sum(map(mul, asked, window)) for window in windows), abs=1e-5)
 
 
 @contextmanager

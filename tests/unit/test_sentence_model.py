@@ -69,19 +69,47 @@ def test_a_vector_is_the_first_tokens_where_the_model_says_so(tmp_path: Path) ->
 def test_prefixes_come_from_the_models_prompts(tmp_path: Path) -> None:
     embedder = an_embedder(tmp_path, **{"config_sentence_transformers.json": PROMPTS})
     assert words_in(embedder.embed_query("disk")) == {"query", ":", "disk"}
-    assert words_in(embedder.embed_documents(["disk"])[0]) == {"passage", ":", "disk"}
+    assert words_in(embedder.embed_documents(["disk"])[0][0]) == {"passage", ":", "disk"}
 
 
 def test_an_e5_model_without_prompts_has_those_of_its_family(tmp_path: Path) -> None:
     (folder := tmp_path / "multilingual-e5-small").mkdir()
     embedder = an_embedder(folder)
     assert words_in(embedder.embed_query("disk")) == {"query", ":", "disk"}
-    assert words_in(embedder.embed_documents(["disk"])[0]) == {"passage", ":", "disk"}
+    assert words_in(embedder.embed_documents(["disk"])[0][0]) == {"passage", ":", "disk"}
 
 
 def test_tokens_beyond_the_models_length_do_not_count(tmp_path: Path) -> None:
     embedder = an_embedder(tmp_path, **{"sentence_bert_config.json": {"max_seq_length": 2}})
     assert words_in(embedder.embed_query("disk full tea")) == {"disk", "full"}
+
+
+def words_of_windows(embedder: OnnxEmbedder, text: str) -> list[set[str]]:
+    (vectors,) = embedder.embed_documents([text])
+    return [words_in(vector) for vector in vectors]
+
+
+def test_a_model_with_little_room_reads_a_document_in_windows_headed_by_its_title(tmp_path: Path) -> None:
+    embedder = an_embedder(tmp_path, **{"sentence_bert_config.json": {"max_seq_length": 3}})
+    assert words_of_windows(embedder, "disk full tea") == [{"disk", "full", "tea"}]
+    found = words_of_windows(embedder, "disk\nfull full tea tea kube kube pod")
+    assert found == [{"disk", "full"}, {"disk", "tea"}, {"disk", "kube"}, {"disk", "kube", "pod"}]
+
+
+def test_each_window_begins_with_the_prefix(tmp_path: Path) -> None:
+    files = {"sentence_bert_config.json": {"max_seq_length": 5}, "config_sentence_transformers.json": PROMPTS}
+    passage = {"passage", ":"}
+    found = words_of_windows(an_embedder(tmp_path, **files), "disk\nfull full kube kube pod pod")
+    assert found == [passage | {"disk", "full"}, passage | {"disk", "kube"}, passage | {"disk", "pod"}]
+
+
+def test_a_model_reads_up_to_256_tokens_in_windows_of_128_and_more_at_once(tmp_path: Path) -> None:
+    text = "disk\n" + "full " * 300 + "tea"
+    for room, expected in ((128, 3), (256, 3), (300, 2), (512, 1)):
+        folder = tmp_path / str(room)
+        folder.mkdir()
+        found = words_of_windows(an_embedder(folder, **{"sentence_bert_config.json": {"max_seq_length": room}}), text)
+        assert (len(found), found[-1] >= {"disk", "full", "tea"}) == (expected, True)
 
 
 def test_compound_names_are_taken_apart(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome, Result
 from opx.lifecycle.reindex.indexing import Indexing
-from opx.ports import Embedder, Vector
+from opx.ports import Embedder, Vector, Vectors
 from opx.retrieval.capability import Questions
 
 CATEGORY = "runbooks/procedures"
@@ -142,7 +142,7 @@ class _TimedEmbedder:
     def dimension(self) -> int:
         return self._embedder.dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         started = time.perf_counter()
         try:
             return self._embedder.embed_documents(texts)

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 from opx.errors import StoreUnavailableError
-from opx.ports import Clock, Embedder, Table, Vector
+from opx.ports import Clock, Embedder, Table, Vector, Vectors
 
 TEXTS_A_STEP = 192
 """Texts embedded between two writes to the cache: what was paid for is kept if a later text fails."""
@@ -21,8 +21,9 @@ _log = logging.getLogger(__name__)
 class CachedEmbedder:
     """`Embedder` that asks another one only for texts that the table of `tables.EMBEDDINGS` doesn't know.
 
-    An entry is found by model id and SHA-256 of the text, holds the vector as little-endian 32-bit floats and expires
-    after `days`. Questions are not cached. If the table can't be read or written, the work is done without it.
+    An entry is found by model id and SHA-256 of the text, holds its vectors as little-endian 32-bit floats, one behind
+    the other, and expires after `days`. Questions are not cached. If the table can't be read or written, the work is done
+    without it.
     `hits` and `misses` count texts, equal ones in a call once as a miss and then as hits.
     """
 
@@ -45,7 +46,7 @@ class CachedEmbedder:
     def embed_query(self, text: str) -> Vector:
         return self._embedder.embed_query(text)
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         keys = [self._key(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         vectors = self._cached(list(by_key))
@@ -55,13 +56,13 @@ class CachedEmbedder:
         vectors |= self._embedded(missing)
         return [vectors[key] for key in keys]
 
-    def stored(self, texts: Sequence[str]) -> dict[str, Vector]:
+    def stored(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """The vectors of those texts that have one in the table, by text. Nothing is embedded."""
         found = self._cached(list({self._key(text) for text in texts}))
         by_text = {text: found.get(self._key(text)) for text in texts}
         return {text: vector for text, vector in by_text.items() if vector is not None}
 
-    def unkept(self, texts: Sequence[str]) -> list[Vector]:
+    def unkept(self, texts: Sequence[str]) -> list[Vectors]:
         """Vectors made anew, which the table doesn't get: for those who may only read."""
         return self._embedder.embed_documents(texts)
 
@@ -85,18 +86,19 @@ class CachedEmbedder:
     def _key(self, text: str) -> str:
         return _key(self.model_id, text)
 
-    def _cached(self, keys: Sequence[str]) -> dict[str, Vector]:
+    def _cached(self, keys: Sequence[str]) -> dict[str, Vectors]:
         try:
             items = self._table.get_many([{"cacheKey": key} for key in keys]) if keys else []
         except StoreUnavailableError as exc:
             _log.warning("embedding cache can't be read, embedding all %d texts: %s", len(keys), exc)
             return {}
         whole = 4 * self.dimension
-        return {item["cacheKey"]: _unpacked(item["vector"]) for item in items if len(item["vector"]) == whole}
+        found = {item["cacheKey"]: item["vector"] for item in items}
+        return {key: _unpacked(data, whole) for key, data in found.items() if data and len(data) % whole == 0}
 
-    def _embedded(self, missing: Mapping[str, str]) -> dict[str, Vector]:
+    def _embedded(self, missing: Mapping[str, str]) -> dict[str, Vectors]:
         """Embed and keep, a step at a time."""
-        found: dict[str, Vector] = {}
+        found: dict[str, Vectors] = {}
         keys = list(missing)
         for start in range(0, len(keys), TEXTS_A_STEP):
             step = keys[start : start + TEXTS_A_STEP]
@@ -106,7 +108,7 @@ class CachedEmbedder:
             found |= fresh
         return found
 
-    def _keep(self, vectors: Mapping[str, Vector]) -> None:
+    def _keep(self, vectors: Mapping[str, Vectors]) -> None:
         expires = int(self._clock() + self._seconds)
         items = [{"cacheKey": k, "vector": _packed(v), "expiresAt": expires} for k, v in vectors.items()]
         try:
@@ -119,9 +121,10 @@ def _key(model_id: str, text: str) -> str:
     return f"{model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _packed(vector: Vector) -> bytes:
-    return struct.pack(f"<{len(vector)}f", *vector)
+def _packed(vectors: Vectors) -> bytes:
+    return b"".join(struct.pack(f"<{len(vector)}f", *vector) for vector in vectors)
 
 
-def _unpacked(data: bytes) -> Vector:
-    return array("f", struct.unpack(f"<{len(data) // 4}f", data))
+def _unpacked(data: bytes, size: int) -> Vectors:
+    """Vectors of `size` bytes each."""
+    return tuple(array("f", struct.unpack_from(f"<{size // 4}f", data, at)) for at in range(0, len(data), size))

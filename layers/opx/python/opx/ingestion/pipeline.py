@@ -280,8 +280,8 @@ class IngestionPipeline:
         chunks = ((document, chunk.text) for document in documents for chunk in document.chunks())
         while batch := list(islice(chunks, EMBED_AT_ONCE)):
             vectors = self._embedder.embed_documents([text for _, text in batch])
-            for (document, _), vector in zip(batch, vectors, strict=True):
-                document.vectors.append(vector)
+            for (document, _), of_chunk in zip(batch, vectors, strict=True):
+                document.vectors.append(of_chunk)
             if progress:
                 last = batch[-1][0]
                 progress(last.claim.event.document_key, len(last.vectors))

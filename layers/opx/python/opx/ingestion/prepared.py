@@ -25,7 +25,7 @@ from opx.ingestion.chunk_files import chunk_file, chunk_of_line, read_chunks, wr
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.claims import Claim
 from opx.ingestion.reading import ReadDocument
-from opx.ports import IndexEntry, ObjectStore, Vector
+from opx.ports import IndexEntry, ObjectStore, Vectors
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter, Round
@@ -58,7 +58,7 @@ class ChunkingRules:
 
 @dataclass(slots=True)
 class Prepared:
-    """A document ready to be indexed: its chunks as lines of an open temporary file, and their vectors.
+    """A document ready to be indexed: its chunks as lines of an open temporary file, and the vectors of each.
 
     `suspected`: see `ReadDocument`. `contexts` are by chunk id.
     """
@@ -67,7 +67,7 @@ class Prepared:
     document: KnowledgeDocument
     fingerprint: str
     lines: IO[bytes]
-    vectors: list[Vector] = field(default_factory=list)
+    vectors: list[Vectors] = field(default_factory=list)
     suspected: Sequence[Span] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
     statements: Statements = field(default_factory=Statements)
@@ -92,9 +92,9 @@ class Prepared:
             self.document = replace(self.document, remarks=bounded((*self.document.remarks, *statements.remarks)))
 
     def entries(self) -> Iterator[IndexEntry]:
-        for chunk, vector in zip(self.chunks(), self.vectors, strict=True):
+        for chunk, vectors in zip(self.chunks(), self.vectors, strict=True):
             flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
-            yield IndexEntry(as_indexed(chunk, self.document, flags), vector)
+            yield IndexEntry(as_indexed(chunk, self.document, flags), vectors)
 
 
 class Chunks:

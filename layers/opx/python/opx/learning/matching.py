@@ -1,9 +1,9 @@
 """Finds the pattern that an entry belongs to if none says the same word by word: one that a search finds, or one so new that
 a search may miss it.
 
-Two vectors are compared, of the problem and of the solution, and two things that vectors don't tell apart: "increase the
-pool" and "decrease the pool" have a cosine of 0.93 with the built-in embedder, and two errors of a product that differ in
-their code alone one of 0.6.
+Two vectors are compared, of the problem and of the solution (of a long text, the mean of its vectors), and two things that
+vectors don't tell apart: "increase the pool" and "decrease the pool" have a cosine of 0.93 with the built-in embedder, and
+two errors of a product that differ in their code alone one of 0.6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opx.domain.learning import EntryType, Pattern, StagingEntry
 from opx.errors import IndexUnavailableError
 from opx.learning.pattern_documents import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
-from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector
+from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, mean_vector
 from opx.text.fields import query_terms
 
 CANDIDATES = 20
@@ -136,7 +136,8 @@ class PatternMatcher:
     def _embed(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if missing:
-            self._vectors.update(zip(missing, self._documents().embed_documents(missing), strict=True))
+            vectors = map(mean_vector, self._documents().embed_documents(missing))
+            self._vectors.update(zip(missing, vectors, strict=True))
 
 
 def _problem_text(told: StagingEntry | Pattern) -> str:

@@ -18,7 +18,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
 from opx.lifecycle.past_terms import Analysed, Bm25, Corpus, passes
-from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector
+from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH
 from opx.text.fields import Words, words
 
@@ -43,11 +43,11 @@ class Currency(Protocol):
 
 @dataclass(frozen=True)
 class PastEntry:
-    """A chunk of a version that was replaced since, with its vector if that is known. `unmarked`: its fingerprint is made
+    """A chunk of a version that was replaced since, with its vectors if they are known. `unmarked`: its fingerprint is made
     when it is found."""
 
     indexed: IndexedChunk
-    vector: Vector | None = None
+    vectors: Vectors = ()
     unmarked: bool = False
 
     @cached_property
@@ -171,9 +171,15 @@ class _Merged:
             return leg
         hits = {name: score for name, score in leg.hits if name in self._kept}
         for name, one in self._past.items():
-            if one.vector is not None and len(one.vector) == len(wanted):
-                hits[name] = sum(a * b for a, b in zip(wanted, one.vector, strict=True))
+            cosines = [_cosine(wanted, each) for each in one.vectors if len(each) == len(wanted)]
+            if cosines:
+                hits[name] = max(cosines)
         return _cut(leg, hits, self._request.depth)
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    """Of unit vectors."""
+    return sum(a * b for a, b in zip(one, other, strict=True))
 
 
 def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:

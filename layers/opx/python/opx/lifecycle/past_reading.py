@@ -18,7 +18,7 @@ from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.ingestion.prepared import as_indexed
 from opx.lifecycle.past_engine import PastEntry
 from opx.parallel import Each
-from opx.ports import ObjectStore, Vector
+from opx.ports import ObjectStore, Vectors
 
 NOT_ALL = "partial: not all versions that were replaced since could be searched (at most {documents} documents)"
 UNREADABLE = "partial: the texts of some versions that were replaced since are gone"
@@ -120,10 +120,10 @@ class PastReader:
         vectors |= self._embedded(missing[: self._bounds.embedded])
         read.by_words = any(text not in vectors for text in missing)
         read.entries = [
-            PastEntry(one, vectors.get(text), unmarked=True) for one, text in zip(found, texts, strict=True)
+            PastEntry(one, vectors.get(text, ()), unmarked=True) for one, text in zip(found, texts, strict=True)
         ]
 
-    def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:
+    def _embedded(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Vectors made anew, and not kept: who asks changes nothing."""
         try:
             return dict(zip(texts, self._embedder.unkept(texts), strict=True)) if texts else {}

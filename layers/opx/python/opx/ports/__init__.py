@@ -24,6 +24,8 @@ from opx.ports.search import (
     SearchRequest,
     SearchResponse,
     Vector,
+    Vectors,
+    mean_vector,
 )
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table, Tables
 from opx.ports.time import Clock
@@ -67,5 +69,7 @@ __all__ = [
     "Tables",
     "UploadSigner",
     "Vector",
+    "Vectors",
     "WorkQueue",
+    "mean_vector",
 ]

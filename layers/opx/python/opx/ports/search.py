@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,6 +15,21 @@ from opx.domain.results import IndexedChunk
 
 Vector = Sequence[float]
 """A unit vector; adapters return compact sequences (arrays), not lists of objects."""
+
+Vectors = Sequence[Vector]
+"""Those of one text, at least one: a model that reads less than a chunk gives one for each window of the text."""
+
+
+def mean_vector(vectors: Vectors) -> Vector:
+    """The direction of the mean of a text's vectors, for whom one must do; the only one unchanged.
+
+    Opposite vectors have no mean: then it is the first.
+    """
+    if len(vectors) == 1:
+        return vectors[0]
+    summed = [math.fsum(values) for values in zip(*vectors, strict=True)]
+    length = math.hypot(*summed)
+    return array("f", (value / length for value in summed)) if length > 1e-6 else vectors[0]
 
 
 class Embedder(Protocol):
@@ -27,9 +44,11 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int: ...
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector a text, in order; `[]` for none. Longer texts than the model reads are cut by it. An empty text
-        has a vector too. Raises `EmbeddingError`."""
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        """The vectors of each text, in order; `[]` for none.
+
+        A model with room for a chunk gives one and cuts what is longer than that. One with less room gives several, and
+        all of the text is in them. An empty text has a vector too. Raises `EmbeddingError`."""
 
     def embed_query(self, text: str) -> Vector:
         """The vector of a question. Raises `EmbeddingError`."""
@@ -116,10 +135,10 @@ class SearchResponse:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A chunk with its vector, ready to be searched."""
+    """A chunk with its vectors, at least one, ready to be searched."""
 
     indexed: IndexedChunk
-    vector: Vector
+    vectors: Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +177,8 @@ class SearchIndex(SearchEngine, Protocol):
     """Hybrid search over chunks that are put here.
 
     The lexical leg is BM25 (k1 = 1.2, b = 0.75) over the terms of `opx.text.analyzer`, times a constant of the engine;
-    the vector leg is the cosine with all entries that pass the filter.
+    the vector leg is the cosine with all entries that pass the filter. Of an entry with several vectors it is the highest
+    cosine, or that of their mean where the engine holds one vector an entry.
     """
 
     @property

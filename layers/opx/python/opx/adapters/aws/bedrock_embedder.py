@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, told
 from opx.errors import EmbeddingError, InvalidInputError
-from opx.ports import Vector
+from opx.ports import Vector, Vectors
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -221,14 +221,14 @@ class BedrockEmbedder:
     def dimension(self) -> int:
         return self._dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         batches = list(self._batches(texts))
         if len(batches) <= 1:
-            return [vector for batch in batches for vector in self._embed(batch, DOCUMENT)]
+            return [(vector,) for batch in batches for vector in self._embed(batch, DOCUMENT)]
         with ThreadPoolExecutor(min(self._threads, len(batches)), "embed") as pool:
             calls = [pool.submit(self._embed, batch, DOCUMENT) for batch in batches]
             try:
-                return [vector for call in calls for vector in call.result()]
+                return [(vector,) for call in calls for vector in call.result()]
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 

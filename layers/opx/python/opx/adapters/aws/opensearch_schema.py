@@ -10,7 +10,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.domain.times import day_number
-from opx.ports import IndexEntry
+from opx.ports import IndexEntry, mean_vector
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields
 
@@ -96,7 +96,8 @@ def identity(model_id: str, dimension: int) -> dict[str, Any]:
 
 
 def to_source(entry: IndexEntry) -> dict[str, Any]:
-    """The document that is stored for an entry."""
+    """The document that is stored for an entry. Of several vectors it has their mean: services differ in how, and whether,
+    they search nested ones."""
     indexed, chunk = entry.indexed, entry.indexed.chunk
     terms = {name: " ".join(found) for name, found in analysed_fields(chunk, indexed.language).items()}
     day = day_number(indexed.last_updated)
@@ -121,7 +122,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
         "end": chunk.end,
         "trust": indexed.trust,
         **{name: to_json(getattr(indexed, name)) for name in LATER_FACTS},
-        VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in entry.vector],
+        VECTOR_FIELD: [round(float(value), VECTOR_DECIMALS) for value in mean_vector(entry.vectors)],
         **{name: terms[name] for name in LEXICAL_FIELDS},
         **({} if day is None else {DAY_FIELD: day}),
     }

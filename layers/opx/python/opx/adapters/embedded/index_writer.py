@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from opx.adapters.embedded.durable_files import sync_file, sync_folder
 from opx.adapters.embedded.lexical import LexicalWriter
 from opx.adapters.embedded.segments import (
+    SPREAD,
     VECTORS,
     IndexDatabase,
     Matrix,
@@ -27,7 +28,7 @@ from opx.adapters.embedded.segments import (
 from opx.domain.results import IndexedChunk
 from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
-from opx.ports import DocumentChange, IndexEntry, Vector
+from opx.ports import DocumentChange, IndexEntry, Vector, Vectors
 
 _BLOCK = 256
 """Entries held in memory at a time."""
@@ -141,7 +142,7 @@ class IndexWriter:
             if path != old:
                 path.unlink()
         segments = self._database.segments()
-        live = sum(row.count for row in segments)
+        live = sum(row.slots for row in segments)
         if int(self._database.meta("next_slot", "0")) <= 2 * live + _DEAD_ROWS_KEPT:
             return
         name = f"vectors-{secrets.token_hex(4)}.f32"
@@ -149,11 +150,11 @@ class IndexWriter:
         self._vectors = VectorWriter(self._folder / name, self._dimension)
         with self._database.transaction():
             slot = 0
-            rows = read_rows(old, self._dimension, max((row.first_slot + row.count for row in segments), default=0))
+            rows = read_rows(old, self._dimension, max((row.first_slot + row.slots for row in segments), default=0))
             for row in segments:
-                self._vectors.write(slot, rows[row.first_slot : row.first_slot + row.count])
+                self._vectors.write(slot, rows[row.first_slot : row.first_slot + row.slots])
                 self._database.move_segment(row.id, slot)
-                slot += row.count
+                slot += row.slots
             self._vectors.sync()
             self._database.set_meta("next_slot", str(slot))
             self._database.set_meta("vectors", name)
@@ -172,14 +173,20 @@ class IndexWriter:
     def _write_segment(
         self, segment: int, facets: _Facets, facts: SegmentFacts, entries: Iterator[IndexEntry], batch: str
     ) -> list[str]:
-        first_slot = int(self._database.meta("next_slot", "0"))
+        first_slot = slot = int(self._database.meta("next_slot", "0"))
         ids: list[str] = []
+        spread = b""
         while block := list(islice(entries, _BLOCK)):
-            self._vectors.write(first_slot + len(ids), [entry.vector for entry in block])
+            vectors = [vector for entry in block for vector in entry.vectors]
+            spread += _spread(entry.vectors for entry in block)
+            self._vectors.write(slot, vectors)
             self._write_block(segment, len(ids), [entry.indexed for entry in block], batch)
+            slot += len(vectors)
             ids.extend(entry.indexed.entry_id for entry in block)
-        self._database.add_segment(SegmentRow(segment, first_slot, len(ids), *facets), facts)
-        self._database.set_meta("next_slot", str(first_slot + len(ids)))
+        slots = slot - first_slot
+        kept = spread if slots > len(ids) else b""
+        self._database.add_segment(SegmentRow(segment, first_slot, len(ids), slots, *facets, kept), facts)
+        self._database.set_meta("next_slot", str(slot))
         return ids
 
     def _write_block(self, segment: int, position: int, block: Sequence[IndexedChunk], batch: str) -> None:
@@ -200,13 +207,22 @@ class IndexWriter:
 
     def _copy(self, row: SegmentRow, facts: SegmentFacts, kept: list[tuple[int, str, str]], batch: str) -> None:
         self._vectors.sync()
-        rows = read_rows(self._vector_path(), self._dimension, row.first_slot + row.count)
+        rows = read_rows(self._vector_path(), self._dimension, row.first_slot + row.slots)[row.first_slot :]
+        bounds = row.bounds
         entries = [
-            IndexEntry(indexed_chunk((entry, chunk), row, facts), rows[row.first_slot + position].tolist())
-            for position, entry, chunk in kept
+            IndexEntry(indexed_chunk((entry, chunk), row, facts), rows[bounds[at] : bounds[at + 1]].tolist())
+            for at, entry, chunk in kept
         ]
         shared = _shared(entries[0].indexed, facts.key_id)
         self._write_segment(secrets.randbits(62), *shared, iter(entries), batch)
+
+
+def _spread(entries: Iterable[Vectors]) -> bytes:
+    """How many vectors each entry has, as `SegmentRow` says it. Raises `ValueError` if one has none, or too many."""
+    counts = [len(vectors) for vectors in entries]
+    if not all(0 < count <= np.iinfo(SPREAD).max for count in counts):
+        raise ValueError(f"an entry has from 1 to {np.iinfo(SPREAD).max} vectors, not {min(counts)} or {max(counts)}")
+    return np.array(counts, SPREAD).tobytes()
 
 
 def _shared(indexed: IndexedChunk, key_id: str) -> tuple[_Facets, SegmentFacts]:

@@ -24,6 +24,7 @@ from opx.adapters.embedded.segments import (
     IndexDatabase,
     Mask,
     Matrix,
+    Numbers,
     SegmentMap,
     index_errors,
     indexed_chunk,
@@ -62,7 +63,6 @@ _SPARE_SHARE = 1.3
 
 Scored = tuple[Place, float]
 Floats = npt.NDArray[np.float32]
-Slots = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class EmbeddedIndex:
         with self._snapshot() as view:
             allowed = view.segments.allowed(where)
             if where.has_terms:
-                return len(view.segments.slots_at(view.lexical.places(where), allowed))
+                return len(view.segments.entries_at(view.lexical.places(where), allowed))
             return int(view.segments.counts[allowed].sum())
 
     def references(self, key_id: str) -> list[str]:
@@ -256,22 +256,26 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
     where, wanted = request.filter, request.depth + _SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
     if not where.has_terms:
-        return _nearest(view, view.segments.slots_of(allowed), query)(wanted)
+        return _nearest(view, view.segments.entries_of(allowed), query)(wanted)
     having = view.lexical.count(where)
     if having <= _LISTED_ENTRIES:
-        return _nearest(view, view.segments.slots_at(view.lexical.places(where), allowed), query)(wanted)
-    slots = view.segments.slots_of(allowed)
-    first = wanted + int(_SPARE_SHARE * wanted * len(slots) / max(having, 1))
-    return _nearest_with_terms(view, _nearest(view, slots, query), where, wanted, first)
+        return _nearest(view, view.segments.entries_at(view.lexical.places(where), allowed), query)(wanted)
+    entries = view.segments.entries_of(allowed)
+    first = wanted + int(_SPARE_SHARE * wanted * len(entries) / max(having, 1))
+    return _nearest_with_terms(view, _nearest(view, entries, query), where, wanted, first)
 
 
-def _nearest(view: _View, slots: Slots, query: Floats) -> Callable[[int], list[Scored]]:
-    """Gives as many of the entries at these slots as are asked for, the nearest first."""
+def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], list[Scored]]:
+    """Gives as many of these entries as are asked for, the nearest first. An entry is as near as the nearest of its
+    vectors."""
+    slots, starts = view.segments.slots_of(entries)
     scores = _cosines(view.matrix, slots, query)
+    if starts is not None and len(starts):
+        scores = np.maximum.reduceat(scores, starts)
 
     def nearest(count: int) -> list[Scored]:
         best = _best(scores, count)
-        return list(zip(view.segments.places(slots[best].tolist()), scores[best].tolist(), strict=True))
+        return list(zip(view.segments.places(entries[best].tolist()), scores[best].tolist(), strict=True))
 
     return nearest
 
@@ -293,7 +297,7 @@ def _nearest_with_terms(
     return []
 
 
-def _cosines(matrix: Matrix, slots: Slots, query: Floats) -> Floats:
+def _cosines(matrix: Matrix, slots: Numbers, query: Floats) -> Floats:
     scores: Floats
     if len(slots) < len(matrix) * _GATHER_BELOW:
         scores = matrix[slots] @ query
@@ -302,7 +306,7 @@ def _cosines(matrix: Matrix, slots: Slots, query: Floats) -> Floats:
     return scores
 
 
-def _best(scores: Floats, count: int) -> Slots:
+def _best(scores: Floats, count: int) -> Numbers:
     """Positions of the `count` highest scores, best first."""
     worst = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     chosen = np.flatnonzero(scores >= worst)

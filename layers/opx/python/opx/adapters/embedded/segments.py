@@ -45,16 +45,21 @@ def read_rows(path: Path, dimension: int, count: int) -> Matrix:
 # -- segments
 
 Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A segment as the database holds it. `tags` and `services` are joined by newlines; `updated_day` counts from
-    1970-01-01."""
+    """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector file.
+
+    `tags` and `services` are joined by newlines; `updated_day` counts from 1970-01-01. `spread` says how many rows each
+    entry has, as little-endian 16-bit numbers; it is empty if each has one.
+    """
 
     id: int
     first_slot: int
     count: int
+    slots: int
     scope: str
     category: str
     tier: str
@@ -63,6 +68,16 @@ class SegmentRow:
     tags: str
     services: str
     updated_day: int | None
+    spread: bytes = b""
+
+    @property
+    def bounds(self) -> list[int]:
+        """Where the rows of each entry begin within the segment's, and where the last end."""
+        each = np.frombuffer(self.spread, SPREAD) if self.spread else np.ones(self.count, SPREAD)
+        return [0, *np.cumsum(each, dtype=np.int64).tolist()]
+
+
+SPREAD = np.dtype("<u2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +91,7 @@ class SegmentFacts:
 
 
 class SegmentMap:
-    """An immutable view of all live segments."""
+    """An immutable view of all live segments, whose entries are numbered in their order."""
 
     def __init__(self, rows: Sequence[SegmentRow]) -> None:
         self._rows = rows
@@ -97,10 +112,13 @@ class SegmentMap:
         self._days = _Days([row.updated_day for row in rows])
         self.counts = counts
         self.live = int(counts.sum())
-        self.slots = int((firsts + counts).max()) if len(rows) else 0
-        self._segment_of_slot = np.full(self.slots, -1, dtype=np.int32)
-        live_slots = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(self.live)
-        self._segment_of_slot[live_slots] = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        self.slots = max((row.first_slot + row.slots for row in rows), default=0)
+        self._starts = np.cumsum(counts) - counts
+        self._segment_of = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        self._slot_counts = _slot_counts(rows)
+        each = np.ones(self.live, dtype=np.intp) if self._slot_counts is None else self._slot_counts
+        before = np.cumsum(each) - each
+        self._first_slots: Numbers = before + np.repeat(firsts - before[self._starts], counts)
 
     def row(self, segment_id: int) -> SegmentRow:
         """The live segment with this id."""
@@ -144,26 +162,44 @@ class SegmentMap:
         """Share of the live entries that are in allowed segments."""
         return float(self.counts[allowed].sum()) / self.live if self.live else 0.0
 
-    def slots_of(self, allowed: Mask) -> npt.NDArray[np.intp]:
-        """The slots of allowed segments, ascending; a dead slot's -1 finds the appended False."""
-        return np.flatnonzero(np.append(allowed, False)[self._segment_of_slot])
+    def entries_of(self, allowed: Mask) -> Numbers:
+        """The entries of allowed segments, ascending."""
+        return np.flatnonzero(allowed[self._segment_of])
 
-    def slots_at(self, places: Iterable[tuple[int, int]], allowed: Mask) -> npt.NDArray[np.intp]:
-        """The slots of those places that are in allowed segments, ascending."""
+    def entries_at(self, places: Iterable[tuple[int, int]], allowed: Mask) -> Numbers:
+        """The entries at those places that are in allowed segments, ascending."""
         found = (
-            self._rows[index].first_slot + position
+            self._starts[index] + position
             for segment, position in places
             if (index := self._by_id.get(segment)) is not None and allowed[index]
         )
         return np.sort(np.fromiter(found, dtype=np.intp))
 
-    def places(self, slots: Iterable[int]) -> list[tuple[int, int]]:
-        """Segment id and position within it of each slot."""
+    def slots_of(self, entries: Numbers) -> tuple[Numbers, Numbers | None]:
+        """The slots of these entries, one behind the other, and where those of each begin; None if each has one."""
+        firsts = self._first_slots[entries]
+        if self._slot_counts is None:
+            return firsts, None
+        counts = self._slot_counts[entries]
+        starts = np.cumsum(counts) - counts
+        return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
+
+    def places(self, entries: Iterable[int]) -> list[tuple[int, int]]:
+        """Segment id and position within it of each entry."""
         found = []
-        for slot in slots:
-            row = self._rows[self._segment_of_slot[slot]]
-            found.append((row.id, slot - row.first_slot))
+        for entry in entries:
+            index = self._segment_of[entry]
+            found.append((self._rows[index].id, int(entry - self._starts[index])))
         return found
+
+
+def _slot_counts(rows: Sequence[SegmentRow]) -> Numbers | None:
+    """How many slots each entry has; None if each has one."""
+    if not any(row.spread for row in rows):
+        return None
+    ones = np.ones(max(row.count for row in rows), SPREAD).tobytes()
+    spread = b"".join(row.spread or ones[: row.count * SPREAD.itemsize] for row in rows)
+    return np.frombuffer(spread, SPREAD).astype(np.intp)
 
 
 class _Column:
@@ -258,6 +294,7 @@ CREATE TABLE IF NOT EXISTS segments (
     document_id TEXT NOT NULL, tags TEXT NOT NULL, services TEXT NOT NULL, updated_day INTEGER,
     trust REAL NOT NULL, source_uri TEXT NOT NULL, last_updated TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS segments_by_key ON segments (key_id);
+CREATE TABLE IF NOT EXISTS several_vectors (segment INTEGER PRIMARY KEY, slots INTEGER NOT NULL, spread BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS entries (
     segment INTEGER NOT NULL, position INTEGER NOT NULL, entry_id TEXT NOT NULL, chunk TEXT NOT NULL,
     PRIMARY KEY (segment, position));
@@ -266,7 +303,11 @@ CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS graveyard (segment INTEGER PRIMARY KEY);
 """
 
-_ROW = "id, first_slot, count, scope, category, tier, language, document_id, tags, services, updated_day"
+_ROW = (
+    "id, first_slot, count, COALESCE(slots, count), scope, category, tier, language, document_id, tags, services,"
+    " updated_day, COALESCE(spread, x'')"
+)
+_SEGMENTS = "segments LEFT JOIN several_vectors ON segment = id"
 _FACTS = "key_id, trust, source_uri, last_updated"
 _LOOKUP_SIZE = 500
 """Values in one SQL statement; SQLite's own limit is higher everywhere."""
@@ -336,6 +377,8 @@ class IndexDatabase:
             "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*values, *filtered, facts.trust, facts.source_uri, facts.last_updated),
         )
+        if row.spread:
+            self._db.execute("INSERT INTO several_vectors VALUES (?, ?, ?)", (row.id, row.slots, row.spread))
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
         """Rows of position, entry id and the entry's JSON line."""
@@ -347,15 +390,16 @@ class IndexDatabase:
     def drop_segment(self, segment: int) -> None:
         self._db.execute("DELETE FROM segments WHERE id = ?", (segment,))
         self._db.execute("DELETE FROM entries WHERE segment = ?", (segment,))
+        self._db.execute("DELETE FROM several_vectors WHERE segment = ?", (segment,))
         self._db.execute("INSERT OR REPLACE INTO graveyard VALUES (?)", (segment,))
 
     def segments(self) -> list[SegmentRow]:
-        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM segments ORDER BY first_slot")]  # noqa: S608
+        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM {_SEGMENTS} ORDER BY first_slot")]  # noqa: S608
 
     def segment(self, segment: int) -> tuple[SegmentRow, SegmentFacts]:
         """A segment that exists."""
-        row = self._db.execute(f"SELECT {_ROW}, {_FACTS} FROM segments WHERE id = ?", (segment,)).fetchone()  # noqa: S608
-        return SegmentRow(*row[:11]), SegmentFacts(*row[11:])
+        row = self._db.execute(f"SELECT {_ROW}, {_FACTS} FROM {_SEGMENTS} WHERE id = ?", (segment,)).fetchone()  # noqa: S608
+        return SegmentRow(*row[:13]), SegmentFacts(*row[13:])
 
     def entries(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
         """Segment, position, entry id, chunk line and the segment's facts of those places that exist."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from opx.errors import EmbeddingError
-from opx.ports import Vector
+from opx.ports import Vector, Vectors
 from opx.settings import MULTILINGUAL as MODEL_NAME
 from opx.text.analyzer import split_identifiers
 
@@ -50,9 +50,9 @@ class UniversalSentenceEncoder:
             raise _missing() from None
         return package.USE(threads=1)  # more cost time: its matrices are small
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         """One text at a time, so that no vector depends on its neighbours."""
-        return [self.embed_query(text) for text in texts]
+        return [(self.embed_query(text),) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
         readable = split_identifiers(text[:MAX_CHARACTERS]).encode("utf-8", "replace").decode()

@@ -7,7 +7,7 @@ from typing import Any
 
 from opx.ingestion.embedding_cache import CachedEmbedder
 from opx.lifecycle.reindex.editions import EditionEmbedder, Editions
-from opx.ports import Vector
+from opx.ports import Vectors
 
 
 class EditionCache(CachedEmbedder):
@@ -17,7 +17,7 @@ class EditionCache(CachedEmbedder):
         super().__init__(EditionEmbedder(editions), *args, **options)
         self._editions = editions
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         with self._editions.bound(self._editions.current()):
             return super().embed_documents(texts)
 

@@ -22,6 +22,7 @@ from opx.ports import (
     SearchRequest,
     SearchResponse,
     Vector,
+    Vectors,
 )
 from opx.ports.search import CorpusState
 
@@ -262,7 +263,7 @@ class EditionEmbedder:
     def dimension(self) -> int:
         return self._editions.current().embedder.dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         return self._editions.current().embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:

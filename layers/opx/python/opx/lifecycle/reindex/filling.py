@@ -20,7 +20,7 @@ from opx.ingestion.claims import current_id
 from opx.ingestion.prepared import as_indexed
 from opx.lifecycle.reindex.editions import Editions, OpenEdition
 from opx.parallel import Each
-from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vector
+from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vectors
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter
@@ -137,11 +137,11 @@ class Filler:
                 chunks = self._read_chunks(key, version.document_id)
                 yield from (entry_id(key.id, chunk.chunk_id) for chunk in chunks)
 
-    def _bound_vectors(self, edition: OpenEdition, chunks: Sequence[DocumentChunk]) -> Iterator[Vector]:
+    def _bound_vectors(self, edition: OpenEdition, chunks: Sequence[DocumentChunk]) -> Iterator[Vectors]:
         with self._editions.bound(edition):
             return iter(list(self._vectors(chunks)))
 
-    def _vectors(self, chunks: Iterable[DocumentChunk]) -> Iterator[Vector]:
+    def _vectors(self, chunks: Iterable[DocumentChunk]) -> Iterator[Vectors]:
         """In batches that don't end where a document does."""
         texts: list[str] = []
         for chunk in chunks:
@@ -153,7 +153,7 @@ class Filler:
             yield from self._embedder.embed_documents(texts)
 
 
-def _entries(one: _Document, vectors: Iterator[Vector]) -> Iterator[IndexEntry]:
+def _entries(one: _Document, vectors: Iterator[Vectors]) -> Iterator[IndexEntry]:
     flagged = _flagged(one)
     for chunk in one.chunks:
         flags = (FLAG,) if chunk.chunk_id in flagged else ()
