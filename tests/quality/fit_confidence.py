@@ -233,30 +233,39 @@ def all_models(asked: Sequence[Asked], embedder: str, command: str) -> dict[str,
 
 
 def _asked(args: argparse.Namespace) -> tuple[list[Asked], str]:
-    if args.keep and args.keep.exists():
-        kept: tuple[list[Asked], str] = pickle.loads(args.keep.read_bytes())
-        return kept
     asked: list[Asked] = []
     embedder = ""
     for given in args.sets:
-        folder, _, questions = given.partition("=")
-        dataset = load_dataset(Path(folder))
-        chosen = load_dataset(Path(folder), Path(questions)) if questions else dataset
-        with bootstrap(evaluation_settings(Settings(home=str(args.home)), dataset)) as services:
-            evaluation = Evaluation(services, dataset)
-            evaluation.ingest()
-            asked.extend(collect(evaluation, Path(questions).stem if questions else Path(folder).name, chosen.asked))
-            embedder = services.indexing.embedder.model_id.partition("/")[0]
-    if args.keep:
-        args.keep.write_bytes(pickle.dumps((asked, embedder)))
+        found, embedder = _of_given(given, args.home, args.keep)
+        asked += found
     return asked, embedder
+
+
+def _of_given(given: str, home: Path, keep: Path | None) -> tuple[list[Asked], str]:
+    """A set, asked in all ways, and the embedding model. With `keep`, what was asked before is read from that folder."""
+    folder, _, questions = given.partition("=")
+    path = keep / f"{zlib.crc32(given.encode()):08x}.pickle" if keep else None
+    if path and path.exists():
+        kept: tuple[list[Asked], str] = pickle.loads(path.read_bytes())
+        return kept
+    dataset = load_dataset(Path(folder))
+    chosen = load_dataset(Path(folder), Path(questions)) if questions else dataset
+    with bootstrap(evaluation_settings(Settings(home=str(home)), dataset)) as services:
+        evaluation = Evaluation(services, dataset)
+        evaluation.ingest()
+        name = Path(questions).stem if questions else Path(folder).name
+        found = list(collect(evaluation, name, chosen.asked)), services.indexing.embedder.model_id.partition("/")[0]
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(found))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="+")
     parser.add_argument("--home", type=Path, default=Path(".opx"))
-    parser.add_argument("--keep", type=Path, help="what the models see, to fit again without asking again")
+    parser.add_argument("--keep", type=Path, help="folder for what the models see, to fit again without asking again")
     parser.add_argument("--way", default="", help="report on this way alone, such as both,balanced")
     parser.add_argument("--write", action="store_true", help="replace the shipped coefficients")
     args = parser.parse_args()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
+
 from opx.cli.output import Screen, aligned, plural, printable
 from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
@@ -284,6 +286,15 @@ def found_by(parts: ScoreParts) -> str:
     found = [f"{leg} at rank {rank}" for leg, rank in legs if rank is not None]
     missed = [f"not {leg}" for leg, rank in legs if rank is None]
     return "found " + " and ".join(found) + "".join(f", {text}" for text in missed)
+
+
+def absent_lines(answer: Answer) -> Iterator[str]:
+    """`No page for alert QueueHighCritical; nearest sibling: QueueHighWarning`, and a blank line behind."""
+    for one in answer.absent:
+        text = printable(one.text)
+        yield click.style(text[0].upper() + text[1:] + ".", bold=True)
+    if answer.absent:
+        yield ""
 
 
 def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:

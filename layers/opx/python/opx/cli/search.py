@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from opx.cli.hits import Page, no_answer_lines, receipt_line
+from opx.cli.hits import Page, absent_lines, no_answer_lines, receipt_line
 from opx.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
 from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import Tier
@@ -88,7 +88,8 @@ def search_command(
     QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. What
     begins with a dash has to be quoted together with a word before it.
 
-    Each document comes with how sure it is (sure, likely, weak), its age and owner, the blocks that help, its other steps, and where it is.
+    Each document comes with how sure it is (sure, likely, weak), its age and owner, the blocks that help, its other steps,
+    and where it is.
 
     Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
     """
@@ -140,6 +141,7 @@ def _first_day(name: str, value: str) -> str:
 def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
     screen = Screen.current()
     page = Page(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
+    print_lines(absent_lines(answer))
     print_lines(page.answer(answer))
     if not answer.results:
         print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))

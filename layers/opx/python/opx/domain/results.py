@@ -273,8 +273,9 @@ class TierStep(Record, frozen=True):
 class Answer(Record, frozen=True, omit_defaults=True):
     """The results of a query with what a caller must know about them.
 
-    `results` reach the confidence that was asked for; `unconfirmed` are the best of those that don't, as many as results are
-    lacking, and `best_rejected` the first of them where there is no result. Both are empty where nothing is near the question.
+    `results` reach the confidence that was asked for; `unconfirmed` are the best of those that don't, as many as results
+    are lacking, and `best_rejected` is the first of them where there is no result. All are empty where nothing is near the
+    question.
     `absent` names what was asked for by its name and isn't there. `partial` is true when something that should have been
     searched was not; `notes` say what and why. `routing` has a step
     for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or the

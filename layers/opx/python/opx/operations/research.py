@@ -398,8 +398,8 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
 
 
 def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
-    """The answer of agents' searches: at most so many documents that reach the confidence of `config`, with what helps of each
-    in about so many tokens."""
+    """The answer of agents' searches: at most so many documents that reach the confidence of `config`, with what helps of
+    each in about so many tokens."""
     config = replace(
         config, max_results=documents * PASSAGES_PER_DOCUMENT, max_chunks_per_document=PASSAGES_PER_DOCUMENT
     )

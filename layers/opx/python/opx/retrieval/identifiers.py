@@ -34,19 +34,23 @@ NOT_ABOUT = 0.85
 LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
+ALERT = "alert"
 _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
     ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
-    ("alert", re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
+    (ALERT, re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
     ("name", re.compile(r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}")),
 )
 """Identifiers that mean one thing, by their shape: the first that fits counts. Hosts, addresses, paths and versions are of
 none: pages mention those for many reasons."""
 
-_CLAIMED = ("CVE", "weakness", "technique", "ticket", "alert")
+_WHEN = re.compile(r"symptom|alert|trigger|detect|signal|when to use", re.IGNORECASE)
+"""Sections that say when a page is to be used."""
+
+_CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 """Kinds of which a question asks for the very thing, so that its absence is an answer."""
 
 
@@ -64,15 +68,11 @@ class Named:
     def is_rare(self) -> bool:
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
-    @property
-    def is_absent(self) -> bool:
-        return self.count == 0 and self.kind in _CLAIMED
-
 
 def named_in(question: Question, found: FusedHits) -> list[Named]:
     """The identifiers of a question that mean one thing. Of an alert, its name alone: what else it says are its values."""
     if question.alert:
-        return [_named(question.alert, "alert", found)] if " " not in question.alert else []
+        return [_named(question.alert, ALERT, found)] if " " not in question.alert else []
     kinds = ((name, kind_of(name)) for name in question.identifiers)
     return [_named(name, kind, found) for name, kind in kinds if kind]
 
@@ -89,15 +89,14 @@ def _named(name: str, kind: str, found: FusedHits) -> Named:
 
 def lacking(named: Iterable[Named], chunks: Iterable[IndexedChunk]) -> list[Named]:
     """Those that entries have which were not found: a search for their very term finds them."""
-    texts = [folded(chunk.chunk.text) for chunk in chunks]
-    return [
-        one
-        for one in named
-        if one.term
-        and one.is_rare
-        and one.count
-        and sum(contains(text, folded(one.name)) for text in texts) < one.count
-    ]
+    wanted = [one for one in named if one.term and one.is_rare and one.count]
+    texts = [chunk.chunk.text for chunk in chunks] if wanted else []
+    return [one for one in wanted if sum(_has(text, folded(one.name)) for text in texts) < (one.count or 0)]
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a folded name. Most haven't, and needn't be folded."""
+    return name in text.casefold() and contains(folded(text), name)
 
 
 def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[JudgedPage]:
@@ -105,7 +104,7 @@ def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[Judged
     meant: dict[str, float] = {}
     for one in named:
         if one.is_rare:
-            for document_id, confidence in _meant(judged, folded(one.name)):
+            for document_id, confidence in _meant(judged, one):
                 meant[document_id] = max(confidence, meant.get(document_id, 0.0))
     if not meant:
         return list(judged)
@@ -114,19 +113,35 @@ def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[Judged
     return [*sorted(first, key=lambda one: -one.confidence), *rest]
 
 
-def _meant(judged: Sequence[JudgedPage], name: str) -> Iterator[tuple[str, float]]:
-    about = [one for one in judged if _is_about(one, name)]
+def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float]]:
+    about = [one for one in judged if _is_about(one, named)]
     if about:
         if len(about) <= MOST_ABOUT:
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
-    mentions = [one for one in judged if any(contains(folded(hit.indexed.chunk.text), name) for hit in one.page.hits)]
-    if len(mentions) == 1:
+    mentions = [one for one in judged if _mentions(one, named)]
+    if len(mentions) == 1 and named.kind != ALERT:
         yield mentions[0].page.document_id, ONLY_MENTION
 
 
-def _is_about(judged: JudgedPage, name: str) -> bool:
-    return any(contains(folded(text), name) for hit in judged.page.hits for text in _names_of(hit.indexed))
+def _is_about(judged: JudgedPage, named: Named) -> bool:
+    """Whether a document is called so. Of an alert also whether it begins with the name, or lists it as its symptom."""
+    name = folded(named.name)
+    return any(
+        any(_has(text, name) for text in _names_of(hit.indexed))
+        or (named.kind == ALERT and _says_when(hit.indexed) and _has(hit.indexed.chunk.content, name))
+        for hit in judged.page.hits
+    )
+
+
+def _says_when(indexed: IndexedChunk) -> bool:
+    """Whether a passage says when its document is to be used."""
+    return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
+
+
+def _mentions(judged: JudgedPage, named: Named) -> bool:
+    name = folded(named.name)
+    return any(_has(hit.indexed.chunk.text, name) for hit in judged.page.hits)
 
 
 def _names_of(indexed: IndexedChunk) -> Iterator[str]:
@@ -146,19 +161,29 @@ def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
-    """What the question asks for by its name and no entry has, each with the page of the most similar name."""
-    return [_absent(one, judged) for one in named if one.is_absent]
+    """What the question asks for by its name and no entry has, and alerts that pages mention and none is for; each with the
+    page of the most similar name."""
+    return [_absent(one, judged) for one in named if one.kind in _CLAIMED and _is_absent(one, judged)]
+
+
+def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
+    if named.count == 0:
+        return True
+    return named.kind == ALERT and bool(named.count) and not any(_is_about(one, named) for one in judged)
 
 
 def _absent(named: Named, judged: Sequence[JudgedPage]) -> Absent:
-    best, page = max(
-        ((_likeness(named.name, name), one.page) for one in judged for name in _siblings(one)),
-        key=lambda one: one[0],
-        default=(0.0, None),
-    )
+    best, name, page = 0.0, "", None
+    for one in judged:
+        for sibling in _siblings(one):
+            likeness = 1.0 if sibling == named.name else _likeness(named.name, sibling)
+            if likeness > best:
+                best, name, page = likeness, sibling, one.page
     if page is None or best < LIKE:
         return Absent(named.name, named.kind)
-    return Absent(named.name, named.kind, page.best.indexed.chunk.title, page.document_id)
+    title = page.best.indexed.chunk.title
+    shown = title if name in (title, named.name) else f"{name} ({title})"
+    return Absent(named.name, named.kind, shown, page.document_id)
 
 
 def _siblings(judged: JudgedPage) -> Iterator[str]:

@@ -11,10 +11,10 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
-from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector
+from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, as_the_engine_says, judged, shipped
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
-from opx.retrieval.identifiers import Named, absent_of, bounded, certain, lacking, named_in
+from opx.retrieval.identifiers import ABOUT, Named, absent_of, bounded, certain, lacking, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
@@ -113,7 +113,7 @@ class TierSearch:
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
         asked.is_missing(missing)
-        return bounded(pages) if missing and not any(one.count for one in named) else pages
+        return bounded(pages) if missing and not any(one.confidence >= ABOUT for one in pages) else pages
 
     def _focused(
         self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
@@ -199,7 +199,7 @@ class RememberedVectors:
     def dimension(self) -> int:
         return self._embedder.dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         return self._embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:

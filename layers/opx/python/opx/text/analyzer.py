@@ -28,7 +28,8 @@ import Stemmer
 STOP_WORDS: dict[str, frozenset[str]] = {
     "en": frozenset(
         """a an and are as at be been but by can do for from has have if in into is it its no not of on or such that the
-        their then there these they this to was were will with""".split()
+        their then there these they this to was were will with arent cant couldnt didnt doesnt dont hadnt hasnt havent im isnt
+        shouldnt wasnt werent wont wouldnt""".split()
     ),
     "de": frozenset(
         """aber alle als also am an auch auf aus bei beim bis da damit dann das dass dem den der des die dies diese
@@ -207,7 +208,7 @@ KNOWN_BY: dict[str, frozenset[str]] = {
 
 # -- analysis
 
-ANALYZER_VERSION = "2"
+ANALYZER_VERSION = "3"
 """Part of an index's identity: terms of different versions must not be mixed."""
 
 ENGLISH = ("en",)
