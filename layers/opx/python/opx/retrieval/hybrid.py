@@ -162,7 +162,8 @@ class FusedHits:
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
     question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had. `with_warnings`: the same with the warnings that were found, None if none was.
+    document that either leg had. `with_warnings`: the same with the warnings that were found, None if none was. `unknown`
+    are the words that no entry has, each by its first term.
     """
 
     hits: tuple[FusedHit, ...]
@@ -175,6 +176,7 @@ class FusedHits:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     passages: Mapping[str, tuple[IndexedChunk, ...]] = field(default_factory=dict)
     with_warnings: FusedHits | None = None
+    unknown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,7 @@ def fused_hits(
         leg_ms=taken,
         words=asked,
         passages=_by_document(response.chunks.values()),
+        unknown=frozenset(term for term, entries in response.term_frequencies.items() if not entries),
     )
 
 

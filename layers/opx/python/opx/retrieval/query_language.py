@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -20,6 +21,9 @@ from opx.domain.times import day_number, day_text, first_day
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
+
+if TYPE_CHECKING:
+    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -192,7 +196,8 @@ def _few(notes: list[str]) -> list[str]:
 @dataclass(slots=True)
 class Asked:
     """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
-    `ranked_by` says what decided the order last."""
+    `ranked_by` says what decided the order last. `unknown` are the words, each by its first term, that no search found;
+    `changes` what was searched in the place of some."""
 
     query: str
     question: Question
@@ -202,6 +207,8 @@ class Asked:
     partial: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
+    unknown: frozenset[str] | None = None
+    changes: tuple[Change, ...] = ()
 
     @property
     def text(self) -> str:
@@ -216,6 +223,10 @@ class Asked:
         self.question = relaxed
         self.note(relaxed.notes[-1])
         return True
+
+    def lacking(self, unknown: frozenset[str]) -> None:
+        """Note the words that a search found nowhere; another search may have found some."""
+        self.unknown = unknown if self.unknown is None else self.unknown & unknown
 
     def note(self, text: str) -> None:
         """Say it once, however often it happens."""

@@ -31,11 +31,13 @@ Judge = Callable[[Asked, FusedHits], list[Judged]]
 @dataclass(frozen=True, slots=True)
 class SearchRules:
     """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
-    measured default; `rerank`: whether thorough searches read their candidates again."""
+    measured default; `rerank`: whether thorough searches read their candidates again; `reword`: whether words that the
+    corpus doesn't have are corrected and translated."""
 
     legs: str = BOTH
     fusion: Fusion | None = None
     rerank: bool = True
+    reword: bool = True
 
 
 class TierSearch:
@@ -74,6 +76,7 @@ class TierSearch:
         """The hits that pass the filter and the question's conditions, the likeliest first, and then warnings. Raises
         `IndexUnavailableError`."""
         found = self.found(asked, vector, where, asked.text)
+        asked.lacking(found.unknown)
         judge: Judge = _by_confidence
         if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
             judge = self._by_ranker(asked, vector, where, found)

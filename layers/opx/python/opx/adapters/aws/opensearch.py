@@ -235,6 +235,12 @@ class OpenSearchIndex:
             entry_count=entry_count,
         )
 
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        bodies = {str(number): body for number, body in enumerate(queries.presence_bodies(terms, scopes))}
+        answers = self._search_together(bodies) if bodies else {}
+        counts = [queries.statistics(answer)[1] for answer in answers.values()]
+        return {term: count for found in counts for term, count in found.items() if count}
+
     def count(self, where: SearchFilter) -> int:
         body = {"query": queries.matching(where)}
         with self._errors("counting in"):
