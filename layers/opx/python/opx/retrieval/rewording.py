@@ -110,7 +110,9 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
     misspelt = _misspelt(found, glossaries)
     near = {word: _near_words(word, asked.languages) for word in misspelt}
     terms = [term for word in found if word.unknown for term in word.terms]
-    terms += [term for word in found if word.unknown for rest, _ in _rests(glossaries, word) for term in _terms_of(rest)]
+    terms += [
+        term for word in found if word.unknown for rest, _ in _rests(glossaries, word) for term in _terms_of(rest)
+    ]
     terms += [term for others in near.values() for of_it in others.values() for term in of_it]
     corpus = _Corpus(engine, tuple(scopes), asked.languages, engine.entries_with(terms, scopes))
     changes = tuple(_changes(asked.text, found, glossaries, near, corpus))
