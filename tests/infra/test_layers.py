@@ -37,6 +37,7 @@ def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> N
     copy_library(tmp_path)
     package = tmp_path / "python" / "opx"
     assert (package / "bootstrap.py").is_file()
+    assert (package / "text" / "glossaries" / "de.txt").is_file()
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
 

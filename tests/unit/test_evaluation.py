@@ -282,6 +282,31 @@ class TestCommand:
         assert (list(data["confidence"]), data["ingest"]["pages"]) == (["fast"], 4)
         assert data["figures"]["lexical"]["words"]["questions"] == 2
 
+    def test_questions_without_an_answer_alone_are_refused_by_kind_or_not(
+        self, run: CliRunner, folder: Path, tmp_path: Path
+    ) -> None:
+        asked = [("n1", "rotated logs disk", "near-miss"), ("n2", "zebra", "foreign"), ("n3", "xylophone", "foreign")]
+        (folder / "asked.jsonl").write_text(
+            lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in asked])
+        )
+        options = ["--questions", str(folder / "asked.jsonl"), "--mode", "fast", "--floor", "0.01", "--losers", "1"]
+        saved = run.invoke(eval_command, [str(folder), *options, "--save", "run.json"], obj=Settings(home="home"))
+        assert saved.exit_code == 0, saved.output
+        table = saved.stdout.split("refused, floor 0.01")[1].splitlines()[:2]
+        assert [table[0].split(), table[1].split()] == [
+            ["near-miss", "(1)", "foreign", "(2)"],
+            ["fast", "0.0000", "1.0000"],
+        ]
+        options += ["--against", "run.json", "--html", "run.html"]
+        again = run.invoke(eval_command, [str(folder), *options], obj=Settings(home="home"))
+        assert again.exit_code == 0, again.output
+        compared = again.stdout.split("second - first")[1].splitlines()[1:3]
+        assert [line.split()[:3] for line in compared] == [
+            ["fast", "refused@0.01", "near-miss"],
+            ["fast", "refused@0.01", "foreign"],
+        ]
+        assert "0 questions with an answer, 3 without" in (tmp_path / "run.html").read_text()
+
     def test_reuses_the_index_of_the_same_corpus(self, run: CliRunner, folder: Path) -> None:
         found = [
             json.loads(run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home")).stdout)

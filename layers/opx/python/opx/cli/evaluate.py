@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -186,6 +187,7 @@ def _run_lines(run: Run, floor: float) -> Iterator[str]:
     yield from _table_lines(quality(run))
     yield from _answer_lines(run)
     yield from _confidence_lines(run, floor)
+    yield from _refusal_lines(run, floor)
     yield from _latency_lines(run)
     yield from lapse_lines(run)
 
@@ -274,8 +276,10 @@ NOT_CORRECTED = "p of each row alone: with many rows, a few are below .05 by luc
 
 
 def _table_lines(figures: Table) -> Iterator[str]:
-    """A plain table: one block a measure, one row a system, one column a kind."""
+    """A plain table: one block a measure, one row a system, one column a kind; nothing if no question has an answer."""
     kinds = list(next(iter(figures.values())))
+    if not kinds:
+        return
     measures = [name for name in next(iter(figures.values()))[kinds[0]] if name != "questions"]
     counts = next(iter(figures.values()))
     titles = [f"{kind} ({int(counts[kind]['questions'])})" for kind in kinds]
@@ -315,6 +319,22 @@ def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
         values = (at.answerable, at.unanswerable, at.right, separation(run, mode), first.brier, first.error)
         cells = zip(heads, values, strict=True)
         yield f"  {mode:<22}" + "".join(f"{_number(value):>{max(len(head), 6) + 3}}" for head, value in cells)
+    yield ""
+
+
+def _refusal_lines(run: Run, floor: float) -> Iterator[str]:
+    """Shares refused of each kind of question without an answer, a row a mode; nothing if there is one kind or none."""
+    from opx.evaluation.abstention import abstention
+
+    kinds = Counter(question.kind for question in run.questions if not question.answerable)
+    if len(kinds) < 2:
+        return
+    heads = [f"{kind} ({count})" for kind, count in kinds.items()]
+    widths = [max(len(head), 6) + 3 for head in heads]
+    yield f"{f'refused, floor {floor:g}':<24}" + _right(heads, widths)
+    for mode in run.modes:
+        shares = abstention(run, mode, floor).by_kind
+        yield f"  {mode:<22}" + _right([_number(shares[kind]) for kind in kinds], widths)
     yield ""
 
 

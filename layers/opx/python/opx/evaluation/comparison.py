@@ -86,7 +86,7 @@ def _compared(first: Run, one: str, second: Run, other: str, floor: float) -> It
     answerable = [pair for pair in asked if pair[0].answerable]
     for kind in (ALL, *first.kinds):
         chosen = [pair for pair in answerable if kind in (ALL, pair[0].kind)]
-        for name, measure in MEASURES.items():
+        for name, measure in MEASURES.items() if chosen else ():
             before = [measure(reply.pages, question.relevant) for question, reply, _ in chosen]
             after = [measure(reply.pages, question.relevant) for question, _, reply in chosen]
             yield Compared(one, other, kind, name, compared(before, after))

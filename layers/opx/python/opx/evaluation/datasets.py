@@ -85,8 +85,8 @@ class Dataset:
         """The questions of one split alone. Raises `InvalidInputError` if there are none."""
         chosen = tuple(question for question in self.questions if question.split == split)
         others = tuple(question for question in self.unanswerable if question.split == split)
-        if not chosen:
-            known = ", ".join(sorted({question.split for question in self.questions} - {""})) or "none"
+        if not chosen and not others:
+            known = ", ".join(sorted({question.split for question in self.asked} - {""})) or "none"
             raise InvalidInputError(f"{self.folder} has no questions of split {split!r}; it has {known}")
         return Dataset(self.folder, chosen, others, documents=self.documents)
 
@@ -94,14 +94,15 @@ class Dataset:
 def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
     """Read a dataset. Questions without a label are left out, as BEIR does, unless they say that they have no answer.
 
-    `questions` is a file like `queries.jsonl`, to be asked in place of the folder's own; its spans label the pages.
+    `questions` is a file like `queries.jsonl`, to be asked in place of the folder's own; its spans label the pages, and
+    its questions may all be without an answer.
 
     Raises `InvalidInputError` that names the file and line that is missing or malformed, or the span that the corpus lacks.
     """
     documents = _documents(folder)
     texts = _Texts(Dataset(folder, (), documents=documents))
     if questions is not None:
-        return Dataset(folder, _labelled_by_spans(questions, texts), documents=documents)
+        return Dataset(folder, *_labelled_by_spans(questions, texts), documents=documents)
     for name in (QUERIES, LABELS):
         if not (folder / name).is_file():
             raise InvalidInputError(f"{folder} is not a dataset in BEIR form: it has no {name}")
@@ -123,16 +124,21 @@ def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
     return Dataset(folder, tuple(answered), (*unanswered, *_listed(folder)), documents=documents)
 
 
-def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[Question, ...]:
-    """The questions of a file, labelled with the pages that their spans are of."""
-    asked = [_question(record, {}, texts)[0] for record in _records(path)]
-    _check_ids(path, asked)
-    lacking = [question.id for question in asked if not question.spans]
-    if lacking or not asked:
-        raise InvalidInputError(
-            f"{path}: {f'question {lacking[0]} has no spans' if lacking else 'there are no questions'}"
-        )
-    return tuple(replace(question, relevant=labels_of(question.spans)) for question in asked)
+def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
+    """The questions of a file: those labelled with the pages that their spans are of, and those without an answer."""
+    answered, unanswered = [], []
+    for question, answerable in (_question(record, {}, texts) for record in _records(path)):
+        if answerable != bool(question.spans):
+            wrong = "has no spans" if answerable else "says that it has no answer, but has spans"
+            raise InvalidInputError(f"{path}: question {question.id} {wrong}")
+        if answerable:
+            answered.append(replace(question, relevant=labels_of(question.spans)))
+        else:
+            unanswered.append(question)
+    _check_ids(path, (*answered, *unanswered))
+    if not answered and not unanswered:
+        raise InvalidInputError(f"{path}: there are no questions")
+    return tuple(answered), tuple(unanswered)
 
 
 class _Texts:
