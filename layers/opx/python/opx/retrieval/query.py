@@ -186,8 +186,8 @@ class KnowledgeQuery:
     def _reworded(
         self, asked: Asked, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
     ) -> Routed | None:
-        """What a search finds with the question's unknown words corrected and translated; None if there is nothing to correct,
-        or nothing is found: then the question stays as it was."""
+        """What a search finds with the question's unknown words corrected and translated; None, and the question as it was,
+        if there is nothing to change or nothing is found."""
         from opx.retrieval.rewording import reworded
 
         before, other, found = asked.question, None, None

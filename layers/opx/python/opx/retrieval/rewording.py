@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from string import ascii_lowercase
 
 from opx.domain.documents import DEFAULT_LANGUAGE
@@ -249,7 +249,7 @@ def _stands_in(text: str, word: str) -> bool:
 
 
 def _is_one_run(text: str, some: Sequence[_Word]) -> bool:
-    return all(_GAP.fullmatch(text, one.end, other.start) for one, other in zip(some, some[1:], strict=False))
+    return all(_GAP.fullmatch(text, one.end, other.start) for one, other in pairwise(some))
 
 
 def _english(glossaries: Sequence[Glossary], some: Sequence[_Word]) -> str:

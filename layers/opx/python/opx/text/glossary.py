@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 
 from opx.text.analyzer import folded, stem
@@ -66,8 +66,8 @@ class Glossary:
         return next((" ".join(parts) for (word,) in forms if (parts := self._parts(word, {}))), "")
 
     def with_rests(self, word: str) -> Iterator[tuple[str, str]]:
-        """For a compound with a part that isn't known: that part and the English of the whole with the part as it stands. Many
-        such parts are names and English words, as in `clusterknoten`. The longest known parts first."""
+        """For a compound with a part that isn't known: that part, and the English of the whole with the part as it stands.
+        Many such parts are names and English words, as in `clusterknoten`. The longest known parts come first."""
         if not self._may_be_compound([word]):
             return
         plain = word.casefold()
@@ -144,4 +144,5 @@ def _spellings(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]
 
 def _common(words: tuple[str, ...], others: tuple[str, ...]) -> int:
     """Letters with which both begin."""
-    return sum(len(commonprefix(pair)) for pair in zip(words, others, strict=True))
+    pairs = (zip(word, other, strict=False) for word, other in zip(words, others, strict=True))
+    return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], letters))) for letters in pairs)

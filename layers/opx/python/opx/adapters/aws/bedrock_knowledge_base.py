@@ -129,7 +129,7 @@ class BedrockKnowledgeBase:
         notes = _notes(text, unreadable, filter_note(request.filter))
         return SearchResponse(fused=Leg(best), chunks={entry: found[entry][0] for entry, _ in best}, notes=notes)
 
-    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:  # noqa: ARG002
         """Nothing: the service has no term statistics."""
         return {}
 
