@@ -27,12 +27,12 @@ MAX_WORDS = 6
 MIN_LETTERS, MAX_LETTERS = 5, 30
 """Of a word that is corrected."""
 
-MIN_ENTRIES = 2
-"""Entries that must have a word for another to be corrected to it: what is misspelt once in the corpus is no correction."""
-
 _TRIED = 3
-_ENTRIES_READ = 20
+_ENTRIES_READ = 100
 """Words that one may be meant for that are looked for in the text of entries, and how many entries of each."""
+
+_DERIVING = ("er", "ers", "or", "ors", "y", "ly", "able", "less", "ful", "ness")
+"""Endings that make an English word of another, and that stemmers keep."""
 
 _RESTS = 5
 """Ways to take a compound apart that are tried."""
@@ -113,6 +113,7 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
     terms += [
         term for word in found if word.unknown for rest, _ in _rests(glossaries, word) for term in _terms_of(rest)
     ]
+    terms += [term for word in misspelt for base in _bases(word) for term in _terms_of(base)]
     terms += [term for others in near.values() for of_it in others.values() for term in of_it]
     corpus = _Corpus(engine, tuple(scopes), asked.languages, engine.entries_with(terms, scopes))
     changes = tuple(_changes(asked.text, found, glossaries, near, corpus))
@@ -185,14 +186,17 @@ class _Corpus:
         """The first translation whose untranslated part it has."""
         return next((english for rest, english in compounds if any(one in self.counts for one in _terms_of(rest))), "")
 
-    def correction(self, near: Mapping[str, tuple[str, ...]]) -> str:
-        """The most frequent of the words that is written in an entry, "" if none is: terms are stems, and a word that nobody
-        writes may have the stem of another."""
+    def correction(self, word: str, near: Mapping[str, tuple[str, ...]]) -> str:
+        """The most frequent of the words near another that is written in an entry, "" if none is: terms are stems, and a word
+        that nobody writes may have the stem of another. None for what is derived from a word that there is: `loader` isn't
+        `loaded`."""
+        if any(term in self.counts for base in _bases(word) for term in _terms_of(base)):
+            return ""
         by_terms: dict[tuple[str, ...], list[str]] = {}
-        for word, terms in near.items():
-            by_terms.setdefault(terms, []).append(word)
+        for other, terms in near.items():
+            by_terms.setdefault(terms, []).append(other)
         entries = {terms: max(self.counts.get(term, 0) for term in terms) for terms in by_terms}
-        ranked = sorted((terms for terms in by_terms if entries[terms] >= MIN_ENTRIES), key=lambda of: -entries[of])
+        ranked = sorted((terms for terms in by_terms if entries[terms]), key=lambda of: -entries[of])
         written = (self._written(by_terms[terms]) for terms in ranked[:_TRIED])
         return next(filter(None, written), "")
 
@@ -216,7 +220,7 @@ def _changes(
     """What to put in the place of parts of the text: phrases before words, translations before corrections."""
     unknown = [word.unknown and not corpus.knows(word) for word in found]
     corrections = {
-        word.text: corpus.correction(near[word.text])
+        word.text: corpus.correction(word.text, near[word.text])
         for word, missing in zip(found, unknown, strict=True)
         if missing and word.text in near
     }
@@ -263,6 +267,11 @@ def _rests(glossaries: Sequence[Glossary], word: _Word) -> Iterator[tuple[str, s
 
 def _terms_of(word: str) -> list[str]:
     return [term for terms in words(word).values() for term in terms]
+
+
+def _bases(word: str) -> Iterator[str]:
+    plain = _plain(word)
+    return (plain.removesuffix(ending) for ending in _DERIVING if plain.endswith(ending))
 
 
 def _near_words(word: str, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
