@@ -150,7 +150,14 @@ class TestSpelling:
 class TestWhatWasTypedOnPurpose:
     @pytest.mark.parametrize(
         "question",
-        ['"databse server"', 'disk "databse"', "disk title:databse", "disk -databse", "disk service:databse", "tag:databse"],
+        [
+            '"databse server"',
+            'disk "databse"',
+            "disk title:databse",
+            "disk -databse",
+            "disk service:databse",
+            "tag:databse",
+        ],
     )
     def test_words_in_quotes_and_operators_stay(self, index: EmbeddedIndex, question: str) -> None:
         assert changes(asked(index, question)) == {}
@@ -183,9 +190,7 @@ class TestTranslation:
             ("le certificat est expiré", {"certificat": "certificate"}),
         ],
     )
-    def test_unknown_words_are_translated(
-        self, index: EmbeddedIndex, question: str, expected: dict[str, str]
-    ) -> None:
+    def test_unknown_words_are_translated(self, index: EmbeddedIndex, question: str, expected: dict[str, str]) -> None:
         found = changes(asked(index, question))
         assert expected.items() <= found.items()
         why = {change["why"] for change in asked(index, question).understood["reworded"]}
@@ -219,7 +224,9 @@ class TestIsolation:
         answer = asked(index, "zanzibat project", reader=reader)
         assert changes(answer) == {}
         assert "zanzibar" not in repr(answer)
-        assert changes(asked(index, "zanzibat project", reader=reader_of(Identity("other")))) == {"zanzibat": "zanzibar"}
+        assert changes(asked(index, "zanzibat project", reader=reader_of(Identity("other")))) == {
+            "zanzibat": "zanzibar"
+        }
 
     def test_entries_of_other_scopes_do_not_decide_between_corrections(self, index: EmbeddedIndex) -> None:
         own = [a_text(f"clutter of archives {n}", scope=Scope("acme"), source=f"c{n}.md") for n in range(2)]
