@@ -176,6 +176,24 @@ def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, 
         assert {one.document_id for one in listed(seat, after=token)} <= own
 
 
+def test_a_word_of_others_is_no_correction_of_a_misspelt_one(held: Observed, world: World) -> None:
+    def corrections(identity: Identity, word: str) -> list[str]:
+        misspelt = word[:3] + word[4:]
+        answer = Seat(held, identity).call(query, Query(query=f"why {misspelt}", config=EVERYTHING))
+        assert word in str(plain(answer)) or not answer.understood.get("reworded")
+        return [change["to"] for change in answer.understood.get("reworded", ())]
+
+    theirs = [
+        (Identity(piece.scope.client_id, piece.scope.project_id), word)
+        for piece in world.pieces
+        for word in sorted(piece.marks)
+        if piece.scope.client_id and not piece.broken and word in str(piece.content)
+    ]
+    known = [word for identity, word in theirs if word in corrections(identity, word)]
+    assert known
+    assert not any(corrections(STRANGER, word) for word in known)
+
+
 @pytest.mark.parametrize("client", ["*", "%", "_", "a*", "..", "a/b", "", "A\n", "client:a", "(a|b)", "a,b", "global"])
 @pytest.mark.parametrize("project", ["*", "shop", ""])
 def test_a_scope_with_wild_characters_sees_what_nobody_in_particular_sees_or_nothing(

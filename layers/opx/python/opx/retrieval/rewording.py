@@ -28,7 +28,7 @@ MIN_LETTERS, MAX_LETTERS = 5, 30
 """Of a word that is corrected."""
 
 _TRIED = 3
-_ENTRIES_READ = 100
+_ENTRIES_READ = 50
 """Words that one may be meant for that are looked for in the text of entries, and how many entries of each."""
 
 _DERIVING = ("er", "ers", "or", "ors", "y", "ly", "able", "less", "ful", "ness")
