@@ -1,7 +1,8 @@
-"""Ridge logistic regression with non-negative coefficients where they are asked for; needs numpy alone."""
+"""Ridge regressions by Newton steps, logistic and listwise; need numpy alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,3 +86,27 @@ def _descended(
 def _loss(design: Array, labels: Array, weights: Array, penalty: Array, point: Array) -> float:
     z = design @ point
     return float(weights @ (np.logaddexp(0, z) - labels * z) + 0.5 * penalty @ point**2)
+
+
+def fit_listwise(groups: Sequence[Array], labels: Sequence[Array], weights: Sequence[float], *, ridge: float) -> Fit:
+    """Minimise the weighted cross entropy between each group's labels, which sum to 1, and the softmax of its rows' scores,
+    + ridge/2 x |coefficients|^2. The intercept is 0: it would move all rows of a group alike."""
+    rows = np.vstack(groups)
+    mean, scale = rows.mean(axis=0), rows.std(axis=0)
+    scale[scale == 0] = 1.0
+    scaled = [(group - mean) / scale for group in groups]
+    current = np.zeros(rows.shape[1])
+    for _ in range(ITERATIONS):
+        gradient, hessian = ridge * current, ridge * np.eye(len(current))
+        for group, wanted, weight in zip(scaled, labels, weights, strict=True):
+            scores = group @ current
+            shares = np.exp(scores - scores.max())
+            shares /= shares.sum()
+            mixed = shares @ group
+            gradient += weight * ((shares - wanted) @ group)
+            hessian += weight * ((group.T * shares) @ group - np.outer(mixed, mixed))
+        step = np.linalg.solve(hessian, gradient)
+        current = current - step
+        if np.abs(step).max() < CONVERGED:
+            break
+    return Fit(mean, scale, current, 0.0)

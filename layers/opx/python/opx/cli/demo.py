@@ -14,7 +14,6 @@ from opx.cli.hits import Page, no_answer_lines
 from opx.cli.intake import Intake, Tally, summary, warn_of
 from opx.cli.output import Screen, print_lines, warn
 from opx.cli.reporting import reporter_for_stderr
-from opx.cli.search import MIN_CONFIDENCE
 from opx.cli.session import Session, pass_session
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
@@ -31,12 +30,11 @@ BUDGET = 500
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A question, what it is to show, the file that answers it ("" for none), and the confidence to ask for."""
+    """A question, what it is to show, and the file that answers it ("" for none)."""
 
     shows: str
     text: str
     answered_by: str
-    min_confidence: float = MIN_CONFIDENCE
 
 
 QUESTIONS = (
@@ -47,17 +45,16 @@ QUESTIONS = (
     ),
     DemoQuestion("An exact identifier: the name of an alert", "KubePodCrashLooping", "runbooks/pod-crashlooping.md"),
     DemoQuestion(
-        "No word of the question is in the answer: found by meaning alone, so it is shown however unsure it is",
+        "No word of the question is in the answer: found by meaning alone, so it is less sure",
         "the website's photos are inaccessible",
         "postmortems/2024-11-s3-bucket-policy-lockout.md",
-        min_confidence=0.0,
     ),
     DemoQuestion(
         "Only a postmortem knows",
         "why did customers receive the same e-mail several times",
         "postmortems/2024-08-kafka-consumer-lag.md",
     ),
-    DemoQuestion("Nothing answers this", "how do I reset my VPN password", ""),
+    DemoQuestion("Nothing here is near this", "how long do I boil an egg", ""),
 )
 
 
@@ -107,11 +104,11 @@ def _take_in(session: Session, folder: Path) -> None:
 
 
 def _ask(client: Client, number: int, question: DemoQuestion) -> None:
-    config = QueryConfig(max_results=HITS_SHOWN, min_confidence=question.min_confidence)
+    config = QueryConfig(max_results=HITS_SHOWN, min_confidence=0.0)
     answer = client.call(query, Query(query=question.text, config=config, budget=BUDGET))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
     print_lines(Page(Screen.current()).answer(answer))
     if not answer.results:
-        print_lines(no_answer_lines(answer, question.min_confidence))
+        print_lines(no_answer_lines(answer, config.min_confidence))
     warn(*answer.notes)

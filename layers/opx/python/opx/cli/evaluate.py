@@ -131,16 +131,16 @@ def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
 
 def reply_forms(services: System) -> dict[str, Form]:
     """Every form of reply that is judged: agents', at several bars, and a person's."""
-    from opx.cli.search import MIN_CONFIDENCE
+    from opx.domain.bands import Band
     from opx.domain.scopes import Identity
     from opx.evaluation.forms import agent_forms
     from opx.operations.context import Caller, Context
 
     context = Context(services, Caller(Identity(), owns_system=True))
-    return {**agent_forms(context, MIN_CONFIDENCE), "terminal": _terminal(context, MIN_CONFIDENCE)}
+    return {**agent_forms(context, Band.LIKELY.least, Band.SURE.least), "terminal": _terminal(context)}
 
 
-def _terminal(context: Context, min_confidence: float) -> Form:
+def _terminal(context: Context) -> Form:
     """The lines that `opx search` prints for a question, without colours."""
     from opx.cli.hits import Page
     from opx.cli.output import Screen
@@ -150,7 +150,7 @@ def _terminal(context: Context, min_confidence: float) -> Form:
     from opx.operations.search import Query, query
 
     def reply(question: str) -> Shown:
-        config = QueryConfig(min_confidence=min_confidence)
+        config = QueryConfig(min_confidence=0)
         answer = query(context, Query(query=question, config=config, budget=DEFAULT_BUDGET))
         text = "\n".join(Page(Screen(), config.expand, False, ()).answer(answer))
         return Shown(text, sources(answer.documents), rendered=True)

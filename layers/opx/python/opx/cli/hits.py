@@ -92,7 +92,7 @@ class Page:
 
     def _mention(self, rank: int, document: DocumentAnswer) -> str:
         link = self.screen.link(*self._place(document.source, 0))
-        return f"{rank}. {heading(document)} ({document.confidence:.2f})  {self.screen.styled(link, 'dim')}"
+        return f"{rank}. {heading(document)} ({document.band}, {document.confidence:.2f})  {self.screen.styled(link, 'dim')}"
 
     def _separated(self, rank: int, lines: Iterable[str]) -> Iterator[str]:
         if rank > 1:
@@ -229,11 +229,11 @@ def _passages(answer: Answer, document: DocumentAnswer) -> list[RetrievalResult]
 
 
 def facts_line(document: DocumentAnswer) -> str:
-    """`runbooks/procedures, confidence 0.74, updated 2025-03-27 (606 days ago), owner data-platform`."""
+    """`runbooks/procedures, likely (0.74), updated 2025-03-27 (606 days ago), owner data-platform`."""
     from opx.retrieval.citations import updated
 
     when = f", updated {printable(updated(document))}" if document.updated else ""
-    return f"{document.category}, confidence {document.confidence:.2f}{when}"
+    return f"{document.category}, {document.band} ({document.confidence:.2f}){when}"
 
 
 def receipt_line(answer: Answer, screen: Screen) -> str:
@@ -287,9 +287,13 @@ def found_by(parts: ScoreParts) -> str:
 
 
 def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:
-    """What to say when nothing is good enough: the bar, what came closest and, if `option` is given, how to see it."""
-    yield f"No good answer: nothing reaches confidence {min_confidence:.2f}."
+    """What to say when there is no result: that nothing is near, or the bar, what came closest and, if `option` is given, how
+    to see it."""
     closest = answer.best_rejected
+    if closest is None and not answer.partial:
+        yield "No answer: nothing here is near this question."
+        return
+    yield f"No good answer: nothing reaches confidence {min_confidence:.2f}."
     if closest is not None:
         hint = f"; see it with {option} {_below(closest.confidence)}" if option else ""
         yield f"Closest: {heading(closest)} ({closest.confidence:.2f}){hint}"

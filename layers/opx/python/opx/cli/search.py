@@ -22,11 +22,6 @@ from opx.operations.search import query as ask
 from opx.retrieval.query import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
-MIN_CONFIDENCE = 0.2
-"""Lower than for agents (0.7): a person sees each confidence and judges. At 0.2, 98 % of questions about other things are
-refused, and 4 % of those that have an answer (docs/confidence.md)."""
-
-
 @click.command("search")
 @click.argument("words", nargs=-1, metavar="QUERY...")
 @click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)
@@ -51,9 +46,9 @@ refused, and 4 % of those that have an answer (docs/confidence.md)."""
 @click.option(
     "--min-confidence",
     type=click.FloatRange(0, 1),
-    default=MIN_CONFIDENCE,
+    default=0.0,
     show_default=True,
-    help="Leave out what is less likely to answer the question.",
+    help="Leave out what is less likely to answer the question: sure from 0.9 on, likely from 0.5 on.",
 )
 @click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
 @click.option(
@@ -91,7 +86,7 @@ def search_command(
     QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. What
     begins with a dash has to be quoted together with a word before it.
 
-    Each document comes with its confidence, age and owner, the blocks that help, its other steps, and where it is.
+    Each document comes with how sure it is (sure, likely, weak), its age and owner, the blocks that help, its other steps, and where it is.
 
     Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
     """

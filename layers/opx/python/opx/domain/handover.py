@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from opx.domain.bands import Band, band_of
 from opx.domain.knowledge import Tier
 from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.record import Json, Record, always, derive
@@ -84,6 +85,7 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     tier: str
     trust: float
     confidence: Annotated[float, Meta(description="How likely the document answers the question.")]
+    band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")] = always(Band.WEAK)
     score: Annotated[float, Meta(description="Confidence times trust.")]
     updated: Annotated[str, Meta(description="When it was last updated.")]
     age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None
@@ -106,7 +108,7 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
 
     def __post_init__(self) -> None:
-        derive(self, untrusted=self.tier != Tier.INTERNAL)
+        derive(self, untrusted=self.tier != Tier.INTERNAL, band=band_of(self.confidence))
 
 
 class SectionView(Record, frozen=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import fields
 
+from opx.domain.bands import Band, band_of
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
@@ -91,6 +92,22 @@ def _counted(count: int, what: str) -> str:
 
 
 # -- results
+
+
+class Absent(Record, frozen=True, omit_defaults=True):
+    """What a question asks for by its name and nothing that the reader may see is about. `nearest` is the title of the page
+    that is about something with a similar name, and `document_id` that page's."""
+
+    name: str
+    kind: Annotated[str, Meta(description="What it is a name of, such as alert or CVE.")]
+    nearest: Annotated[str, Meta(description="A page about something with a similar name.")] = ""
+    document_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """`no page for alert QueueHighCritical; nearest sibling: QueueHighWarning`."""
+        nearest = f"; nearest sibling: {self.nearest}" if self.nearest else ""
+        return f"no page for {self.kind} {self.name}{nearest}"
 
 
 class ScoreParts(Record, frozen=True):
@@ -183,10 +200,12 @@ class RetrievalResult(Record, frozen=True):
     ] = False
     section: Annotated[str, Meta(description="The headings above the passage, as `A > B`.")] = ""
     relevance: Annotated[str, Meta(description="The confidence as a percentage, such as `87%`.")] = ""
+    band: Annotated[Band, Meta(description="How sure it is: sure, likely or weak.")] = always(Band.WEAK)
 
     def __post_init__(self) -> None:
         derive(
             self,
+            band=band_of(self.confidence),
             score=round(self.score, 6),
             untrusted=self.tier != Tier.INTERNAL,
             section=" > ".join(self.metadata.get("section", ())),
@@ -231,6 +250,12 @@ class RetrievalResult(Record, frozen=True):
         return self.parts.confidence if self.parts else self.score
 
 
+class Results(list[RetrievalResult]):
+    """The results that reach the confidence asked for, and in `unconfirmed` the best of those that don't."""
+
+    unconfirmed: tuple[RetrievalResult, ...] = ()
+
+
 class TierStep(Record, frozen=True):
     """One tier on the way to an answer: whether it was searched, why (not), how many results of it are good enough and
     the best confidence there, to six digits."""
@@ -248,8 +273,10 @@ class TierStep(Record, frozen=True):
 class Answer(Record, frozen=True, omit_defaults=True):
     """The results of a query with what a caller must know about them.
 
-    `partial` is true when something that should have been searched was not; `notes` say what and why. `best_rejected` is
-    the best hit below the confidence asked for, so that "no good answer" can name what came nearest. `routing` has a step
+    `results` reach the confidence that was asked for; `unconfirmed` are the best of those that don't, as many as results are
+    lacking, and `best_rejected` the first of them where there is no result. Both are empty where nothing is near the question.
+    `absent` names what was asked for by its name and isn't there. `partial` is true when something that should have been
+    searched was not; `notes` say what and why. `routing` has a step
     for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or the
     name of a reranker. `understood` is how the question was read: what was searched for, and within what. `receipt_id`
     names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
@@ -264,6 +291,10 @@ class Answer(Record, frozen=True, omit_defaults=True):
     best_rejected: Annotated[
         RetrievalResult | None, Meta(description="What came nearest, where there is no result.")
     ] = field(default=None, name="nearest")
+    unconfirmed: Annotated[
+        tuple[RetrievalResult, ...], Meta(description="The best of what doesn't reach the confidence asked for.")
+    ] = ()
+    absent: Annotated[tuple[Absent, ...], Meta(description="What was asked for by its name and isn't there.")] = ()
     timings_ms: dict[str, float] = always({})
     routing: tuple[TierStep, ...] = always(())
     ranked_by: str = always("fused")
@@ -282,7 +313,9 @@ class Answer(Record, frozen=True, omit_defaults=True):
     outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""
 
     def __post_init__(self) -> None:
-        derive(self, timings_ms={name: round(value, 3) for name, value in self.timings_ms.items()})
+        nearest = None if self.results else next(iter(self.unconfirmed), None)
+        timings = {name: round(value, 3) for name, value in self.timings_ms.items()}
+        derive(self, timings_ms=timings, best_rejected=nearest)
 
     def to_json(self) -> Json:
         """The camelCase form, without the receipt; `nearest` is there only when there is no result."""

@@ -9,7 +9,7 @@ from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
 from opx.domain.results import RetrievalResult
 from opx.evaluation.answers import Form, Shown
 from opx.operations.context import Context
-from opx.operations.research import AGENT_CONFIDENCE, FoundAnswer, found_documents
+from opx.operations.research import FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
 from opx.retrieval.citations import citations
 
@@ -18,15 +18,16 @@ _EVERYTHING = QueryConfig(min_confidence=0, max_results=DEFAULT_RESULTS)
 
 
 def agent_forms(context: Context, *bars: float) -> Mapping[str, Form]:
-    """Replies of agents' searches over all categories, at a bar of 0, at theirs and at these; the best passages as they are;
-    and all of the best page. Questions are recorded as the system's settings say."""
-    replies = {f"reply, bar {bar:g}": _reply(context, bar) for bar in sorted({0.0, *bars, AGENT_CONFIDENCE})}
+    """Replies of agents' searches over all categories, as they are by default and at these bars of confidence; the best
+    passages as they are; and all of the best page. Questions are recorded as the system's settings say."""
+    replies = {f"reply, bar {bar:g}": _reply(context, bar) for bar in sorted({0.0, *bars})}
     return {**replies, PASSAGES: _passages(context), WHOLE_PAGE: _whole_page(context)}
 
 
 def _reply(context: Context, bar: float) -> Form:
     def reply(question: str) -> Shown:
-        answer = found_documents(context, question, DEFAULT_RESULTS, DEFAULT_BUDGET, QueryConfig(), min_confidence=bar)
+        config = QueryConfig(min_confidence=bar)
+        answer = found_documents(context, question, DEFAULT_RESULTS, DEFAULT_BUDGET, config)
         return Shown(FoundAnswer(answer).text(), sources(answer.documents))
 
     return reply

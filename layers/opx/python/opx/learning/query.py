@@ -170,7 +170,7 @@ def _cosine(result: RetrievalResult, least: float | None) -> float:
 def _told(answer: Answer, documents: Sequence[str]) -> Answer:
     """The answer with what of it is told, in order."""
     by_id = {result.document_id: result for result in answer.results}
-    return replace(answer, results=tuple(by_id[one] for one in documents if one in by_id), best_rejected=None)
+    return replace(answer, results=tuple(by_id[one] for one in documents if one in by_id), unconfirmed=())
 
 
 def _text(name: str, value: str | None) -> str:

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
+from opx.domain.bands import Band
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
-from opx.domain.results import Answer, RetrievalResult
+from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.operations.context import Context
@@ -31,13 +32,16 @@ from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, next_
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
 """Tokens of what an answer says beside its documents."""
-AGENT_CONFIDENCE = 0.7
-"""What a result has to reach for an agent."""
-
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
 Tokens = Annotated[
     int,
     Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps."),
+]
+AtLeast = Annotated[
+    Band,
+    Meta(
+        description="Only documents that are at least this sure; ask for `sure` if you act without reading what comes back."
+    ),
 ]
 Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
 
@@ -63,6 +67,9 @@ DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that th
 ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
 NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read on where nothing was good enough.")]
+WhatIsAbsent = Annotated[
+    tuple[Absent, ...], Meta(description="What was asked for by its name and nothing here is about.")
+]
 Untrusted = Annotated[
     bool,
     Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
@@ -80,6 +87,7 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
+    absent: WhatIsAbsent = ()
 
 
 class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +104,7 @@ class FoundDocument(Passage, frozen=True, kw_only=True):
     """A document with what helps of it."""
 
     relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
+    band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")]
     title: str
     document_id: str
     updated: Annotated[str, Meta(description="When it was last updated.")]
@@ -112,6 +121,7 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
+    absent: WhatIsAbsent = ()
 
 
 class ResearchFindings(Record, frozen=True, kw_only=True):
@@ -136,6 +146,7 @@ class _Found(Paragraphs):
     def _paragraphs(self) -> Iterator[str]:
         answer = self.answer
         yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
+        yield from (f"Note: {one_line(one.text)}." for one in answer.absent)
         yield handed_over(answer.documents) if answer.documents else NOTHING_FOUND
         if answer.best_rejected and not answer.documents:
             yield _not_confirmed(answer.best_rejected)
@@ -160,6 +171,7 @@ class _Found(Paragraphs):
             "untrusted": self._is_untrusted(),
             "notes": self._notes(),
             "next": (read_call(nearest.document_id),) if nearest else (),
+            "absent": self.answer.absent,
         }
 
     def shortened(self) -> Self | None:
@@ -196,6 +208,7 @@ def _found_document(document: DocumentAnswer) -> FoundDocument:
         untrusted=document.untrusted,
         warnings=document.warnings,
         relevance=f"{100 * document.confidence:.0f}%",
+        band=document.band,
         title=document.title,
         document_id=document.document_id,
         updated=document.updated,
@@ -281,19 +294,24 @@ class SearchRunbooks(Request, frozen=True):
     ]
     max_results: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
+    at_least: AtLeast = Band.WEAK
 
 
 @agent_tool(
     KNOWLEDGE,
     "Search the operations runbooks: procedures for diagnosing and fixing known problems, and how the systems are "
-    "built. Use it before acting on an alert or a symptom. Each result names its source and document id; results "
-    "that are not good enough are left out.",
+    "built. Use it before acting on an alert or a symptom. Each result names its source, its document id and "
+    "how sure it is: rely on `sure`, check `likely`, and read `weak` ones before you use them.",
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
     return FoundAnswer(
         found_documents(
-            context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("runbooks",))
+            context,
+            request.query,
+            request.max_results,
+            request.max_tokens,
+            QueryConfig(categories=("runbooks",), min_confidence=request.at_least.least),
         )
     )
 
@@ -304,19 +322,24 @@ class SearchPostmortems(Request, frozen=True):
     ]
     max_results: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
+    at_least: AtLeast = Band.WEAK
 
 
 @agent_tool(
     KNOWLEDGE,
     "Search the postmortems of past incidents: what happened, why, how it was found and what fixed it. Use it to "
-    "see whether a problem has occurred before. Each result names its source and document id; results that are "
-    "not good enough are left out.",
+    "see whether a problem has occurred before. Each result names its source, its document id and "
+    "how sure it is: rely on `sure`, check `likely`, and read `weak` ones before you use them.",
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search what past incidents taught."""
     return FoundAnswer(
         found_documents(
-            context, request.query, request.max_results, request.max_tokens, QueryConfig(categories=("postmortems",))
+            context,
+            request.query,
+            request.max_results,
+            request.max_tokens,
+            QueryConfig(categories=("postmortems",), min_confidence=request.at_least.least),
         )
     )
 
@@ -333,19 +356,25 @@ class SearchDocs(Request, frozen=True):
     ] = SearchMode.BALANCED
     limit: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
+    at_least: AtLeast = Band.WEAK
 
 
 @agent_tool(
     KNOWLEDGE,
     "Search all documentation: manuals, interface pages, guides and everything else that is known, of every "
     "category. Use it for how something works or is called, where no runbook or postmortem is meant. Each result "
-    "names its source and section; results that are not good enough are left out.",
+    "names its source, its section and how sure it is: rely on `sure`, check `likely`, and read `weak` ones before you "
+    "use them.",
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
     return DocsAnswer(
         found_documents(
-            context, request.query, request.limit, request.max_tokens, QueryConfig(mode=request.thoroughness)
+            context,
+            request.query,
+            request.limit,
+            request.max_tokens,
+            QueryConfig(mode=request.thoroughness, min_confidence=request.at_least.least),
         )
     )
 
@@ -364,30 +393,17 @@ class ResearchTopic(Request, frozen=True):
 )
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     """Search, and search again for what is lacking."""
-    config = QueryConfig(min_confidence=AGENT_CONFIDENCE)
+    config = QueryConfig(min_confidence=Band.LIKELY.least)
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 
 
-def found_documents(
-    context: Context,
-    question: str,
-    documents: int,
-    tokens: int,
-    config: QueryConfig,
-    *,
-    min_confidence: float | None = None,
-) -> Answer:
-    """The answer of agents' searches: at most so many documents, with what helps of each in about so many tokens.
-
-    `min_confidence` replaces the bar of agents.
-    """
+def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
+    """The answer of agents' searches: at most so many documents that reach the confidence of `config`, with what helps of each
+    in about so many tokens."""
     config = replace(
-        config,
-        min_confidence=AGENT_CONFIDENCE if min_confidence is None else min_confidence,
-        max_results=documents * PASSAGES_PER_DOCUMENT,
-        max_chunks_per_document=PASSAGES_PER_DOCUMENT,
+        config, max_results=documents * PASSAGES_PER_DOCUMENT, max_chunks_per_document=PASSAGES_PER_DOCUMENT
     )
-    answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET))
+    answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET), unconfirmed=False)
     return replace(answer, documents=answer.documents[:documents])
 
 

@@ -106,11 +106,21 @@ def query(context: Context, request: Query) -> Answer:
     return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
-def answered(context: Context, question: str, config: QueryConfig, *, receipt: bool = False, budget: int = 0) -> Answer:
-    """The answer to a question; with a budget, what of its documents helps."""
+def answered(
+    context: Context,
+    question: str,
+    config: QueryConfig,
+    *,
+    receipt: bool = False,
+    budget: int = 0,
+    unconfirmed: bool = True,
+) -> Answer:
+    """The answer to a question; with a budget, what helps of the documents of its results, or, if they are wanted, of the
+    unconfirmed ones where there is no result."""
     questions = context.system.questions
     answer = questions.search(context.identity, context.report).answer(question, config)
-    if budget and answer.results:
+    found = answer.results or (answer.unconfirmed if unconfirmed else ())
+    if budget and found:
         text = str(answer.understood.get("text") or question)
-        answer = replace(answer, documents=questions.handover(context.reader).documents(text, answer.results, budget))
+        answer = replace(answer, documents=questions.handover(context.reader).documents(text, found, budget))
     return answer if receipt else replace(answer, receipt=None)

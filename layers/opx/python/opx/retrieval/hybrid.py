@@ -154,6 +154,10 @@ class FusedHit:
     copies: tuple[IndexedChunk, ...] = ()
 
 
+BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
+"""Which legs are searched, or took part."""
+
+
 @dataclass(frozen=True, slots=True)
 class FusedHits:
     """All hits, best first, and what the index said about the query's terms and the legs.
@@ -162,8 +166,9 @@ class FusedHits:
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
     question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had. `with_warnings`: the same with the warnings that were found, None if none was. `unknown`
-    are the words that no entry has, each by its first term.
+    document that either leg had. `frequencies`: of each word, how many entries have it, where the engine says so. `legs`: those
+    that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found, None if none
+    was.
     """
 
     hits: tuple[FusedHit, ...]
@@ -175,19 +180,21 @@ class FusedHits:
     leg_ms: dict[str, float] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     passages: Mapping[str, tuple[IndexedChunk, ...]] = field(default_factory=dict)
+    frequencies: Mapping[str, int] = field(default_factory=dict)
+    legs: str = BOTH
     with_warnings: FusedHits | None = None
-    unknown: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What a search is for: words, their vector (None: lexical only), the languages they may be in, and which hits may
-    be shown. No text: by meaning alone."""
+    be shown. `by_meaning`: the vector alone is searched for."""
 
-    text: str | None
+    text: str
     vector: Vector | None
     languages: tuple[str, ...] = ENGLISH
     accepts: Accepts | None = None
+    by_meaning: bool = False
 
 
 class HybridSearch:
@@ -196,21 +203,30 @@ class HybridSearch:
     def __init__(self, index: SearchEngine) -> None:
         self._index = index
 
-    def run(self, asking: Asking, where: SearchFilter, config: QueryConfig) -> FusedHits:
-        """The fused hits. Warnings are apart: a warning is worded like the page that it is about, and beside it the page
+    def run(self, asking: Asking, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
+        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded like the page that it is about, and beside it the page
         would lose half of its confidence. Raises `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
-        response = self._index.search(SearchRequest(where, asking.text, asking.vector, depth, asking.languages))
+        text = None if asking.by_meaning else asking.text
+        response = self._index.search(SearchRequest(where, text, asking.vector, depth, asking.languages))
         fused = partial(
             fused_hits,
             method=config.fusion or DEFAULT_FUSION,
-            per_document=config.max_chunks_per_document,
+            per_document=max(config.max_chunks_per_document, per_document),
             require_provenance=config.require_provenance,
             accepts=asking.accepts,
-            asked=words(asking.text or "", asking.languages),
+            asked=words(asking.text, asking.languages),
         )
         others = _without_warnings(response)
-        return fused(others) if others is response else replace(fused(others), with_warnings=fused(response))
+        found = replace(fused(others), legs=_legs(asking, response))
+        return found if others is response else replace(found, with_warnings=replace(fused(response), legs=found.legs))
+
+
+def _legs(asking: Asking, response: SearchResponse) -> str:
+    """Those that took part; a leg that failed didn't."""
+    if asking.by_meaning or response.lexical.error:
+        return VECTOR
+    return LEXICAL if asking.vector is None or response.vector.error else BOTH
 
 
 def fused_hits(
@@ -232,6 +248,7 @@ def fused_hits(
     asked = asked if asked is not None else {term: (term,) for term in response.term_frequencies}
     weights = _term_weights(response)
     share = _lexical_weight(response, weights, asked)
+    weights = weights or dict.fromkeys(asked, 1.0)
     hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
     thinned = tuple(_thinned(_without_copies(list(hits)), per_document))
     legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
@@ -249,7 +266,7 @@ def fused_hits(
         leg_ms=taken,
         words=asked,
         passages=_by_document(response.chunks.values()),
-        unknown=frozenset(term for term, entries in response.term_frequencies.items() if not entries),
+        frequencies=response.term_frequencies,
     )
 
 

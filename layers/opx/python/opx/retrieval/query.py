@@ -15,7 +15,7 @@ from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Expand, QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.domain.results import Answer, RetrievalResult, TierStep
+from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
@@ -95,12 +95,16 @@ class KnowledgeQuery:
 
     def query(
         self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False
-    ) -> list[RetrievalResult]:
-        """The results that reach `min_confidence`, ranked by confidence x trust; `[]` if none does.
+    ) -> Results:
+        """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
+        the others, whose `band` says how sure they are. Both are empty if nothing is near the question.
 
         `expand_graph` is that of `QueryConfig`, in short; the evidence pack itself is in what `answer` gives.
         """
-        return list(self.answer(query, with_graph(config) if expand_graph else config).results)
+        answer = self.answer(query, with_graph(config) if expand_graph else config)
+        found = Results(answer.results)
+        found.unconfirmed = answer.unconfirmed
+        return found
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
         """Like `query`, with what was left out and why. Store failures are noted in the answer, not raised.
@@ -268,9 +272,15 @@ def with_graph(config: QueryConfig | None) -> QueryConfig:
 
 
 def _shown(config: QueryConfig, merged: Sequence[Judged]) -> Sequence[Judged]:
-    """The hits that are good enough, as many as are wanted, or the first where none is: results are made of no others."""
-    good = (one for one in merged if round(one.confidence, 6) >= config.min_confidence)
-    return list(islice(good, config.max_results)) or merged[:1]
+    """As many hits as are wanted, those that are good enough first: results are made of no others."""
+    good = [one for one in merged if _reaches(one.confidence, config)]
+    weak = (one for one in merged if not _reaches(one.confidence, config))
+    shown = good[: config.max_results]
+    return [*shown, *islice(weak, config.max_results - len(shown))]
+
+
+def _reaches(confidence: float, config: QueryConfig) -> bool:
+    return round(confidence, 6) >= config.min_confidence
 
 
 def _with_live(
@@ -283,15 +293,16 @@ def _with_live(
 
 
 def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
-    """The results that are good enough."""
+    """The results that are good enough, and the best of the others in the places that are left."""
     config = asked.config
-    good = [result for result in results if result.confidence >= config.min_confidence]
+    good = [result for result in results if _reaches(result.confidence, config)][: config.max_results]
+    weak = [result for result in results if not _reaches(result.confidence, config)]
     return Answer(
         query=asked.query,
-        results=tuple(good[: config.max_results]),
+        results=tuple(good),
         partial=asked.partial,
         notes=tuple(asked.notes),
-        best_rejected=None if good else next(iter(results), None),
+        unconfirmed=tuple(weak[: config.max_results - len(good)]),
         timings_ms=asked.timings,
         routing=steps,
         ranked_by=asked.ranked_by,

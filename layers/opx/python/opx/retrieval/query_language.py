@@ -224,8 +224,9 @@ class Asked:
         self.note(relaxed.notes[-1])
         return True
 
-    def lacking(self, unknown: frozenset[str]) -> None:
+    def lacking(self, words: Iterable[str]) -> None:
         """Note the words that a search found nowhere; another search may have found some."""
+        unknown = frozenset(words)
         self.unknown = unknown if self.unknown is None else self.unknown & unknown
 
     def note(self, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, SearchMode
@@ -12,27 +12,28 @@ from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
 from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector
-from opx.retrieval.confidence import confidences
-from opx.retrieval.hybrid import Accepts, Asking, FusedHits, HybridSearch
+from opx.retrieval.confidence import FAR, OTHER, Judgement, as_the_engine_says, judged, shipped
+from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHits, HybridSearch
 from opx.retrieval.judging import Judged
+from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
+from opx.retrieval.question import focused
+from opx.text.fields import words
 
 log = logging.getLogger(__name__)
 
 EMBED_SECONDS = 3.0
 """After so long the words alone are searched. A model that was not used for a while takes a second or two."""
 
-BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
-
-Judge = Callable[[Asked, FusedHits], list[Judged]]
-"""Says how likely each hit of a search answers the question."""
+LOCAL = "local"
+"""What decided the order where the library's own models did."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
     """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
-    measured default; `rerank`: whether thorough searches read their candidates again; `reword`: whether words that the
-    corpus doesn't have are corrected and translated."""
+    measured default; `rerank`: whether the order model decides the order, or the fused scores do; `reword`: whether words
+    that the corpus doesn't have are corrected and translated."""
 
     legs: str = BOTH
     fusion: Fusion | None = None
@@ -73,40 +74,55 @@ class TierSearch:
             return None
 
     def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
-        """The hits that pass the filter and the question's conditions, the likeliest first, and then warnings. Raises
-        `IndexUnavailableError`."""
+        """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
+        warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
         found = self.found(asked, vector, where, asked.text)
-        asked.lacking(found.unknown)
-        judge: Judge = _by_confidence
-        if asked.config.mode is SearchMode.THOROUGH and self._rules.rerank and not found.judged:
-            judge = self._by_ranker(asked, vector, where, found)
+        asked.lacking(word for word, entries in found.frequencies.items() if not entries)
+        text, focus = self._focused(asked, vector, where, found)
         with asked.timed("judge"):
-            judged = judge(asked, found)
+            judgement = self._judgement(asked, text, found, focus)
+            if judgement.near < FAR and not (where.document_ids or asked.question.narrows):
+                return []
+            hits = self._hits(asked, judgement)
             if found.with_warnings:
-                judged += [one for one in judge(asked, found.with_warnings) if one.warns]
-        return judged
+                again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
+                hits += [one for one in self._hits(asked, again) if one.warns]
+        return hits
 
-    def _by_ranker(self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits) -> Judge:
-        """The local ranker, with the hits of a second search without the question's values."""
-        from opx.retrieval.local_ranker import rank_again, without_values
+    def _focused(
+        self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
+    ) -> tuple[str, FusedHits]:
+        """In thorough searches the question without its values, and the hits of a search for that; else the question with
+        what was found."""
+        if asked.config.mode is not SearchMode.THOROUGH or found.judged:
+            return asked.text, found
+        text = focused(asked.text, lambda word: any(found.frequencies.get(first, 0) for first in words(word)))
+        if text == asked.text:
+            return text, found
+        return text, self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
 
-        text = without_values(asked.text, found)
-        second = found
-        if text != asked.text:
-            second = self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
+    def _judgement(self, asked: Asked, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
+        pages = pages_of(whole, focus)
+        if whole.judged:
+            return as_the_engine_says(pages)
+        embedder = self._embedder.model_id if self._embedder else OTHER
+        judges = shipped(embedder, whole.legs, asked.config.mode)
+        if self._rules.rerank:
+            asked.ranked_by = LOCAL
+        return judged(text, focus, pages, judges, reorder=self._rules.rerank)
 
-        def judge(asked: Asked, first: FusedHits) -> list[Judged]:
-            return rank_again(asked, text, first, second if first is found else second.with_warnings or second)
-
-        return judge
+    def _hits(self, asked: Asked, judgement: Judgement) -> list[Judged]:
+        most = asked.config.max_chunks_per_document
+        return [Judged(hit, one.confidence) for one in judgement.pages for hit in one.page.hits[:most]]
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
-        only_vector = self._rules.legs == VECTOR and vector is not None
-        asking = Asking(None if only_vector else text, vector, asked.languages, _accepts(asked.question, self._valid))
+        accepts = _accepts(asked.question, self._valid)
+        by_meaning = self._rules.legs == VECTOR and vector is not None
+        asking = Asking(text, vector, asked.languages, accepts, by_meaning=by_meaning)
         config = replace(asked.config, fusion=asked.config.fusion or self._rules.fusion)
         with asked.timed("search"):
-            found = self._search.run(asking, where, config)
+            found = self._search.run(asking, where, config, per_document=PASSAGES)
         for leg, taken in found.leg_ms.items():
             asked.took(leg, taken)
         for note in found.notes:
@@ -114,11 +130,6 @@ class TierSearch:
         for leg, reason in found.failed_legs.items():
             asked.lacks(f"partial: the {leg} search is missing ({reason})")
         return found
-
-
-def _by_confidence(asked: Asked, found: FusedHits) -> list[Judged]:
-    judged = zip(found.hits, confidences(asked.text, found), strict=True)
-    return [Judged(hit, confidence) for hit, confidence in judged]
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:

@@ -1,0 +1,275 @@
+"""Evidence that a document answers a question, and that anything here does: the inputs of the models of confidence.
+
+Everything is computed from texts and counts that a search brings back anyway, without a language model and without another
+call, so it is the same on every engine. Weights of words are those of `hybrid.term_weights`: how rare each is in the index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
+from itertools import pairwise
+
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, passage_terms, terms_of
+from opx.retrieval.pages import Page
+from opx.text.analyzer import analyze, split_identifiers
+from opx.text.fields import words
+from opx.text.languages import document_languages
+
+Parts = dict[str, float]
+GRAM = 3
+"""Characters of the pieces of titles and questions that are compared: they match where words are inflected or joined."""
+
+BM25_MOST = 2.2
+"""k1 + 1: what one field of BM25 gives a term at most, times its weight."""
+
+
+def title_match(found: FusedHits, hit: FusedHit) -> float:
+    """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
+    title = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
+    counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
+    if not title or not counted:
+        return 0.0
+    asked = {term for terms in found.words.values() for term in terms}
+    there = {term for terms in title.values() for term in terms}
+    in_query = sum(not asked.isdisjoint(terms) for terms in title.values()) / len(title)
+    in_title = sum(not there.isdisjoint(found.words[word]) for word in counted) / len(counted)
+    return math.sqrt(in_query * in_title)
+
+
+class Cover:
+    """How far hits cover one question. `weights` are those of its words, by each term that stands for one."""
+
+    def __init__(self, text: str, found: FusedHits) -> None:
+        self._found = found
+        self._weights = found.term_weights
+        self._words = found.words
+        self._grams = grams(text)
+        self.weights = {term: self._weights.get(word, 0.0) for word, terms in self._words.items() for term in terms}
+        order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
+        self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
+
+    def passage(self, hit: FusedHit) -> float:
+        """Share of the question, by weight, that the hit's text has, its title aside."""
+        return coverage(self._weights, self._words, passage_terms(hit.indexed))
+
+    def document(self, hit: FusedHit) -> float:
+        """The same of all that was found of the hit's document."""
+        return coverage(self._weights, self._words, self.document_terms(hit))
+
+    def document_terms(self, hit: FusedHit) -> Set[str]:
+        """The terms of all that was found of the hit's document."""
+        pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
+        return {term for piece in pieces for term in terms_of(piece)}
+
+    def title_asked(self, hit: FusedHit) -> float:
+        """Share of the title's terms that stand for a word of the question."""
+        there = title_terms(hit)
+        return len(there & self.terms) / max(len(there), 1)
+
+    def pairs(self, hit: FusedHit) -> float:
+        """Share of the question's neighbouring words that are neighbours in the hit, too, by the lesser weight."""
+        total = sum(self._pairs.values())
+        there = _pairs_of(hit.indexed.chunk.text)
+        return sum(weight for pair, weight in self._pairs.items() if pair in there) / total if total else 0.0
+
+    @property
+    def grams(self) -> Mapping[str, int]:
+        """The question's pieces of three letters."""
+        return self._grams
+
+    @property
+    def terms(self) -> Set[str]:
+        """All terms that stand for a word of the question."""
+        return {term for terms in self._words.values() for term in terms}
+
+
+class Contrast:
+    """What sets each of some documents apart from the others: a word that all of them have tells none of them apart."""
+
+    def __init__(self, cover: Cover, pages: Sequence[Page]) -> None:
+        hits = [page.best for page in pages]
+        self._cover = cover
+        self._weights = cover.weights
+        self._titles = [title_terms(hit) for hit in hits]
+        self._passages = [terms_of(hit.indexed) for hit in hits]
+        self._documents = [cover.document_terms(hit) for hit in hits]
+        self._grams = [frozenset(grams(hit.indexed.chunk.title)) for hit in hits]
+        self._rare = {
+            name: _rarities(sets)
+            for name, sets in (
+                ("title", self._titles),
+                ("passage", self._passages),
+                ("document", self._documents),
+                ("grams", self._grams),
+            )
+        }
+        self._most = math.log(len(hits) + 1)
+
+    def passage(self, at: int) -> float:
+        """Share of the question that the hit's text has, by weight times rarity among the documents."""
+        return self._share(self._passages[at], self._rare["passage"])
+
+    def document(self, at: int) -> float:
+        """The same of all that was found of its document."""
+        return self._share(self._documents[at], self._rare["document"])
+
+    def title_missing(self, at: int) -> float:
+        """How much of the title that the other titles don't have is not in the question."""
+        rare, asked = self._rare["title"], self._cover.terms
+        missing = sum(max(rare[term], 0.0) for term in self._titles[at] if term not in asked)
+        return missing / max(1.0, self._most)
+
+    def title_grams(self, at: int) -> float:
+        """Share of the title's pieces that are in the question, by rarity among the titles."""
+        rare, grams_there = self._rare["grams"], self._grams[at]
+        total = sum(rare[gram] for gram in grams_there)
+        return sum(rare[gram] for gram in grams_there if gram in self._cover.grams) / total if total > 0 else 0.0
+
+    def question_grams(self, at: int) -> float:
+        """Share of the question's pieces, as far as any title has them, that are in this title, by rarity."""
+        rare, there = self._rare["grams"], self._grams[at]
+        total = sum(rare.get(gram, 0.0) for gram in self._cover.grams)
+        return sum(rare[gram] for gram in self._cover.grams if gram in there) / total if total > 0 else 0.0
+
+    def _share(self, there: Set[str], rare: Mapping[str, float]) -> float:
+        worth = {
+            term: self._weights.get(term, 0.0) * max(rare[term], 0.0) for term in self._cover.terms if term in rare
+        }
+        total = sum(worth.values())
+        return sum(value for term, value in worth.items() if term in there) / total if total > 0 else 0.0
+
+
+def title_terms(hit: FusedHit) -> Set[str]:
+    """The terms of the hit's title, in its language."""
+    found = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
+    return {term for terms in found.values() for term in terms}
+
+
+# -- the inputs of the models
+
+ORDER = (
+    "fused",
+    "fused_whole",
+    "fused_focused",
+    "bm25",
+    "cosine",
+    "document",
+    "title_match",
+    "title_letters",
+    "question_letters",
+    "document_rare",
+    "passage_rare",
+    "title_missing",
+    "pairs",
+)
+"""Of the model that orders documents."""
+
+CONFIDENCE = (
+    "margin",
+    "first",
+    "rank",
+    "cosine",
+    "cosine_best",
+    "bm25",
+    "bm25_best",
+    "document",
+    "document_best",
+    "title_match",
+    "title_asked",
+    "question_letters",
+    "pairs",
+    "length",
+    "unknown",
+    "both",
+)
+"""Of the model that says how likely a document answers the question."""
+
+NEARNESS = ("cosine_best", "document_best", "unknown")
+"""Of the model that says whether anything here is near the question."""
+
+
+def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:
+    """What speaks for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
+    for `text`.
+
+    `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of what it could be at most.
+    `cosine`: the highest of a hit. `document`, `title_asked` and `pairs`: shares of the question's words, of the title's words
+    and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; what is `rare` is
+    weighted by how few of the other documents have it. `unknown`: share of the question's words that nothing here has.
+    """
+    cover = Cover(text, found)
+    contrast = Contrast(cover, pages)
+    cosines, most = _cosines(found, pages), BM25_MOST * sum(found.term_weights.values())
+    bm25 = [max((hit.lexical[1] for hit in page.evidence if hit.lexical), default=0.0) for page in pages]
+    shared = {"length": math.log1p(len(found.words)), "unknown": _unknown(found)}
+    rows = [
+        {
+            "fused": page.level,
+            "fused_whole": page.whole,
+            "fused_focused": page.focused,
+            "bm25": bm25[at] / most if most else 0.0,
+            "cosine": cosines[at],
+            "document": cover.document(page.best),
+            "title_match": title_match(found, page.best),
+            "title_asked": cover.title_asked(page.best),
+            "title_letters": contrast.title_grams(at),
+            "question_letters": contrast.question_grams(at),
+            "document_rare": contrast.document(at),
+            "passage_rare": contrast.passage(at),
+            "title_missing": contrast.title_missing(at),
+            "pairs": max(map(cover.pairs, page.evidence)),
+            "both": float(any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence)),
+            **shared,
+        }
+        for at, page in enumerate(pages)
+    ]
+    best = {f"{name}_best": max((row[name] for row in rows), default=0.0) for name in ("cosine", "bm25", "document")}
+    return [row | best for row in rows]
+
+
+def ordered_evidence(rows: Sequence[Parts], scores: Sequence[float]) -> list[Parts]:
+    """The same rows, in the order given, with what their order adds. `scores` of the order model fall; `margin` is the
+    difference to the best other document's."""
+    ranked = []
+    for rank, (row, score) in enumerate(zip(rows, scores, strict=True)):
+        rival = scores[0] if rank else (scores[1] if len(scores) > 1 else score - NO_RIVAL)
+        ranked.append(row | {"margin": score - rival, "first": float(not rank), "rank": math.log1p(rank)})
+    return ranked
+
+
+NO_RIVAL = 3.0
+"""The margin of a document that was found alone."""
+
+
+def _cosines(found: FusedHits, pages: Sequence[Page]) -> list[float]:
+    """The highest cosine of each document; of one that the vector leg didn't find, the lowest that it did."""
+    least = min((hit.vector[1] for hit in found.hits if hit.vector), default=0.0)
+    return [max((hit.vector[1] for hit in page.evidence if hit.vector), default=least) for page in pages]
+
+
+def _unknown(found: FusedHits) -> float:
+    unknown = sum(not count and word.isalpha() for word, count in found.frequencies.items())
+    return unknown / max(len(found.words), 1)
+
+
+@lru_cache(2048)
+def grams(text: str) -> Counter[str]:
+    """The pieces of three letters of a text's words, taken apart where they are joined."""
+    plain = " ".join("".join(c if c.isalnum() else " " for c in split_identifiers(text).lower()).split())
+    padded = f" {plain} "
+    return Counter(padded[at : at + GRAM] for at in range(len(padded) - GRAM + 1))
+
+
+@lru_cache(1024)
+def _pairs_of(text: str) -> frozenset[tuple[str, str]]:
+    return frozenset(pairwise(analyze(text)))
+
+
+def _rarities(sets: Iterable[Set[str]]) -> dict[str, float]:
+    """ln((n + 1) / (those that have it + .5)) of each member."""
+    many = list(sets)
+    counted = Counter(member for one in many for member in one)
+    return {member: math.log((len(many) + 1) / (count + 0.5)) for member, count in counted.items()}
