@@ -15,15 +15,17 @@ from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import IndexUnavailableError
-from opx.ports import SearchRequest, SearchResponse
+from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.rewording import MAX_WORDS
+from opx.retrieval.query_language import asked_for
+from opx.retrieval.rewording import MAX_WORDS, reworded
 from opx.retrieval.searching import SearchRules
 from tests.builders import a_change
 from tests.fakes import WordsEmbedder
 from tests.unit.test_query import KNOWLEDGE, NOBODY, a_text
 
 ANYTHING = QueryConfig(min_confidence=0)
+MISTYPED = "the disk of the databse server is full"
 PAGES = (
     "The disk of the database server is full: delete old archives, then extend the volume.",
     "The kubernetes node is not ready: drain the node and restart the kubelet.",
@@ -68,6 +70,16 @@ def asked(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Rea
     return KnowledgeQuery(index=index, reader=reader, **used).answer(question, config)
 
 
+def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:
+    """What would be changed, whatever is found with it."""
+    asked = asked_for(question, ANYTHING, KNOWLEDGE)
+    where = SearchFilter(tuple(reader.visible))
+    found = index.search(SearchRequest(where, asked.text, languages=asked.languages)).term_frequencies
+    asked.lacking(word for word, entries in found.items() if not entries)
+    other = reworded(asked, asked.question, index, reader.visible)
+    return {change.before: change.after for change in other.changes} if other else {}
+
+
 def changes(answer: Answer) -> dict[str, str]:
     return {change["from"]: change["to"] for change in answer.understood.get("reworded", [])}
 
@@ -92,7 +104,7 @@ class TestSpelling:
     def test_one_letter_is_corrected_to_a_word_that_is_written(
         self, index: EmbeddedIndex, typed: str, meant: str
     ) -> None:
-        assert changes(asked(index, f"why is the {typed} broken")) == ({typed: meant} if meant else {})
+        assert proposed(index, f"why is the {typed} broken") == ({typed: meant} if meant else {})
 
     def test_answer_is_that_of_the_corrected_question_and_says_so(self, index: EmbeddedIndex) -> None:
         answer, right = asked(index, "renew the certifcate"), asked(index, "renew the certificate")
@@ -120,21 +132,21 @@ class TestSpelling:
         ],
     )
     def test_other_words_stay(self, index: EmbeddedIndex, question: str) -> None:
-        assert changes(asked(index, question)) == {}
+        assert proposed(index, question) == {}
 
     def test_the_most_frequent_word_is_meant(self, index: EmbeddedIndex) -> None:
         index.apply([a_change(a_text(f"clutter {n}", source=f"c{n}.md")) for n in range(3)])
-        assert changes(asked(index, "cluter")) == {"cluter": "clutter"}
+        assert proposed(index, "cluter") == {"cluter": "clutter"}
         index.apply([a_change(a_text(f"cluster {n}", source=f"n{n}.md")) for n in range(3)])
-        assert changes(asked(index, "cluter")) == {"cluter": "cluster"}
+        assert proposed(index, "cluter") == {"cluter": "cluster"}
 
     def test_words_derived_from_one_that_there_is_stay(self, index: EmbeddedIndex) -> None:
         index.apply([a_change(a_text("load it; it is loaded", source="load.md"))])
-        assert changes(asked(index, "a bulk loader")) == {}
+        assert proposed(index, "a bulk loader") == {}
 
     def test_corrected_are_the_first_words_only(self, index: EmbeddedIndex) -> None:
         typos = ["databse", "certifcate", "gatewey", "kubernrtes", "seperate", "servre", "connectons", "voluma"]
-        found = changes(asked(index, " ".join(typos)))
+        found = proposed(index, " ".join(typos))
         assert list(found) == typos[:MAX_WORDS]
 
     def test_searched_again_only_where_something_changes(self, index: EmbeddedIndex) -> None:
@@ -160,13 +172,14 @@ class TestWhatWasTypedOnPurpose:
         ],
     )
     def test_words_in_quotes_and_operators_stay(self, index: EmbeddedIndex, question: str) -> None:
-        assert changes(asked(index, question)) == {}
+        assert proposed(index, question) == {}
 
     def test_other_words_beside_operators_are_corrected(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, 'databse "gatewey"')) == {"databse": "database"}
+        assert proposed(index, 'databse "gatewey"') == {"databse": "database"}
 
     def test_plain_questions_stay(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, "databse", replace(ANYTHING, plain=True))) == {}
+        assert changes(asked(index, MISTYPED)) == {"databse": "database"}
+        assert changes(asked(index, MISTYPED, replace(ANYTHING, plain=True))) == {}
 
     def test_pasted_lines_stay(self, index: EmbeddedIndex) -> None:
         line = '2026-11-22T02:14:00 ERROR: could not open databse "users" -check'
@@ -175,7 +188,7 @@ class TestWhatWasTypedOnPurpose:
         assert changes(answer) == {}
 
     def test_rewording_can_be_switched_off(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, "databse", rules=SearchRules(reword=False))) == {}
+        assert changes(asked(index, MISTYPED, rules=SearchRules(reword=False))) == {}
 
 
 class TestTranslation:
@@ -191,29 +204,28 @@ class TestTranslation:
         ],
     )
     def test_unknown_words_are_translated(self, index: EmbeddedIndex, question: str, expected: dict[str, str]) -> None:
-        found = changes(asked(index, question))
+        found = proposed(index, question)
         assert expected.items() <= found.items()
-        why = {change["why"] for change in asked(index, question).understood["reworded"]}
-        assert why == {"translation"}
 
     def test_answers_are_those_of_the_english_question(self, index: EmbeddedIndex) -> None:
         answer = asked(index, "Warum ist die Festplatte voll?")
+        assert {change["why"] for change in answer.understood["reworded"]} == {"translation"}
         assert answer.results[0].content == PAGES[0]
         assert any(note.startswith("searched also for: disk full (Festplatte voll)") for note in answer.notes)
 
     def test_words_that_the_corpus_has_stay(self, index: EmbeddedIndex) -> None:
         index.apply([a_change(a_text("Die Festplatte austauschen", source="de.md", language="de"))])
-        assert "Festplatte" not in changes(asked(index, "Warum ist die Festplatte voll?"))
+        assert "Festplatte" not in proposed(index, "Warum ist die Festplatte voll?")
 
     def test_names_and_quoted_words_stay(self, index: EmbeddedIndex) -> None:
-        found = changes(asked(index, 'Warum ist "Festplatte" auf node-17.example voll, wer ist Schmidt?'))
+        found = proposed(index, 'Warum ist "Festplatte" auf node-17.example voll, wer ist Schmidt?')
         assert found == {"voll": "full"}
 
     def test_english_questions_are_not_translated(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, "how to fix the Festplatte of this server when it fails")) == {}
+        assert proposed(index, "how to fix the Festplatte of this server when it fails") == {}
 
     def test_parts_of_hyphenated_words_are_translated(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, "Warum ist die PostgreSQL-Datenbank nicht erreichbar?"))["Datenbank"] == "database"
+        assert proposed(index, "Warum ist die PostgreSQL-Datenbank nicht erreichbar?")["Datenbank"] == "database"
 
 
 class TestIsolation:
@@ -222,32 +234,31 @@ class TestIsolation:
         index.apply([a_change(entry) for entry in secret])
         reader = reader_of(Identity("acme"))
         answer = asked(index, "zanzibat project", reader=reader)
+        assert proposed(index, "zanzibat project", reader=reader) == {}
         assert changes(answer) == {}
         assert "zanzibar" not in repr(answer)
-        assert changes(asked(index, "zanzibat project", reader=reader_of(Identity("other")))) == {
-            "zanzibat": "zanzibar"
-        }
+        assert proposed(index, "zanzibat project", reader=reader_of(Identity("other"))) == {"zanzibat": "zanzibar"}
 
     def test_entries_of_other_scopes_do_not_decide_between_corrections(self, index: EmbeddedIndex) -> None:
         own = [a_text(f"clutter of archives {n}", scope=Scope("acme"), source=f"c{n}.md") for n in range(2)]
         others = [a_text(f"cluster of nodes {n}", scope=Scope("other"), source=f"n{n}.md") for n in range(9)]
         index.apply([a_change(entry) for entry in (*own, *others)])
-        assert changes(asked(index, "cluter", reader=reader_of(Identity("acme")))) == {"cluter": "clutter"}
-        assert changes(asked(index, "cluter", reader=reader_of(Identity("other")))) == {"cluter": "cluster"}
+        assert proposed(index, "cluter", reader=reader_of(Identity("acme"))) == {"cluter": "clutter"}
+        assert proposed(index, "cluter", reader=reader_of(Identity("other"))) == {"cluter": "cluster"}
 
 
 class TestFailures:
     @pytest.mark.parametrize("fails_from", [3, 4])
     def test_an_index_that_fails_later_leaves_the_first_answer(self, index: EmbeddedIndex, fails_from: int) -> None:
-        first = asked(index, "databse disk", rules=SearchRules(reword=False))
-        answer = asked(Counting(index, fails_from), "databse disk")
+        first = asked(index, MISTYPED, rules=SearchRules(reword=False))
+        answer = asked(Counting(index, fails_from), MISTYPED)
         assert [one.content for one in answer.results] == [one.content for one in first.results]
         assert changes(answer) == {}
-        assert answer.understood["text"] == "databse disk"
+        assert answer.understood["text"] == MISTYPED
 
     def test_a_rewording_that_finds_nothing_is_none(self, index: EmbeddedIndex) -> None:
         config = replace(ANYTHING, categories=("security/cve",))
-        assert changes(asked(index, "databse", config)) == {}
+        assert changes(asked(index, MISTYPED, config)) == {}
 
     @pytest.mark.parametrize(
         "question",

@@ -22,6 +22,8 @@ from opx.operations.search import query as ask
 from opx.retrieval.query import INDEX_DOWN
 
 _DEFAULTS = QueryConfig()
+
+
 @click.command("search")
 @click.argument("words", nargs=-1, metavar="QUERY...")
 @click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)

@@ -93,9 +93,7 @@ class KnowledgeQuery:
         self._experience = experience
         self._past = past
 
-    def query(
-        self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False
-    ) -> Results:
+    def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
         the others, whose `band` says how sure they are. Both are empty if nothing is near the question.
 
