@@ -221,6 +221,10 @@ class TestTranslation:
         found = proposed(index, 'Warum ist "Festplatte" auf node-17.example voll, wer ist Schmidt?')
         assert found == {"voll": "full"}
 
+    def test_a_phrase_over_two_lines_is_named_on_one(self, index: EmbeddedIndex) -> None:
+        found = proposed(index, "¿Por qué no funciona la base\n de   datos?")
+        assert found["base de datos"] == "database"
+
     def test_english_questions_are_not_translated(self, index: EmbeddedIndex) -> None:
         assert proposed(index, "how to fix the Festplatte of this server when it fails") == {}
 

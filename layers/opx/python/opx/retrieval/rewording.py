@@ -124,7 +124,7 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
 
 
 def _words_of(asked: Asked, as_typed: Question) -> Iterator[_Word]:
-    """Words of letters alone, in order; no identifiers, acronyms, and words of phrases and operators."""
+    """Words of letters alone, in order; no identifiers, and no words of phrases and operators."""
     typed = as_typed
     values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
     fixed = {word.casefold() for value in values for word in WORD.findall(value)}
@@ -239,8 +239,9 @@ def _changes(
         if not after and unknown[at]:
             some, after, why = found[at : at + 1], corrections.get(found[at].text, ""), Why.SPELLING
         start, end = some[0].start, some[-1].end
-        if after and after.casefold() != text[start:end].casefold():
-            yield Change(start, end, text[start:end], after, why)
+        before = " ".join(text[start:end].split())
+        if after and after.casefold() != before.casefold():
+            yield Change(start, end, before, after, why)
         at += len(some) if after else 1
 
 
