@@ -300,6 +300,7 @@ def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[
         results=tuple(good),
         partial=asked.partial,
         notes=tuple(asked.notes),
+        absent=asked.absent or (),
         unconfirmed=tuple(weak[: config.max_results - len(good)]),
         timings_ms=asked.timings,
         routing=steps,

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
+from opx.domain.results import Absent
 from opx.domain.times import day_number, day_text, first_day
+from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
@@ -47,6 +49,8 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
     if config.plain:
         plain = Question(query, plain=True, identifiers=identifiers(normalised(query)))
         return _allowed(plain, config, knowledge)
+    if alert := pasted_alert(query):
+        return _allowed(alert, config, knowledge)
     text = normalised(query)
     found, pasted = operators(text)
     if not (found or pasted):
@@ -54,6 +58,32 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
     reading = _Reading(text, [PASTED] if pasted else [])
     reading.take(found, knowledge)
     return _asked(reading, config, knowledge)
+
+
+_LIKE_ALERT = re.compile(
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b|\s*[A-Z]\w{2,149}\s*[({]\s*[A-Za-z_]\w*\s*=|.*\balertname\b"
+    r"|\s*\[?\s*\{.*\"(?:labels|AlarmName|alarmName|alert_title|ruleName|incident|detail)\"\s*:",
+    re.IGNORECASE | re.DOTALL,
+)
+_ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
+
+
+def pasted_alert(query: str) -> Question | None:
+    """The question that an alert is as it was sent: its name and what it says, without its labels. None for anything else."""
+    if not _LIKE_ALERT.match(query):
+        return None
+    from opx.procedures.alerts import read_alert
+
+    try:
+        alert = read_alert(query)
+    except InvalidInputError:
+        return None
+    name = alert.name.strip()
+    if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
+        return None
+    text = normalised(f"{name}\n{alert.text}").strip()
+    named = name if _ONE_NAME.fullmatch(name) else ""
+    return Question(text, identifiers=identifiers(text), alert=named or name, labels=alert.labels)
 
 
 @dataclass(slots=True)
@@ -209,6 +239,7 @@ class Asked:
     ranked_by: str = "fused"
     unknown: frozenset[str] | None = None
     changes: tuple[Change, ...] = ()
+    absent: tuple[Absent, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -228,6 +259,13 @@ class Asked:
         """Note the words that a search found nowhere; another search may have found some."""
         unknown = frozenset(words)
         self.unknown = unknown if self.unknown is None else self.unknown & unknown
+
+    def is_missing(self, absent: Iterable[Absent]) -> None:
+        """Note what a search didn't find by its name. What another search finds isn't absent; of the siblings the first is
+        kept."""
+        found = {one.name: one for one in absent}
+        known = self.absent
+        self.absent = tuple(found.values()) if known is None else tuple(one for one in known if one.name in found)
 
     def note(self, text: str) -> None:
         """Say it once, however often it happens."""

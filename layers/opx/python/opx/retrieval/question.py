@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from opx.domain.record import replace
@@ -208,7 +208,7 @@ class Question:
     `identifiers` are the names and codes in `text`, as they were written. `notes` say what was not read as an operator
     although it looked like one, and which conditions exclude each other: with those `impossible` is true, and nothing
     can be found. `plain`: nothing was looked for but words; `pasted`: it looks like a log or code, in which quotes and
-    dashes mean nothing.
+    dashes mean nothing. `alert` is the name of an alert that was pasted, with its `labels`, which are no words of the question.
     """
 
     text: str
@@ -226,6 +226,8 @@ class Question:
     impossible: bool = False
     plain: bool = False
     pasted: bool = False
+    alert: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def narrows(self) -> bool:
@@ -302,12 +304,18 @@ class Question:
             "identifiers": self.identifiers,
         }
         days = {"updatedFrom": self.updated_from, "updatedBefore": self.updated_before}
+        alert = (
+            {"alert": _cut(self.alert), "labels": dict(islice(self.labels.items(), _SHOWN_VALUES))}
+            if self.alert
+            else {}
+        )
         flags = {"plain": self.plain, "pasted": self.pasted, "impossible": self.impossible}
         return {
             "text": _cut(self.text),
             **{name: [_cut(value) for value in values[:_SHOWN_VALUES]] for name, values in lists.items() if values},
             **{name: day_text(day) for name, day in days.items() if day is not None},
             **{name: value for name, value in flags.items() if value},
+            **alert,
         }
 
 

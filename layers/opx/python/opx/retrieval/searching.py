@@ -12,12 +12,14 @@ from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
 from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector
-from opx.retrieval.confidence import FAR, OTHER, Judgement, as_the_engine_says, judged, shipped
-from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHits, HybridSearch
+from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, as_the_engine_says, judged, shipped
+from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
+from opx.retrieval.identifiers import Named, absent_of, bounded, certain, lacking, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
+from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 
 log = logging.getLogger(__name__)
@@ -79,15 +81,42 @@ class TierSearch:
         found = self.found(asked, vector, where, asked.text)
         asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
+        named = named_in(asked.question, found)
+        found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
-            if judgement.near < FAR and not (where.document_ids or asked.question.narrows):
+            is_known = any(one.count for one in named)
+            if judgement.near < FAR and not (is_known or where.document_ids or asked.question.narrows):
                 return []
-            hits = self._hits(asked, judgement)
+            pages = self._certain(asked, named, judgement)
+            hits = self._hits(asked, pages)
             if found.with_warnings:
                 again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
-                hits += [one for one in self._hits(asked, again) if one.warns]
+                hits += [one for one in self._hits(asked, again.pages) if one.warns]
         return hits
+
+    def _with_all_of(
+        self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
+    ) -> tuple[FusedHits, FusedHits]:
+        """Both, with every entry that has an identifier of the question: among many other words some may have been left out."""
+        chunks = {hit.indexed.entry_id: hit.indexed for hit in (*found.hits, *focus.hits)}
+        for one in lacking(named, chunks.values()):
+            within = replace(where, required_terms=(*where.required_terms, (one.term,)))
+            asking = Asking(one.name, None, ENGLISH, _accepts(asked.question, self._valid))
+            with asked.timed("search"):
+                more = self._search.run(asking, within, asked.config, per_document=PASSAGES)
+            added = tuple(hit for hit in more.hits if hit.indexed.entry_id not in chunks)
+            found = _with_hits(found, added)
+            focus = found if focus is found else _with_hits(focus, added)
+        return found, focus
+
+    @staticmethod
+    def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
+        """The documents with what identifiers make certain, and in `asked` what is absent."""
+        pages = certain(judgement.pages, named)
+        missing = absent_of(named, pages)
+        asked.is_missing(missing)
+        return bounded(pages) if missing and not any(one.count for one in named) else pages
 
     def _focused(
         self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
@@ -111,9 +140,10 @@ class TierSearch:
             asked.ranked_by = LOCAL
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)
 
-    def _hits(self, asked: Asked, judgement: Judgement) -> list[Judged]:
+    @staticmethod
+    def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
-        return [Judged(hit, one.confidence) for one in judgement.pages for hit in one.page.hits[:most]]
+        return [Judged(hit, one.confidence) for one in pages for hit in one.page.hits[:most]]
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
@@ -130,6 +160,18 @@ class TierSearch:
         for leg, reason in found.failed_legs.items():
             asked.lacks(f"partial: the {leg} search is missing ({reason})")
         return found
+
+
+def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
+    """The same with further hits behind the others."""
+    if not added:
+        return found
+    passages = dict(found.passages)
+    for hit in added:
+        name = hit.indexed.chunk.document_id
+        passages[name] = (*passages.get(name, ()), hit.indexed)
+    hits = (*found.hits, *(replace(hit, fused=0.0) for hit in added))
+    return replace(found, hits=hits, levels=(*found.levels, *[0.0] * len(added)), passages=passages)
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:

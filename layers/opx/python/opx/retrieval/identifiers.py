@@ -1,0 +1,181 @@
+"""Identifiers in questions: an index has their exact terms, so what is about one is found for certain, and what nothing is
+about is known to be absent.
+
+A question that holds an identifier gets the documents about it first, however many other words it has. A document is about
+an identifier that its title, the name of its source, its tags or a heading above a passage hold; where there is none, and one
+document alone mentions it, that one is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opx.domain.record import replace
+from opx.domain.results import Absent, IndexedChunk
+from opx.retrieval.confidence import JudgedPage
+from opx.retrieval.evidence import grams
+from opx.retrieval.hybrid import FusedHits
+from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
+
+ABOUT, ONLY_MENTION = 0.97, 0.93
+"""Confidences of a document about an identifier of the question, and of the only one that mentions it."""
+
+MOST_ABOUT = 3
+"""Documents about one identifier that are certain; of more, each may be meant."""
+
+MOST_ENTRIES = 50
+"""Entries with an identifier that are looked for; one that more have tells nothing."""
+
+NOT_ABOUT = 0.85
+"""The highest confidence of a document for a question about something that no document is about."""
+
+LIKE = 0.5
+"""Least share of letters that a name and its sibling have in common."""
+
+_KINDS = (
+    ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
+    ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
+    ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
+    ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
+    ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
+    ("alert", re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
+    ("name", re.compile(r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}")),
+)
+"""Identifiers that mean one thing, by their shape: the first that fits counts. Hosts, addresses, paths and versions are of
+none: pages mention those for many reasons."""
+
+_CLAIMED = ("CVE", "weakness", "technique", "ticket", "alert")
+"""Kinds of which a question asks for the very thing, so that its absence is an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries have
+    that; None where the engine doesn't say."""
+
+    name: str
+    kind: str
+    term: str
+    count: int | None
+
+    @property
+    def is_rare(self) -> bool:
+        return self.count is None or 0 < self.count <= MOST_ENTRIES
+
+    @property
+    def is_absent(self) -> bool:
+        return self.count == 0 and self.kind in _CLAIMED
+
+
+def named_in(question: Question, found: FusedHits) -> list[Named]:
+    """The identifiers of a question that mean one thing. Of an alert, its name alone: what else it says are its values."""
+    if question.alert:
+        return [_named(question.alert, "alert", found)] if " " not in question.alert else []
+    kinds = ((name, kind_of(name)) for name in question.identifiers)
+    return [_named(name, kind, found) for name, kind in kinds if kind]
+
+
+def kind_of(name: str) -> str:
+    """What an identifier is a name of; "" for one that may mean several things."""
+    return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), "")
+
+
+def _named(name: str, kind: str, found: FusedHits) -> Named:
+    term = next(iter(whole_terms(name)), "")
+    return Named(name, kind, term, found.frequencies.get(term))
+
+
+def lacking(named: Iterable[Named], chunks: Iterable[IndexedChunk]) -> list[Named]:
+    """Those that entries have which were not found: a search for their very term finds them."""
+    texts = [folded(chunk.chunk.text) for chunk in chunks]
+    return [
+        one
+        for one in named
+        if one.term
+        and one.is_rare
+        and one.count
+        and sum(contains(text, folded(one.name)) for text in texts) < one.count
+    ]
+
+
+def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[JudgedPage]:
+    """The documents about identifiers of the question first, with the confidence of what is certain."""
+    meant: dict[str, float] = {}
+    for one in named:
+        if one.is_rare:
+            for document_id, confidence in _meant(judged, folded(one.name)):
+                meant[document_id] = max(confidence, meant.get(document_id, 0.0))
+    if not meant:
+        return list(judged)
+    first = [_at_least(one, meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
+    rest = [one for one in judged if one.page.document_id not in meant]
+    return [*sorted(first, key=lambda one: -one.confidence), *rest]
+
+
+def _meant(judged: Sequence[JudgedPage], name: str) -> Iterator[tuple[str, float]]:
+    about = [one for one in judged if _is_about(one, name)]
+    if about:
+        if len(about) <= MOST_ABOUT:
+            yield from ((one.page.document_id, ABOUT) for one in about)
+        return
+    mentions = [one for one in judged if any(contains(folded(hit.indexed.chunk.text), name) for hit in one.page.hits)]
+    if len(mentions) == 1:
+        yield mentions[0].page.document_id, ONLY_MENTION
+
+
+def _is_about(judged: JudgedPage, name: str) -> bool:
+    return any(contains(folded(text), name) for hit in judged.page.hits for text in _names_of(hit.indexed))
+
+
+def _names_of(indexed: IndexedChunk) -> Iterator[str]:
+    """What a document and the section of a passage are called."""
+    chunk = indexed.chunk
+    yield chunk.title
+    yield indexed.source_uri.rstrip("/").rpartition("/")[2]
+    yield from chunk.section
+    yield from chunk.tags
+
+
+def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
+    return replace(judged, confidence=max(judged.confidence, confidence))
+
+
+# -- what isn't there
+
+
+def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
+    """What the question asks for by its name and no entry has, each with the page of the most similar name."""
+    return [_absent(one, judged) for one in named if one.is_absent]
+
+
+def _absent(named: Named, judged: Sequence[JudgedPage]) -> Absent:
+    best, page = max(
+        ((_likeness(named.name, name), one.page) for one in judged for name in _siblings(one)),
+        key=lambda one: one[0],
+        default=(0.0, None),
+    )
+    if page is None or best < LIKE:
+        return Absent(named.name, named.kind)
+    return Absent(named.name, named.kind, page.best.indexed.chunk.title, page.document_id)
+
+
+def _siblings(judged: JudgedPage) -> Iterator[str]:
+    """Names that a document is about or has in its passages."""
+    yield judged.page.best.indexed.chunk.title
+    for hit in judged.page.evidence:
+        yield from identifiers(hit.indexed.chunk.text[:2000])
+
+
+def _likeness(one: str, other: str) -> float:
+    """Dice's coefficient of the pieces of three letters of two names."""
+    mine, theirs = grams(one), grams(other)
+    shared = sum((mine & theirs).values())
+    total = sum(mine.values()) + sum(theirs.values())
+    return 2 * shared / total if total else 0.0
+
+
+def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
+    """The same, none of them certain: what the question names is absent."""
+    return [replace(one, confidence=min(one.confidence, NOT_ABOUT)) for one in judged]
