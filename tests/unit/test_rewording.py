@@ -187,6 +187,10 @@ class TestWhatWasTypedOnPurpose:
         assert answer.understood["pasted"]
         assert changes(answer) == {}
 
+    def test_pasted_alerts_stay(self, index: EmbeddedIndex) -> None:
+        alert = '{"labels": {"alertname": "DiskFull"}, "annotations": {"summary": "the disk of the databse server is full"}}'
+        assert changes(asked(index, alert)) == {}
+
     def test_rewording_can_be_switched_off(self, index: EmbeddedIndex) -> None:
         assert changes(asked(index, MISTYPED, rules=SearchRules(reword=False))) == {}
 

@@ -128,7 +128,7 @@ class KnowledgeQuery:
             routed = router.run()
             if not routed.judged and asked.relaxed():
                 routed = router.run()
-            if asked.unknown and self._rules.reword and not (as_typed.plain or as_typed.pasted):
+            if asked.unknown and self._rules.reword and not (as_typed.plain or as_typed.pasted or as_typed.alert):
                 again = self._reworded(asked, as_typed, engine, lambda: router_with(search.vector_of(asked)).run())
                 routed = again or routed
         except StoreUnavailableError:
