@@ -156,7 +156,9 @@ class Questions:
         """The legs, fusion and reranking of questions that don't name them."""
         settings = self._installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
-        return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")
+        return SearchRules(
+            settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
+        )
 
     @property
     def _rerank_stage(self) -> RerankStage | None:

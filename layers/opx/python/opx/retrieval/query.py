@@ -19,10 +19,11 @@ from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
+from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for
-from opx.retrieval.routing import Internet, Router, asks_to_act, in_order, live_results
+from opx.retrieval.question import Question
+from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import RerankStage, SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
@@ -45,6 +46,9 @@ NO_PAST = "this knowledge base can't answer as of a time that is over"
 
 Past = Callable[[Asked, SearchFilter, SearchEngine], SearchEngine]
 """What to search instead of an index for a question as of a time. Raises `StoreUnavailableError`."""
+
+MAX_CHANGES = 50
+"""Of a question's words that an answer names."""
 
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
@@ -77,7 +81,8 @@ class KnowledgeQuery:
     ) -> None:
         self._index = index
         self._validity = Validity(knowledge, clock)
-        self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules())
+        self._rules = rules or SearchRules()
+        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker
@@ -113,12 +118,19 @@ class KnowledgeQuery:
             asked.note(NO_TIER)
             return _answer(asked)
         try:
-            search = self._search_of(self._searched(asked, where), valid=self._validity.on(day))
-            vector = search.vector_of(asked)
-            router = Router(asked, self._knowledge, where, lambda narrowed: search.run(asked, vector, narrowed))
+            engine, as_typed = self._searched(asked, where), asked.question
+            search = self._search_of(engine, valid=self._validity.on(day))
+
+            def router_with(vector: Vector | None) -> Router:
+                return Router(asked, self._knowledge, where, lambda within: search.run(asked, vector, within))
+
+            router = router_with(search.vector_of(asked))
             routed = router.run()
             if not routed.judged and asked.relaxed():
                 routed = router.run()
+            if asked.unknown and self._rules.reword and not (as_typed.plain or as_typed.pasted or as_typed.alert):
+                again = self._reworded(asked, as_typed, engine, lambda: router_with(search.vector_of(asked)).run())
+                routed = again or routed
         except StoreUnavailableError:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)
@@ -172,6 +184,30 @@ class KnowledgeQuery:
         if self._past is None:
             raise InvalidInputError(NO_PAST)
         return self._past(asked, where, self._index)
+
+    def _reworded(
+        self, asked: Asked, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
+    ) -> Routed | None:
+        """What a search finds with the question's unknown words corrected and translated; None, and the question as it was,
+        if there is nothing to change or nothing is found."""
+        from opx.retrieval.rewording import reworded
+
+        before, other, found = asked.question, None, None
+        try:
+            with asked.timed("reword"):
+                other = reworded(asked, as_typed, engine, self._reader.visible)
+            if other is None:
+                return None
+            asked.question = replace(before, text=other.text)
+            found = search()
+        except StoreUnavailableError:
+            log.exception("a question can't be reworded")
+        if other is None or found is None or not found.judged:
+            asked.question = before
+            return None
+        asked.changes = other.changes
+        asked.note(other.note)
+        return found
 
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
@@ -275,7 +311,12 @@ def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[
 
 def _understood(asked: Asked) -> dict[str, Any]:
     languages = [language for language in asked.languages if language != DEFAULT_LANGUAGE]
-    return {**asked.question.understood, **({"languages": languages} if languages else {})}
+    changes = [change.to_json() for change in asked.changes[:MAX_CHANGES]]
+    return {
+        **asked.question.understood,
+        **({"languages": languages} if languages else {}),
+        **({"reworded": changes} if changes else {}),
+    }
 
 
 # -- metrics of questions, for all entry points

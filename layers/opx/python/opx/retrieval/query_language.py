@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -22,6 +23,9 @@ from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
+
+if TYPE_CHECKING:
+    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -222,7 +226,8 @@ def _few(notes: list[str]) -> list[str]:
 @dataclass(slots=True)
 class Asked:
     """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
-    `ranked_by` says what decided the order last."""
+    `ranked_by` says what decided the order last. `unknown` are the words, each by its first term, that no search found;
+    `changes` what was searched in the place of some."""
 
     query: str
     question: Question
@@ -232,6 +237,8 @@ class Asked:
     partial: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
+    unknown: frozenset[str] | None = None
+    changes: tuple[Change, ...] = ()
     absent: tuple[Absent, ...] | None = None
 
     @property
@@ -247,6 +254,11 @@ class Asked:
         self.question = relaxed
         self.note(relaxed.notes[-1])
         return True
+
+    def lacking(self, words: Iterable[str]) -> None:
+        """Note the words that a search found nowhere; another search may have found some."""
+        unknown = frozenset(words)
+        self.unknown = unknown if self.unknown is None else self.unknown & unknown
 
     def is_missing(self, absent: Iterable[Absent]) -> None:
         """Note what a search didn't find by its name. What another search finds isn't absent; of the siblings the first is

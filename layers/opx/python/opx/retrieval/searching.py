@@ -34,11 +34,13 @@ LOCAL = "local"
 @dataclass(frozen=True, slots=True)
 class SearchRules:
     """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
-    measured default; `rerank`: whether the order model decides the order, or the fused scores do."""
+    measured default; `rerank`: whether the order model decides the order, or the fused scores do; `reword`: whether words
+    that the corpus doesn't have are corrected and translated."""
 
     legs: str = BOTH
     fusion: Fusion | None = None
     rerank: bool = True
+    reword: bool = True
 
 
 class TierSearch:
@@ -77,6 +79,7 @@ class TierSearch:
         """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
         found = self.found(asked, vector, where, asked.text)
+        asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
         named = named_in(asked.question, found)
         found, focus = self._with_all_of(asked, named, where, found, focus)
