@@ -204,8 +204,9 @@ class HybridSearch:
         self._index = index
 
     def run(self, asking: Asking, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
-        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded like the page that it is about, and beside it the page
-        would lose half of its confidence. Raises `IndexUnavailableError`."""
+        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded
+        like the page that it is about, and beside it the page would lose half of its confidence. Raises
+        `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
         text = None if asking.by_meaning else asking.text
         response = self._index.search(SearchRequest(where, text, asking.vector, depth, asking.languages))

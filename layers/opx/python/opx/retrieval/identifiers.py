@@ -67,8 +67,8 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries have
-    that; None where the engine doesn't say. `leads`: few other words are with it, so that it is what the question is about."""
+    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
+    have that; None where the engine doesn't say. `leads`: few other words are with it, so that the question is about it."""
 
     name: str
     kind: str

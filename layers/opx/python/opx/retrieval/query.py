@@ -243,7 +243,7 @@ class KnowledgeQuery:
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
     def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
-        """With what is related to it, where that was asked for, or the question is whether a vulnerability affects anything."""
+        """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
         if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
             return answer
         if self._graph is None:
