@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import StrEnum
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -23,9 +23,6 @@ from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
-
-if TYPE_CHECKING:
-    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -221,7 +218,8 @@ def _few(notes: list[str]) -> list[str]:
 
 
 _EXPOSURE = re.compile(
-    r"(?=.*\bCVE-\d{4}-\d{4,9}\b).*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
+    r"(?=.*\bCVE-\d{4}-\d{4,9}\b)"
+    r".*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -232,6 +230,25 @@ def asks_for_exposure(query: str) -> bool:
 
 
 # -- a question on its way to an answer
+
+
+class Why(StrEnum):
+    SPELLING = "spelling"
+    TRANSLATION = "translation"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part of a question, from one character to another, and what was searched in its place."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+    why: Why
+
+    def to_json(self) -> dict[str, str]:
+        return {"from": self.before, "to": self.after, "why": self.why.value}
 
 
 @dataclass(slots=True)
