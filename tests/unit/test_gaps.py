@@ -103,7 +103,7 @@ class TestNoticing:
     NEAR = a_result(score=0.4)
 
     def test_nothing_good_enough_is_a_gap(self) -> None:
-        assert is_gap("disk", QueryConfig(), Answer("disk", (), best_rejected=self.NEAR))
+        assert is_gap("disk", QueryConfig(), Answer("disk", (), unconfirmed=(self.NEAR,)))
         assert is_gap("disk", QueryConfig(), Answer("disk", ()))
 
     @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class TestNoticing:
             ("disk", {"as_of": "2026-01-01"}, {}),
             ("?!", {}, {}),
             ("", {}, {}),
-            ("disk", {"min_confidence": 0.99}, {"best_rejected": a_result(score=0.8)}),
+            ("disk", {"min_confidence": 0.99}, {"unconfirmed": (a_result(score=0.8),)}),
         ],
     )
     def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
