@@ -292,7 +292,7 @@ def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk
     return {document: tuple(some) for document, some in found.items()}
 
 
-def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | None:  # noqa: FBT001
+def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | None:
     """Whether a hit may be shown; with `require_provenance`, only one that names its source. None: every hit may."""
     if not require_provenance:
         return accepts
