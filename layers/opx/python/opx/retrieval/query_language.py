@@ -221,7 +221,8 @@ def _few(notes: list[str]) -> list[str]:
 
 
 _EXPOSURE = re.compile(
-    r"(?=.*\bCVE-\d{4}-\d{4,9}\b).*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
+    r"(?=.*\bCVE-\d{4}-\d{4,9}\b)"
+    r".*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
     re.IGNORECASE | re.DOTALL,
 )
 
