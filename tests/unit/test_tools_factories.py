@@ -33,8 +33,7 @@ def test_tool_describes_itself(services: System) -> None:
 def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
     signature = inspect.signature(create_search_docs_tool(services))
     assert (
-        str(signature)
-        == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
+        str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
         "at_least: str = 'weak') -> str"
     )
 

@@ -16,7 +16,7 @@ from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
-from opx.retrieval.hybrid import FusedHits
+from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
@@ -78,6 +78,7 @@ class Named:
 
     @property
     def is_rare(self) -> bool:
+        """Whether so few entries have it that it tells them from the others."""
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
@@ -100,11 +101,10 @@ def _named(name: str, kind: str, found: FusedHits) -> Named:
     return Named(name, kind, term, found.frequencies.get(term))
 
 
-def lacking(named: Iterable[Named], chunks: Iterable[IndexedChunk]) -> list[Named]:
-    """Those that entries have which were not found: a search for their very term finds them."""
-    wanted = [one for one in named if one.term and one.is_rare and one.count]
-    texts = [chunk.chunk.text for chunk in chunks] if wanted else []
-    return [one for one in wanted if sum(_has(text, folded(one.name)) for text in texts) < (one.count or 0)]
+def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
+    """The chunks that have the identifier's term, however they write it."""
+    begins = folded(named.name)[:3]
+    return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:

@@ -136,7 +136,9 @@ class KnowledgeQuery:
             asked.lacks(INDEX_DOWN)
             return self._related(asked, _answer(asked))
         known = experienced(asked, self._experience, routed.judged)
-        merged = without_copies(self._merged(asked, known.weighed(routed.judged)))
+        merged = self._merged(asked, known.weighed(routed.judged))
+        if sum(step.good > 0 or step.best > 0 for step in routed.steps) > 1:  # within a tier there are none
+            merged = without_copies(merged)
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
             merged = self._merged(asked, self._reranker.reordered(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)

@@ -23,7 +23,18 @@ from opx.retrieval.confidence import (
     judged,
     shipped,
 )
-from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
+from opx.retrieval.hybrid import (
+    BOTH,
+    DEPTH,
+    LEXICAL,
+    VECTOR,
+    Accepts,
+    Asking,
+    FusedHit,
+    FusedHits,
+    HybridSearch,
+    accepted_by,
+)
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
@@ -120,22 +131,32 @@ class TierSearch:
     def _with_all_of(
         self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
     ) -> tuple[FusedHits, FusedHits]:
-        """Both, with every entry that has an identifier of the question: among many other words some may have been left
-        out."""
-        if not named:
+        """Both, with every entry that has a rare identifier of the question: among many words some may have been left out."""
+        wanted = [one for one in named if one.term and one.count and one.is_rare]
+        if not wanted:
             return found, focus
-        from opx.retrieval.identifiers import lacking
+        from opx.retrieval.identifiers import holding
 
-        chunks = {hit.indexed.entry_id: hit.indexed for hit in (*found.hits, *focus.hits)}
-        for one in lacking(named, chunks.values()):
-            within = replace(where, required_terms=(*where.required_terms, (one.term,)))
-            asking = Asking(one.name, None, ENGLISH, _accepts(asked.question, self._valid))
-            with asked.timed("search"):
-                more = self._search.run(asking, within, asked.config, per_document=PASSAGES)
-            added = tuple(hit for hit in more.hits if hit.indexed.entry_id not in chunks)
-            found = _with_hits(found, added)
-            focus = found if focus is found else _with_hits(focus, added)
-        return found, focus
+        searches = (found,) if focus is found else (found, focus)
+        known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
+        shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
+        is_cut = len(known) >= DEPTH[asked.config.mode]
+        holders: dict[str, IndexedChunk] = {}
+        for one in wanted:
+            chunks = holding(one, known.values())
+            if is_cut and len(chunks) < (one.count or 0):
+                chunks += self._entries_with(asked, one, where)
+            holders |= {chunk.entry_id: chunk for chunk in chunks if chunk.entry_id not in shown}
+        accepts = accepted_by(asked.config.require_provenance, _accepts(asked.question, self._valid))
+        added = [FusedHit(chunk, 0.0, None, None) for chunk in holders.values() if accepts is None or accepts(chunk)]
+        more = _with_hits(found, added)
+        return more, more if focus is found else _with_hits(focus, added)
+
+    def _entries_with(self, asked: Asked, named: Named, where: SearchFilter) -> list[IndexedChunk]:
+        within = replace(where, required_terms=(*where.required_terms, (named.term,)))
+        with asked.timed("search"):
+            found = self._search.run(Asking(named.name, None), within, asked.config, per_document=PASSAGES)
+        return [hit.indexed for hit in found.hits]
 
     @staticmethod
     def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
@@ -201,8 +222,7 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
     for hit in added:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
-    hits = (*found.hits, *(replace(hit, fused=0.0) for hit in added))
-    return replace(found, hits=hits, levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+    return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
