@@ -123,8 +123,8 @@ class QuestionRecorder:
 # -- questions without a good answer
 
 LEAST, MOST = Band.LIKELY.least, QueryConfig().min_confidence
-"""What is less sure than `LEAST` answers nothing, also where it is shown; who asks for more than `MOST` and doesn't get it has
-found no gap."""
+"""What is less sure than `LEAST` answers nothing, also where it is shown; who asks for more than `MOST` and doesn't get it
+has found no gap."""
 
 
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
@@ -133,11 +133,10 @@ def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
     Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
     """
     nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
-    if nothing_searched or config.document_id or config.as_of:
+    wanted = min(max(config.min_confidence, LEAST), MOST)
+    is_answered = any(one.confidence >= wanted for one in (*answer.results, *answer.unconfirmed))
+    if is_answered or nothing_searched or config.document_id or config.as_of:
         return False
     from opx.records.gaps.likeness import is_empty
 
-    if is_empty(query):
-        return False
-    wanted = min(max(config.min_confidence, LEAST), MOST)
-    return all(one.confidence < wanted for one in (*answer.results, *answer.unconfirmed))
+    return not is_empty(query)
