@@ -154,7 +154,7 @@ def _names_of(indexed: IndexedChunk) -> Iterator[str]:
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
-    return replace(judged, confidence=max(judged.confidence, confidence))
+    return replace(judged, confidence=max(judged.confidence, confidence), least=confidence)
 
 
 # -- what isn't there
@@ -203,4 +203,4 @@ def _likeness(one: str, other: str) -> float:
 
 def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
     """The same, none of them certain: what the question names is absent."""
-    return [replace(one, confidence=min(one.confidence, NOT_ABOUT)) for one in judged]
+    return [replace(one, confidence=min(one.confidence, NOT_ABOUT), most=NOT_ABOUT) for one in judged]
