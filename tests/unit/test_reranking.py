@@ -182,10 +182,13 @@ class TestWhatIsRead:
     def test_title_and_passages_the_best_first_under_their_headings(self) -> None:
         hits = (
             a_hit("page", "Delete logs.", section=("Steps", "Make room")),
-            a_hit("page", "Look first.", section=()),
+            a_hit("page", "## Before\n\nLook first.", section=("Before",)),
+            a_hit("page", "For all disks.", section=()),
         )
         candidate = candidate_of(Judged(hits[1], 0.5, hits))
-        assert candidate == Candidate("page", "## Make room\nDelete logs.\n\nLook first.")
+        assert candidate == Candidate(
+            "page", "## Make room\nDelete logs.\n\n## Before\n\nLook first.\n\nFor all disks."
+        )
 
     def test_it_is_bounded(self) -> None:
         hits = tuple(a_hit("t" * 500, "word " * 400, n) for n in range(4))

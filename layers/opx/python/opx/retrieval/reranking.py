@@ -18,6 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 from opx.domain.bands import Verdict
+from opx.domain.documents import DocumentChunk
 from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, check_readings, lines_of
@@ -142,8 +143,14 @@ def candidate_of(judged: Judged) -> Candidate:
     """What is read of a document: the passages that it was judged by, the best first, as far as they fit."""
     chunks = [hit.indexed.chunk for hit in judged.evidence or (judged.hit,)]
     title = chunks[0].title[:MAX_TITLE_CHARACTERS]
-    passages = ("\n".join((*(f"## {heading}" for heading in chunk.section[-1:]), chunk.content)) for chunk in chunks)
-    return Candidate(title, "\n\n".join(passages)[: MAX_CHARACTERS - len(title) - 2])
+    text = "\n\n".join(map(_under_heading, chunks))
+    return Candidate(title, text[: MAX_CHARACTERS - len(title) - len("\n\n")])
+
+
+def _under_heading(chunk: DocumentChunk) -> str:
+    """A passage with its heading, which it has itself if it begins there."""
+    headed = chunk.content.startswith("#") or not chunk.section
+    return chunk.content if headed else f"## {chunk.section[-1]}\n{chunk.content}"
 
 
 def _line(candidate: Candidate, reading: Reading) -> str:
