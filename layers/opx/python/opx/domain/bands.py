@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Band(StrEnum):
-    """How sure an answer is: `sure` from a probability of 0.9 on, `likely` from 0.5 on (more likely right than wrong), else
+    """How sure an answer is: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong), else
     `weak`. `docs/confidence.md` has how often each is right."""
 
     SURE = "sure"
@@ -19,7 +19,7 @@ class Band(StrEnum):
         return _LEAST[self]
 
 
-_LEAST = {Band.SURE: 0.9, Band.LIKELY: 0.5, Band.WEAK: 0.0}
+_LEAST = {Band.SURE: 0.95, Band.LIKELY: 0.5, Band.WEAK: 0.0}
 
 
 class Basis(StrEnum):

@@ -11,7 +11,7 @@ from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
-from opx.domain.results import RetrievalResult
+from opx.domain.results import EvidencePack, RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.retrieval.judging import STALE
 
@@ -112,6 +112,7 @@ _STEPS_NAMED = 6
 _STEP_WORDS = 32
 _COMMAND_BEGINS = 40
 _HARM_NAMED = 4
+_RELATIONS = 10
 _NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
 """Effects that are named beside steps and commands."""
 
@@ -208,6 +209,14 @@ def _shortened(text: str) -> str:
 def _begun(command: str) -> str:
     line = one_line(command)
     return line if len(line) <= _COMMAND_BEGINS else line[:_COMMAND_BEGINS] + "…"
+
+
+def inventory(pack: EvidencePack) -> Iterator[str]:
+    """What the graph says to a question that it understood: a sentence, and a line for each relation that answers it."""
+    yield f"The graph says: {one_line(pack.understood)}."
+    for item in [item for item in pack.items if item.answers][:_RELATIONS]:
+        mark = " (untrusted)" if item.untrusted else ""
+        yield f"- {one_line(item.content.partition(chr(10))[0])}{mark} [Document ID: {item.document_id}]"
 
 
 def next_line(following: NextCall) -> str:

@@ -23,9 +23,12 @@ from opx.retrieval.pages import JUDGED, Page
 OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
 
-FAR = 0.6
+FAR = 0.5
 """Nothing is near a question below this probability: of questions about other things 2 in 123 pass, of those with an answer
 1 in 70 doesn't (docs/confidence.md)."""
+
+FAR_IN_OTHER_LANGUAGES = 0.2
+"""The same for a question that may be in another language than English, of which a glossary may not know the words."""
 
 
 @dataclass(frozen=True, slots=True)

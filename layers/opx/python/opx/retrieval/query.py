@@ -21,7 +21,7 @@ from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
-from opx.retrieval.query_language import Asked, asked_for
+from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
 from opx.retrieval.question import Question
 from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
@@ -244,8 +244,8 @@ class KnowledgeQuery:
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
     def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
-        """With what is related to it, where that was asked for."""
-        if not asked.config.expand_graph:
+        """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
+        if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))

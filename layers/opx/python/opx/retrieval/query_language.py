@@ -220,6 +220,17 @@ def _few(notes: list[str]) -> list[str]:
     ]
 
 
+_EXPOSURE = re.compile(
+    r"(?=.*\bCVE-\d{4}-\d{4,9}\b).*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def asks_for_exposure(query: str) -> bool:
+    """Whether a question is about what a vulnerability affects, which the graph knows."""
+    return bool(_EXPOSURE.match(query))
+
+
 # -- a question on its way to an answer
 
 

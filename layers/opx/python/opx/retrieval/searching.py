@@ -12,9 +12,18 @@ from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
 from opx.ports import Embedder, SearchEngine, SearchFilter, Vector, Vectors
-from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, as_the_engine_says, judged, shipped
+from opx.retrieval.confidence import (
+    FAR,
+    FAR_IN_OTHER_LANGUAGES,
+    OTHER,
+    JudgedPage,
+    Judgement,
+    as_the_engine_says,
+    judged,
+    shipped,
+)
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
-from opx.retrieval.identifiers import ABOUT, Named, absent_of, bounded, certain, lacking, named_in
+from opx.retrieval.identifiers import Named, absent_of, bounded, certain, is_sought, lacking, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
@@ -86,7 +95,8 @@ class TierSearch:
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
             is_known = any(one.count for one in named)
-            if judgement.near < FAR and not (is_known or where.document_ids or asked.question.narrows):
+            far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
+            if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
             pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
@@ -116,7 +126,7 @@ class TierSearch:
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
         asked.is_missing(missing)
-        return bounded(pages) if missing and not any(one.confidence >= ABOUT for one in pages) else pages
+        return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
         self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
