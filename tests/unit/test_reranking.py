@@ -20,9 +20,11 @@ from opx.models.candidates import MAX_CANDIDATES as CANDIDATES
 from opx.models.candidates import MAX_CHARACTERS, reading_of
 from opx.models.deadlines import within
 from opx.ports import Candidate, Ranking, Reading
+from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.identifiers import NOT_ABOUT
+from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, Named, bounded, certain
 from opx.retrieval.judging import Judged, result_of
+from opx.retrieval.pages import Page
 from opx.retrieval.query_language import Asked, asked_for
 from opx.retrieval.reranking import (
     MAX_LINE,
@@ -176,6 +178,31 @@ class TestStage:
     def test_no_hits_are_not_sent(self) -> None:
         never = ScriptedReranker(give=lambda _: pytest.fail("asked"))
         assert RerankStage(never, 1).read(asked(), []) == []
+
+
+class TestBoundsOfIdentifiers:
+    CVE = Named("CVE-2024-3094", "CVE", "cve-2024-3094", 2)
+
+    def judged(self, *contents: str, title: str = "Library") -> list[JudgedPage]:
+        hits = (
+            FusedHit(an_entry(text, document_id=f"d{at}", title=title).indexed, 1.0, None, None)
+            for at, text in enumerate(contents)
+        )
+        return [JudgedPage(Page(hit.indexed.chunk.document_id, (hit,), 1.0, 1.0, 1.0), 0.5) for hit in hits]
+
+    def test_a_document_about_one_and_the_only_one_that_mentions_it_are_certain(self) -> None:
+        [about] = certain(self.judged("Install it.", title="CVE-2024-3094"), [self.CVE])
+        assert (about.least, about.most) == (ABOUT, 1.0)
+        mention, other = certain(self.judged("See CVE-2024-3094.", "Nothing."), [self.CVE])
+        assert (mention.least, other.least) == (ONLY_MENTION, 0.0)
+
+    def test_the_likeliest_of_a_few_that_mention_it_may_be_doubted(self) -> None:
+        first, _ = certain(self.judged("See CVE-2024-3094.", "CVE-2024-3094 too."), [replace(self.CVE, leads=True)])
+        assert (first.confidence, first.least) == (FEW_MENTION, 0.0)
+
+    def test_nothing_is_certain_where_one_is_absent(self) -> None:
+        [found] = bounded(certain(self.judged("See CVE-2024-3094."), [self.CVE]))
+        assert (found.confidence, found.least, found.most) == (NOT_ABOUT, 0.0, NOT_ABOUT)
 
 
 class TestWhatIsRead:

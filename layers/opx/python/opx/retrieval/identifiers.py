@@ -169,7 +169,9 @@ def _names_of(indexed: IndexedChunk, *, sections: bool) -> Iterator[str]:
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
-    return replace(judged, confidence=max(judged.confidence, confidence), least=confidence)
+    """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
+    least = confidence if confidence >= ONLY_MENTION else 0.0
+    return replace(judged, confidence=max(judged.confidence, confidence), least=least)
 
 
 # -- what isn't there
