@@ -28,8 +28,8 @@ class LabelledReading(NamedTuple):
 
 def fit_reader(rows: Sequence[LabelledReading]) -> dict[str, float]:
     """The model for `opx.retrieval.reranking`: a logistic regression on `inputs`, drawn towards the assumed model (a normal
-    prior of precision `ASSUMED_WEIGHT` around it). Newton's steps, none longer than 1. Raises `InvalidInputError` for no rows,
-    and for readings with scores among readings without."""
+    prior of precision `ASSUMED_WEIGHT` around it). Newton's steps, none longer than 1. Raises `InvalidInputError` for no
+    rows, and for readings with scores among readings without."""
     kinds = {row.reading.score is not None for row in rows}
     if len(kinds) != 1:
         raise InvalidInputError("a fit needs readings that have all scores, or none")
