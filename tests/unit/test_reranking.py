@@ -170,6 +170,12 @@ class TestStage:
         lower = confidences(read(documents(CANDIDATES + 1, 0.8), *[NO] * CANDIDATES))
         assert lower[f"d{CANDIDATES}"] == max(lower.values())
 
+    def test_a_certain_document_does_not_speak_for_what_was_not_read(self) -> None:
+        certain = a_document("about", 0.98, least=0.98)
+        found = confidences(read([certain, *documents(CANDIDATES, 0.8)], ANSWERS, *[NO] * (CANDIDATES - 1)))
+        assert found.pop("about") >= 0.98
+        assert max(found.values()) <= MOST_USELESS
+
     def test_a_model_that_was_fitted_is_used(self) -> None:
         model = {"estimate": 0.0, "answers": 1.0, "helps": 0.0, "no": -1.0}
         [found] = RerankStage(ScriptedReranker(ANSWERS), 1, model).read(asked(), [a_document("page", 0.1)])
