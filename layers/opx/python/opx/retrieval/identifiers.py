@@ -169,7 +169,9 @@ def _names_of(indexed: IndexedChunk, *, sections: bool) -> Iterator[str]:
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
-    return replace(judged, confidence=max(judged.confidence, confidence))
+    """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
+    least = confidence if confidence >= ONLY_MENTION else 0.0
+    return replace(judged, confidence=max(judged.confidence, confidence), least=least)
 
 
 # -- what isn't there
@@ -223,4 +225,4 @@ def _likeness(one: str, other: str) -> float:
 
 def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
     """The same, none of them certain: what the question names is absent."""
-    return [replace(one, confidence=min(one.confidence, NOT_ABOUT)) for one in judged]
+    return [replace(one, confidence=min(one.confidence, NOT_ABOUT), least=0.0, most=NOT_ABOUT) for one in judged]

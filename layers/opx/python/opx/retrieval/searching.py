@@ -1,4 +1,4 @@
-"""One search within a filter: from words and vector to hits with a confidence, reranked where a model does that."""
+"""One search within a filter: from words and vector to hits with a confidence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
-from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector, Vectors
+from opx.ports import Embedder, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     FAR,
     FAR_IN_OTHER_LANGUAGES,
@@ -177,7 +177,11 @@ class TierSearch:
     @staticmethod
     def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
-        return [Judged(hit, one.confidence) for one in pages for hit in one.page.hits[:most]]
+        return [
+            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most)
+            for one in pages
+            for hit in one.page.hits[:most]
+        ]
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
@@ -252,50 +256,3 @@ class RememberedVectors:
             return self._embedder.embed_query(text) if found is None else found
         except EmbeddingError:
             return None
-
-
-# -- reranking: the best candidates are read again by a model, within a time
-
-
-class RerankStage:
-    """Asks a reranker outside of this process. What it says decides the order; how sure the answer is of its first,
-    second ... hit stays what the calibrated model says of them, as no model's scores mean the same as another's."""
-
-    def __init__(self, reranker: Reranker, seconds: float) -> None:
-        self._reranker = reranker
-        self._seconds = seconds
-
-    def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
-        """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
-        from opx.models.candidates import MAX_CANDIDATES
-
-        head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
-        if not head:
-            return tail
-        name = self._reranker.name
-        try:
-            with asked.timed("rerank"):
-                scores = self._scores(asked.text, head)
-        except ModelError as exc:
-            log.warning("reranking with %s failed: %s", name, exc)
-            asked.note(f"not reranked by {name} ({exc}): the order is that of {asked.ranked_by}")
-            return [*head, *tail]
-        asked.ranked_by = name
-        order = sorted(range(len(head)), key=lambda at: -scores[at])
-        levels = sorted((one.confidence for one in head), reverse=True)
-        found = [
-            replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)
-        ]
-        return [*found, *tail]
-
-    def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
-        from opx.models.candidates import check_range
-
-        candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
-        ranking = within(
-            self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name
-        )
-        if len(ranking.scores) != len(head):
-            raise ModelError(f"{len(ranking.scores)} scores for {len(head)} candidates")
-        check_range(ranking.scores, self._reranker.name)
-        return ranking.scores
