@@ -20,8 +20,11 @@ from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
-"""Confidences of a document about an identifier of the question, of the only one that mentions it, and of the likeliest of a
-few that do."""
+"""Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly
+meant, and of the likeliest of a few that do."""
+
+CLEARLY = 0.6
+"""The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
 
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
@@ -133,10 +136,13 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if named.kind != ALERT and len(mentions) == 1:
-        yield mentions[0].page.document_id, ONLY_MENTION
-    elif named.kind != ALERT and named.leads and 0 < len(mentions) <= MOST_ABOUT:
-        yield mentions[0].page.document_id, FEW_MENTION
+    if named.kind == ALERT or not mentions:
+        return
+    first = mentions[0]
+    if len(mentions) == 1 or (named.leads and len(mentions) <= MOST_ABOUT and first.confidence >= CLEARLY):
+        yield first.page.document_id, ONLY_MENTION
+    elif named.leads and len(mentions) <= MOST_ABOUT:
+        yield first.page.document_id, FEW_MENTION
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
