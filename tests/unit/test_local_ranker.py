@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opx.retrieval.local_ranker import CANDIDATES, FEATURES, pooled, ranked_parts, without_values
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
@@ -16,7 +17,6 @@ from opx.domain.record import replace
 from opx.ports import IndexEntry, SearchResponse
 from opx.retrieval.confidence import question_parts
 from opx.retrieval.hybrid import FusedHits, fused_hits
-from opx.retrieval.local_ranker import CANDIDATES, FEATURES, pooled, ranked_parts, without_values
 from opx.retrieval.searching import SearchRules
 from opx.text.fields import words
 from tests.fakes import WordsEmbedder
