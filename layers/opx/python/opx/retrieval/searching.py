@@ -94,11 +94,11 @@ class TierSearch:
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
+            pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
             far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
             if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
-            pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
             if found.with_warnings:
                 again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
@@ -121,11 +121,15 @@ class TierSearch:
         return found, focus
 
     @staticmethod
-    def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
-        """The documents with what identifiers make certain, and in `asked` what is absent."""
+    def _certain(
+        asked: Asked, named: Sequence[Named], judgement: Judgement, where: SearchFilter
+    ) -> Sequence[JudgedPage]:
+        """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
+        within a category, a tag or the like can't say that: its page may be elsewhere."""
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
-        asked.is_missing(missing)
+        elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
+        asked.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
@@ -182,6 +186,11 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
         passages[name] = (*passages.get(name, ()), hit.indexed)
     hits = (*found.hits, *(replace(hit, fused=0.0) for hit in added))
     return replace(found, hits=hits, levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+
+
+def _is_narrow(where: SearchFilter) -> bool:
+    """Whether it leaves anything out of its scopes and tiers."""
+    return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
