@@ -11,7 +11,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
-from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
+from opx.domain.results import Absent, Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.edges.calling import decoded, given_of, json_bytes
 from opx.errors import InvalidInputError
@@ -121,15 +121,30 @@ def test_an_unknown_field_of_a_configuration_is_refused_by_name() -> None:
         read_request(Query, {"query": "disk", "config": {"minConfidense": 1}})
 
 
-@pytest.mark.parametrize("nearest", [None, HIT])
-def test_answers_survive(nearest: RetrievalResult | None) -> None:
+@pytest.mark.parametrize(
+    ("results", "unconfirmed", "nearest"), [((HIT,), (), None), ((HIT,), (HIT,), None), ((), (HIT, HIT), HIT)]
+)
+def test_answers_survive(
+    results: tuple[RetrievalResult, ...], unconfirmed: tuple[RetrievalResult, ...], nearest: RetrievalResult | None
+) -> None:
     steps = (
         TierStep("internal", searched=True, reason="always", good=1, best=0.75),
         TierStep("internet", False, "off"),
     )
     answer = Answer(
-        "q", () if nearest else (HIT,), True, ("note",), nearest, {"search": 1.5}, steps, "local", {"text": "q"}, "r1"
+        query="q",
+        results=results,
+        partial=True,
+        notes=("note",),
+        unconfirmed=unconfirmed,
+        absent=(Absent("QueueHigh", "alert", "QueueLow", "d1"),),
+        timings_ms={"search": 1.5},
+        routing=steps,
+        ranked_by="local",
+        understood={"text": "q"},
+        receipt_id="r1",
     )
+    assert answer.best_rejected == nearest
     assert sent(answer) == answer
 
 
