@@ -46,7 +46,10 @@ _KINDS = (
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
-    (ALERT, re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
+    (
+        ALERT,
+        re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*"),
+    ),
     (
         NAME,
         re.compile(
