@@ -180,7 +180,7 @@ class TestLacking:
     def shallow(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[Shallow, KnowledgeQuery]:
         a_query(index, *entries, *self.NOISE)
         shallow = Shallow(index)
-        return shallow, a_query(shallow)  # type: ignore[arg-type]
+        return shallow, a_query(shallow)
 
     def test_entry_that_the_best_hits_missed_is_found_by_its_term(self, index: EmbeddedIndex) -> None:
         page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
@@ -294,7 +294,7 @@ class TestAbsent:
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})
 
         a_query(index, QUEUE)
-        answer = a_query(WithoutWords(index)).answer("alert QueueHighCritical", ANYTHING)  # type: ignore[arg-type]
+        answer = a_query(WithoutWords(index)).answer("alert QueueHighCritical", ANYTHING)
         assert (answer.partial, answer.absent) == (True, ())
 
 
