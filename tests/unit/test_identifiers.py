@@ -12,10 +12,11 @@ import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.bands import Band
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
+from opx.retrieval.hybrid import DEPTH
 from opx.retrieval.identifiers import ABOUT, FEW_MENTION, MOST_ABOUT, MOST_ENTRIES, NOT_ABOUT, ONLY_MENTION, kind_of
 from opx.retrieval.query import KnowledgeQuery
 from tests.fakes import WordsEmbedder
@@ -156,8 +157,8 @@ class TestMentions:
         assert answer.results[0].title == "Database disk full"
 
 
-class Shallow:
-    """An index that gives one hit a leg, and keeps what it was asked."""
+class Recording:
+    """An index that keeps what it was asked."""
 
     def __init__(self, index: EmbeddedIndex) -> None:
         self._index = index
@@ -165,46 +166,60 @@ class Shallow:
 
     def search(self, request: SearchRequest) -> SearchResponse:
         self.asked.append(request)
-        return self._index.search(replace(request, depth=1))
+        return self._index.search(request)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
+    @property
+    def searches_for_terms(self) -> list[SearchRequest]:
+        return [request for request in self.asked if request.filter.required_terms]
 
-class TestLacking:
-    PAGE = a_text("Upgrade the package.", title="Backdoor", tags=("OPS-4711",))
-    NOISE = tuple(
-        a_text(f"database writes fail and pods restart, disk {n} full", title=f"Disk full {n}") for n in range(5)
-    )
 
-    def shallow(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[Shallow, KnowledgeQuery]:
+class TestMissed:
+    """A search gives one hit a leg here, so that most entries are missed."""
+
+    NOISE = (a_text(THIRTY_WORDS.format("hosts"), title="Disk full"), *OTHERS)
+
+    @pytest.fixture(autouse=True)
+    def one_hit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(DEPTH, SearchMode.BALANCED, 1)
+
+    def recording(self, index: EmbeddedIndex, *entries: IndexEntry) -> tuple[Recording, KnowledgeQuery]:
         a_query(index, *entries, *self.NOISE)
-        shallow = Shallow(index)
-        return shallow, a_query(shallow)
+        recording = Recording(index)
+        return recording, a_query(recording)
 
     def test_entry_that_the_best_hits_missed_is_found_by_its_term(self, index: EmbeddedIndex) -> None:
         page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
-        shallow, service = self.shallow(index, page)
+        recording, service = self.recording(index, page)
         answer = service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert titles(answer)[0] == "Backdoor"
         assert answer.results[0].confidence >= ONLY_MENTION
-        assert [request.filter.required_terms for request in shallow.asked if request.filter.required_terms]
+        assert recording.searches_for_terms
 
     def test_what_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
-        shallow, service = self.shallow(index, a_text("Heal OPS-4711.", title="OPS-4711"))
+        recording, service = self.recording(index, a_text("Heal OPS-4711.", title="OPS-4711"))
         assert titles(service.answer("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
-        assert not [request for request in shallow.asked if request.filter.required_terms]
+        assert recording.searches_for_terms == []
 
     def test_what_no_entry_has_is_not_searched_for(self, index: EmbeddedIndex) -> None:
-        shallow, service = self.shallow(index)
-        service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, tiers=("internal",), plain=True))
-        assert not [request for request in shallow.asked if request.filter.required_terms]
+        recording, service = self.recording(index)
+        service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
+        assert recording.searches_for_terms == []
 
     def test_it_is_searched_for_within_the_filter_alone(self, index: EmbeddedIndex) -> None:
         page = a_text("Heal OPS-4711.", "postmortems", title="Incident")
-        _, service = self.shallow(index, page)
+        _, service = self.recording(index, page)
         answer = service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, categories=("runbooks",)))
         assert "Incident" not in titles(answer)
+
+    def test_what_may_not_be_shown_is_not_found_so(self, index: EmbeddedIndex) -> None:
+        page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
+        _, service = self.recording(index, replace(page, indexed=replace(page.indexed, source_uri="")))
+        for provenance in (True, False):
+            answer = service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, require_provenance=provenance))
+            assert ("Backdoor" in titles(answer)) is not provenance
 
 
 class TestAbsent:
@@ -217,7 +232,8 @@ class TestAbsent:
         assert answer.absent == (Absent("QueueHighCritical", "alert", "QueueHighWarning", document_id),)
         assert answer.absent[0].text == "no page for alert QueueHighCritical; nearest sibling: QueueHighWarning"
 
-    def test_nothing_is_sure_then(self, index: EmbeddedIndex) -> None:
+    def test_nothing_is_sure_then(self, index: EmbeddedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("opx.retrieval.searching.FAR", 0.0)
         said = "queue high warning, messages pile up, add consumers"
         assert asked(index, said, QUEUE, *OTHERS).results[0].band is Band.SURE
         answer = asked(index, f"alert QueueHighCritical: {said}", QUEUE, *OTHERS)
@@ -288,7 +304,7 @@ class TestAbsent:
         assert (titles(answer)[0], answer.absent) == ("CVE-2024-3094", ())
 
     def test_nothing_is_claimed_when_words_could_not_be_searched(self, index: EmbeddedIndex) -> None:
-        class WithoutWords(Shallow):
+        class WithoutWords(Recording):
             def search(self, request: SearchRequest) -> SearchResponse:
                 found = self._index.search(replace(request, text=None))
                 return replace(found, lexical=replace(found.lexical, error="timeout"), term_frequencies={})

@@ -19,7 +19,7 @@ from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import RerankStage, SearchRules
+from opx.retrieval.searching import SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opx.records.gaps.checking import Checked
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.readable import ReadableDocuments
+    from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.telemetry.capability import Telemetry
@@ -165,6 +166,8 @@ class Questions:
         settings = self._installation.settings
         if settings.reranker in LIBRARY_RERANKERS:
             return None
+        from opx.retrieval.reranking import RerankStage
+
         reranker = self._models().reranker
         return RerankStage(reranker, settings.rerank_seconds) if reranker else None
 

@@ -23,11 +23,11 @@ from opx.retrieval.pages import JUDGED, Page
 OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
 
-FAR = 0.5
+FAR = 0.6
 """Nothing is near a question below this probability: of questions about other things 2 in 123 pass, of those with an answer
 1 in 70 doesn't (docs/confidence.md)."""
 
-FAR_IN_OTHER_LANGUAGES = 0.2
+FAR_IN_OTHER_LANGUAGES = 0.1
 """The same for a question that may be in another language than English, of which a glossary may not know the words."""
 
 
@@ -66,10 +66,13 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class JudgedPage:
-    """A document with the probability that it answers."""
+    """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
+    question make it certain, or keep it from that."""
 
     page: Page
     confidence: float
+    least: float = 0.0
+    most: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

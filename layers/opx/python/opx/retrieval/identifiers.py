@@ -16,12 +16,15 @@ from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
-from opx.retrieval.hybrid import FusedHits
+from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
-"""Confidences of a document about an identifier of the question, of the only one that mentions it, and of the likeliest of a
-few that do."""
+"""Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly
+meant, and of the likeliest of a few that do."""
+
+CLEARLY = 0.6
+"""The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
 
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
@@ -70,8 +73,8 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries have
-    that; None where the engine doesn't say. `leads`: few other words are with it, so that it is what the question is about."""
+    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
+    have that; None where the engine doesn't say. `leads`: few other words are with it, so that the question is about it."""
 
     name: str
     kind: str
@@ -81,6 +84,7 @@ class Named:
 
     @property
     def is_rare(self) -> bool:
+        """Whether so few entries have it that it tells them from the others."""
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
@@ -103,11 +107,10 @@ def _named(name: str, kind: str, found: FusedHits) -> Named:
     return Named(name, kind, term, found.frequencies.get(term))
 
 
-def lacking(named: Iterable[Named], chunks: Iterable[IndexedChunk]) -> list[Named]:
-    """Those that entries have which were not found: a search for their very term finds them."""
-    wanted = [one for one in named if one.term and one.is_rare and one.count]
-    texts = [chunk.chunk.text for chunk in chunks] if wanted else []
-    return [one for one in wanted if sum(_has(text, folded(one.name)) for text in texts) < (one.count or 0)]
+def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
+    """The chunks that have the identifier's term, however they write it."""
+    begins = folded(named.name)[:3]
+    return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:
@@ -137,10 +140,13 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if named.kind != ALERT and len(mentions) == 1:
-        yield mentions[0].page.document_id, ONLY_MENTION
-    elif named.kind != ALERT and named.leads and 0 < len(mentions) <= MOST_ABOUT:
-        yield mentions[0].page.document_id, FEW_MENTION
+    if named.kind == ALERT or not mentions:
+        return
+    first = mentions[0]
+    if len(mentions) == 1 or (named.leads and len(mentions) <= MOST_ABOUT and first.confidence >= CLEARLY):
+        yield first.page.document_id, ONLY_MENTION
+    elif named.leads and len(mentions) <= MOST_ABOUT:
+        yield first.page.document_id, FEW_MENTION
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
@@ -173,7 +179,9 @@ def _names_of(indexed: IndexedChunk, *, sections: bool) -> Iterator[str]:
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
-    return replace(judged, confidence=max(judged.confidence, confidence))
+    """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
+    least = confidence if confidence >= ONLY_MENTION else 0.0
+    return replace(judged, confidence=max(judged.confidence, confidence), least=least)
 
 
 def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
@@ -231,4 +239,4 @@ def _likeness(one: str, other: str) -> float:
 
 def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
     """The same, none of them certain: what the question names is absent."""
-    return [_at_most(one, NOT_ABOUT) for one in judged]
+    return [replace(one, confidence=min(one.confidence, NOT_ABOUT), least=0.0, most=NOT_ABOUT) for one in judged]

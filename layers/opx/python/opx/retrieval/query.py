@@ -24,13 +24,14 @@ from opx.retrieval.judging import Experience, Judged, Validity, experienced, res
 from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
 from opx.retrieval.question import Question
 from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
-from opx.retrieval.searching import RerankStage, SearchRules, TierSearch
+from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
+    from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
     No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
-    `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
+    `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
     `experience` knows what came of acting upon documents.
     """
@@ -136,9 +137,11 @@ class KnowledgeQuery:
             asked.lacks(INDEX_DOWN)
             return self._related(asked, _answer(asked))
         known = experienced(asked, self._experience, routed.judged)
-        merged = without_copies(self._merged(asked, known.weighed(routed.judged)))
+        merged = self._merged(asked, known.weighed(routed.judged))
+        if sum(step.good > 0 or step.best > 0 for step in routed.steps) > 1:  # within a tier there are none
+            merged = without_copies(merged)
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(asked, self._reranker.reordered(asked, merged))
+            merged = self._merged(asked, self._reranker.read(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(asked.config, merged)
         results = _with_live(asked, [result_of(one, day) for one in shown], live)
@@ -243,7 +246,7 @@ class KnowledgeQuery:
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
     def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
-        """With what is related to it, where that was asked for, or the question is whether a vulnerability affects anything."""
+        """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
         if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
             return answer
         if self._graph is None:

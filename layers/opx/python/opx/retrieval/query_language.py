@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -21,11 +20,8 @@ from opx.domain.results import Absent
 from opx.domain.times import day_number, day_text, first_day
 from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
-from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
+from opx.retrieval.question import Change, Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
-
-if TYPE_CHECKING:
-    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -224,7 +220,8 @@ def _few(notes: list[str]) -> list[str]:
 
 
 _EXPOSURE = re.compile(
-    r"(?=.*\bCVE-\d{4}-\d{4,9}\b).*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
+    r"(?=.*\bCVE-\d{4}-\d{4,9}\b)"
+    r".*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
     re.IGNORECASE | re.DOTALL,
 )
 
