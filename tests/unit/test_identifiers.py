@@ -16,10 +16,25 @@ from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
+from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import DEPTH
-from opx.retrieval.identifiers import ABOUT, FEW_MENTION, MOST_ABOUT, MOST_ENTRIES, NOT_ABOUT, ONLY_MENTION, kind_of
+from opx.retrieval.identifiers import (
+    ABOUT,
+    ALERT,
+    CLEARLY,
+    FEW_MENTION,
+    MOST_ABOUT,
+    MOST_ENTRIES,
+    NOT_ABOUT,
+    ONLY_MENTION,
+    Named,
+    bounded,
+    certain,
+    kind_of,
+)
 from opx.retrieval.query import KnowledgeQuery
 from tests.fakes import WordsEmbedder
+from tests.unit.judging_support import a_page, pages_in, searched
 from tests.unit.test_query import a_query, a_text
 
 ANYTHING = QueryConfig(min_confidence=0, max_results=100)
@@ -155,6 +170,53 @@ class TestMentions:
         answer = asked(index, question, *entries, named, *OTHERS)
         assert ABOUT not in [result.confidence for result in answer.results]
         assert answer.results[0].title == "Database disk full"
+
+
+def judged_mentions(*confidences: float) -> list[JudgedPage]:
+    """Pages that mention `api_v1_push`, as likely as this."""
+    entries = [a_page(f"Guide {n}", f"Step {n} reads api_v1_push.", index=5) for n in range(len(confidences))]
+    pages = pages_in(searched("push", *((entry, 9.0 - n, 0.5) for n, entry in enumerate(entries))))
+    return [JudgedPage(page, one) for page, one in zip(pages, confidences, strict=True)]
+
+
+class TestCertain:
+    PUSH = Named("api_v1_push", "name", "apiv1push", 3)
+
+    @pytest.mark.parametrize(
+        ("confidences", "named", "expected"),
+        [
+            ((0.1,), PUSH, [(ONLY_MENTION, ONLY_MENTION)]),
+            ((CLEARLY, 0.1), PUSH, [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
+            ((CLEARLY - 0.01, 0.1), PUSH, [(FEW_MENTION, 0.0), (0.1, 0.0)]),
+            ((CLEARLY, 0.1), replace(PUSH, leads=False), [(CLEARLY, 0.0), (0.1, 0.0)]),
+            ((0.5, 0.4, 0.3, 0.2), PUSH, [(0.5, 0.0), (0.4, 0.0), (0.3, 0.0), (0.2, 0.0)]),
+            ((0.1,), replace(PUSH, kind=ALERT), [(0.1, 0.0)]),
+            ((0.1,), replace(PUSH, count=0), [(0.1, 0.0)]),
+            ((0.1,), replace(PUSH, count=MOST_ENTRIES + 1), [(0.1, 0.0)]),
+            ((0.1,), replace(PUSH, count=None), [(ONLY_MENTION, ONLY_MENTION)]),
+        ],
+        ids=["only", "clearly", "unclear", "among words", "many", "alert", "none", "frequent", "untold"],
+    )
+    def test_mentions_make_certain_who_is_meant(
+        self, confidences: tuple[float, ...], named: Named, expected: list[tuple[float, float]]
+    ) -> None:
+        found = certain(judged_mentions(*confidences), [named])
+        assert [(one.confidence, one.least) for one in found] == expected
+
+    def test_no_other_document_is_surer(self) -> None:
+        page = pages_in(searched("push", (a_page("api_v1_push", "It takes pushes."), 1.0, 0.1)))[0]
+        other = pages_in(searched("disk", (a_page("Disk", "disk full"), 9.0, 0.9)))[0]
+        found = certain([JudgedPage(other, 0.999), JudgedPage(page, 0.2)], [self.PUSH])
+        assert [(one.page.document_id, one.confidence) for one in found] == [("api_v1_push", ABOUT), ("Disk", ABOUT)]
+
+    def test_without_identifiers_nothing_changes(self) -> None:
+        judged = judged_mentions(0.999, 0.2)
+        assert certain(judged, []) == judged
+
+    def test_bounded_documents_can_not_be_made_certain(self) -> None:
+        (one, other) = bounded(judged_mentions(0.99, 0.2))
+        assert (one.confidence, one.least, one.most) == (NOT_ABOUT, 0.0, NOT_ABOUT)
+        assert (other.confidence, other.most) == (0.2, NOT_ABOUT)
 
 
 class Recording:
