@@ -49,7 +49,10 @@ _KINDS = (
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
-    (ALERT, re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
+    (
+        ALERT,
+        re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*"),
+    ),
     (
         NAME,
         re.compile(
@@ -116,7 +119,7 @@ def _has(text: str, name: str) -> bool:
 
 
 def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[JudgedPage]:
-    """The documents about identifiers of the question first, with the confidence of what is certain."""
+    """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer."""
     meant: dict[str, float] = {}
     for one in named:
         if one.is_rare:
@@ -125,7 +128,8 @@ def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[Judged
     if not meant:
         return list(judged)
     first = [_at_least(one, meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
-    rest = [one for one in judged if one.page.document_id not in meant]
+    most = min(one.confidence for one in first)
+    rest = [_at_most(one, most) for one in judged if one.page.document_id not in meant]
     return [*sorted(first, key=lambda one: -one.confidence), *rest]
 
 
@@ -178,6 +182,10 @@ def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
     """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
     least = confidence if confidence >= ONLY_MENTION else 0.0
     return replace(judged, confidence=max(judged.confidence, confidence), least=least)
+
+
+def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
+    return replace(judged, confidence=min(judged.confidence, confidence))
 
 
 # -- what isn't there

@@ -57,10 +57,13 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
 
 
 _LIKE_ALERT = re.compile(
-    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b|\s*[A-Z]\w{2,149}\s*[({]\s*[A-Za-z_]\w*\s*=|.*\balertname\b"
-    r"|\s*\[?\s*\{.*\"(?:labels|AlarmName|alarmName|alert_title|ruleName|incident|detail)\"\s*:",
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b"
+    r"|\s*(?-i:[A-Z])\w{2,149}(?:\{|[ \t]+\()\s*[a-z_]\w*\s*=[^\n]*[})][ \t]*(?:\n|\Z)"
+    r"|(?:.*\n)?[ \t*-]{0,10}alertname\s*="
+    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
+"""Marks of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
 _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 

@@ -108,11 +108,11 @@ class TierSearch:
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
+            pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
             far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
             if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
-            pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
             if found.with_warnings:
                 again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
@@ -159,15 +159,19 @@ class TierSearch:
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
-    def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
-        """The documents with what identifiers make certain, and in `asked` what is absent."""
+    def _certain(
+        asked: Asked, named: Sequence[Named], judgement: Judgement, where: SearchFilter
+    ) -> Sequence[JudgedPage]:
+        """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
+        within a category, a tag or the like can't say that: its page may be elsewhere."""
         if not named:
             return judgement.pages
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
-        asked.is_missing(missing)
+        elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
+        asked.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
@@ -227,6 +231,11 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
     return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+
+
+def _is_narrow(where: SearchFilter) -> bool:
+    """Whether it leaves anything out of its scopes and tiers."""
+    return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
