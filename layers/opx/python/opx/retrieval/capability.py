@@ -17,6 +17,7 @@ from opx.errors import KnowledgeConfigError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
+from opx.retrieval.calibration import CalibratedModels
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.searching import RerankStage, SearchRules
@@ -107,6 +108,7 @@ class Questions:
             reader=reader,
             report=report,
             rules=self.search_rules,
+            models=self._confidence_models,
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, asked.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
@@ -157,6 +159,11 @@ class Questions:
         settings = self._installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
         return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")
+
+    @cached_property
+    def _confidence_models(self) -> CalibratedModels:
+        """Of all searches of this process, so that a calibration is looked up every now and then."""
+        return CalibratedModels(self._indexing.calibrations)
 
     @property
     def _rerank_stage(self) -> RerankStage | None:

@@ -20,6 +20,7 @@ from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
+from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for
 from opx.retrieval.routing import Internet, Router, asks_to_act, in_order, live_results
@@ -52,7 +53,7 @@ Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
+    No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from the web, if it is configured;
     `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
     `experience` knows what came of acting upon documents.
@@ -66,6 +67,7 @@ class KnowledgeQuery:
         knowledge: KnowledgeModel,
         reader: Reader,
         rules: SearchRules | None = None,
+        models: ModelsOf = shipped,
         reranker: RerankStage | None = None,
         internet: Internet | None = None,
         expander: Expander | None = None,
@@ -77,7 +79,7 @@ class KnowledgeQuery:
     ) -> None:
         self._index = index
         self._validity = Validity(knowledge, clock)
-        self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules())
+        self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules(), models=models)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker

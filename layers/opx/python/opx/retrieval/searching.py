@@ -12,7 +12,7 @@ from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
 from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector, Vectors
-from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, as_the_engine_says, judged, shipped
+from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, ModelsOf, as_the_engine_says, judged, shipped
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
 from opx.retrieval.identifiers import ABOUT, Named, absent_of, bounded, certain, lacking, named_in
 from opx.retrieval.judging import Judged
@@ -43,15 +43,21 @@ class SearchRules:
 
 class TierSearch:
     """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
-    which hits may be shown at all."""
+    which hits may be shown at all, `models` are those of confidence."""
 
     def __init__(
-        self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules, valid: Accepts | None = None
+        self,
+        index: SearchEngine,
+        embedder: Embedder | None,
+        rules: SearchRules,
+        valid: Accepts | None = None,
+        models: ModelsOf = shipped,
     ) -> None:
         self._valid = valid
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._rules = rules
+        self._models = models
 
     def vector_of(self, asked: Asked) -> Vector | None:
         """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
@@ -132,7 +138,7 @@ class TierSearch:
         if whole.judged:
             return as_the_engine_says(pages)
         embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = shipped(embedder, whole.legs, asked.config.mode)
+        judges = self._models(embedder, whole.legs, asked.config.mode)
         if self._rules.rerank:
             asked.ranked_by = LOCAL
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)

@@ -16,6 +16,8 @@ from opx.ports import Queue
 log = logging.getLogger(__name__)
 
 GO_ON = json.dumps({"do": "go on"})
+CALIBRATE = json.dumps({"do": "calibrate"})
+CALIBRATE_IF_DUE = json.dumps({"do": "calibrate", "ifDue": True})
 LONGEST_DELAY = 900
 """Seconds that a message of SQS can be delayed."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.lifecycle.reindex.book import Edition
     from opx.ports.search import CorpusVersion
+    from opx.retrieval.calibration import CalibrationStore
     from opx.retrieval.corpus_count import CorpusCount
 
 NewEmbedder = Callable[[str, str, int], Embedder]
@@ -166,6 +167,13 @@ class Indexing:
     def replace_embedder(self, embedder: Embedder) -> None:
         """Have another object embed in place of `embedder`, of the same model: one that measures."""
         self.embedder = embedder
+
+    @property
+    def calibrations(self) -> CalibrationStore:
+        """What calibrations on this corpus found, by embedding model."""
+        from opx.retrieval.calibration import CalibrationStore
+
+        return CalibrationStore(self._tables.table(LIFECYCLE), self.indexes.subject)
 
     @contextmanager
     def replaced(self, index: SearchIndex, embedder: Embedder) -> Iterator[None]:
