@@ -33,8 +33,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The evidence of each document that was found for a question, and whether it answers. `group` names the document that the
-    question was made of, so that all about one stay together."""
+    """The evidence of each document that was found for a question, and whether it answers. `group` names the document
+    that the question was made of, so that all about one stay together."""
 
     group: str
     kind: Kind
@@ -43,8 +43,8 @@ class Seen:
 
 
 def without(response: SearchResponse, gone: Callable[[IndexedChunk], bool], depth: int) -> SearchResponse:
-    """The response as it would be if some entries were not there: hits, at most `depth` of a leg, and frequencies are those of
-    the others."""
+    """The response as it would be if some entries were not there: hits, at most `depth` of a leg, and frequencies are
+    those of the others."""
 
     def kept(leg: Leg) -> Leg:
         return replace(leg, hits=tuple(hit for hit in leg.hits if not gone(response.chunks[hit[0]]))[:depth])

@@ -13,13 +13,13 @@ from opx.calibration.asking import MODE, Kind, Seen
 from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration import CosineMap, Fit, with_changes
-from opx.retrieval.confidence import Judges, has_models, shipped
+from opx.retrieval.confidence import Judges, has_models
 from opx.retrieval.evidence import NEARNESS, ordered_evidence
 from opx.retrieval.hybrid import BOTH
 
 WRONG_MEAN, WRONG_SPREAD = 0.321, 0.121
-"""Cosines of documents that were found and don't answer: mean and standard deviation with the model that the shipped models were
-fitted for, on questions made as ours."""
+"""Cosines of documents that were found and don't answer: mean and standard deviation with the model that the shipped
+models were fitted for, on questions made as ours."""
 
 NOTHING = -10.0
 """Log-odds that anything is near where nothing was found."""
@@ -29,8 +29,8 @@ LEAST_LEAD = 0.25
 """How far right documents have to be above wrong ones, in standard deviations of the wrong ones."""
 
 OF_MADE = (1.27, -1.32)
-"""Slope and intercept on log-odds that the shipped models have on made questions where they are right about people's: a made
-question counts as answered by its own document alone, even where another one answers as well. Taken off again."""
+"""Slope and intercept on log-odds that the shipped models have on made questions where they are right about people's: a
+made question counts as answered by its own document alone, even where another one answers as well. Taken off again."""
 
 PRIOR = 50.0
 """How strongly slope and intercept are drawn to the shipped ones: as by a normal prior with a standard deviation of .14."""
@@ -54,8 +54,8 @@ class Point:
 
 
 def cosine_map(seen: Iterable[Seen]) -> CosineMap:
-    """Maps cosines so that those of wrong documents have the mean and the spread that they have with the model that the shipped
-    models were fitted for. Raises `EmbeddingError` if right documents aren't above them."""
+    """Maps cosines so that those of wrong documents have the mean and the spread that they have with the model that the
+    shipped models were fitted for. Raises `EmbeddingError` if right documents aren't above them."""
     right: list[float] = []
     wrong: list[float] = []
     for one in seen:
@@ -97,7 +97,8 @@ def loss_of(seen: Sequence[Seen], judges: Judges) -> float:
 
 
 def near_points(seen: Sequence[Seen], judges: Judges) -> list[Point]:
-    """The nearness of questions with their document, and of those about something else. One that found nothing has none near."""
+    """The nearness of questions with their document, and of those about something else. One that found nothing has none
+    near."""
     found = []
     for one in seen:
         if one.kind is not Kind.REMOVED:
@@ -113,7 +114,7 @@ def points_of(seen: Sequence[Seen], judges: Judges) -> list[Point]:
     for one in seen:
         if one.rows and one.kind is not Kind.FOREIGN:
             scores = list(map(judges.order.score, one.rows))
-            order = sorted(range(len(scores)), key=lambda at: -scores[at])  # noqa: B023 - called at once
+            order = sorted(range(len(scores)), key=lambda at: -scores[at])
             ranked = ordered_evidence([one.rows[at] for at in order], [scores[at] for at in order])
             weight = REMOVED_WEIGHT if one.kind is Kind.REMOVED else 1.0
             found.append(Point(judges.confidence.score(ranked[0]), one.right[order[0]], weight))
@@ -135,7 +136,7 @@ def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
         det = h11 * h22 - h12 * h12
         steps = (h22 * g1 - h12 * g2) / det, (h11 * g2 - h12 * g1) / det
         slope, intercept = max(slope - steps[0], 0.0), intercept - steps[1]
-        if max(map(abs, steps)) < 1e-9:  # noqa: PLR2004 - converged
+        if max(map(abs, steps)) < 1e-9:
             break
     return slope / OF_MADE[0], (intercept - OF_MADE[1]) / OF_MADE[0]
 

@@ -1,7 +1,7 @@
 """Questions that are made of a corpus, each with the document that answers it.
 
-They are made of titles, of headings that name something, of alerts that a page is for and of the first sentence of its symptoms;
-as they are, with one word left out, or with values as alerts have them. The same seed gives the same questions.
+They are made of titles, of headings that name something, of alerts that a page is for and of the first sentence of its
+symptoms; as they are, with one word left out, or with values as alerts have them. The same seed gives the same questions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ FEWEST_CATEGORIES = 2
 _FEWEST_WORDS = 3
 """Of a heading that names something; shorter ones are those of a template."""
 _LONGEST = 200
-_VALUES = ("on web-7f9c4d-x2x8k", "at 10.20.30.41:9100", "in prod/eu-west-1b", "since 04:17, 97.3%", "for node-12 (pid 4711)")
+_VALUES = (
+    "on web-7f9c4d-x2x8k",
+    "at 10.20.30.41:9100",
+    "in prod/eu-west-1b",
+    "since 04:17, 97.3%",
+    "for node-12 (pid 4711)",
+)
 
 FOREIGN = (
     "how long does fresh pasta keep in the fridge",
@@ -150,7 +156,7 @@ def _varied(text: str, random: Random) -> str:
     if form == 1 and len(words) > _FEWEST_WORDS:
         words.pop(random.randrange(len(words)))
         return " ".join(words)
-    return f"{text} {random.choice(_VALUES)}" if form == 2 else text  # noqa: PLR2004 - the third form
+    return f"{text} {random.choice(_VALUES)}" if form == 2 else text
 
 
 def _folded(text: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opx.calibration.calibrating import Calibrator
     from opx.domain.documents import DocumentChunk, DocumentKey
     from opx.lifecycle.as_of import AsOf
-    from opx.lifecycle.daily import DailyPruning
+    from opx.lifecycle.daily import DailyCalibration, DailyPruning
     from opx.lifecycle.exporting import Exporter
     from opx.lifecycle.holds import Holds
     from opx.lifecycle.importing import Importer
@@ -205,8 +205,8 @@ class Lifecycle:
     def reconciler(
         self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> Reconciler:
-        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is compared,
-        and how many there were."""
+        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is
+        compared, and how many there were."""
         from opx.lifecycle.reconcile import Reconciler
         from opx.lifecycle.repairs import Repairs
         from opx.lifecycle.store_checks import ComparedStores, StoreChecks
@@ -217,8 +217,8 @@ class Lifecycle:
         return Reconciler(stores, checks, repairs, progress)
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
-        """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with what is
-        done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
+        """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
+        what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
         from opx.calibration.calibrating import AskedCorpus, Calibrator
         from opx.graph.naming_scopes import ScopeDirectory
 
@@ -235,6 +235,12 @@ class Lifecycle:
             embedder=embedder,
         )
         return Calibrator(asked, indexing.calibrations, installation.clock, progress)
+
+    def daily_calibration(self) -> DailyCalibration:
+        """Calibrates when it is due, in the rounds of one process."""
+        from opx.lifecycle.daily import DailyCalibration
+
+        return DailyCalibration(self.calibrator, self._installation.clock)
 
     # -- a new index beside the one that answers
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from opx.domain.record import Record, rounded
+from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
 from opx.operations.requests import Request
 
 if TYPE_CHECKING:
     from opx.calibration.calibrating import Calibrator
+    from opx.retrieval.calibration import Calibration
 
 Loss = Annotated[
     float | None, Meta(description="Log loss on questions that were not fitted on; null if nothing was fitted.")
@@ -24,7 +26,8 @@ class GetCalibration(Request, frozen=True):
 
 
 class CalibrationFacts(Record, frozen=True):
-    """A calibration that is in use. `maps_cosines`: shipped models of another embedding model are used, with its cosines."""
+    """A calibration that is in use. `maps_cosines`: shipped models of another embedding model are used, with its
+    cosines."""
 
     made_at: str
     documents: int
@@ -55,9 +58,10 @@ class CalibrationStatus(Record, frozen=True):
 def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
     """Which models of confidence are in use, and how good they were found to be.
 
-    Raises `InvalidInputError` where a managed knowledge base judges by itself, and `StoreUnavailableError`.
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
+    itself, and `StoreUnavailableError`.
     """
-    return _status(context.system.lifecycle.calibrator())
+    return _status(_calibrator(context))
 
 
 class Calibrate(Request, frozen=True):
@@ -65,8 +69,8 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """`asked`: a function does it, and `get_calibration` shows what came of it. Else `reason` says why the models stay as they
-    are; it is empty if new ones are in use."""
+    """`asked`: a function does it, and `get_calibration` shows what came of it. Else `reason` says why the models stay
+    as they are; it is empty if new ones are in use."""
 
     embedding_model: str
     asked: bool = False
@@ -81,10 +85,11 @@ class CalibrationReport(Record, frozen=True, omit_defaults=True):
 def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noqa: ARG001 - as all operations
     """Fit the models of confidence to this corpus, on questions that are made of it, and use them if they are better.
 
-    Where functions make indexes, one of them does it. Raises `InvalidInputError` where a managed knowledge base judges by
-    itself, `EmbeddingError` for a model whose vectors mean nothing, and `StoreUnavailableError`; what is in use stays then.
+    Where functions make indexes, one of them does it. Raises `ForbiddenError` for a caller of another scope,
+    `InvalidInputError` where a managed knowledge base judges by itself, `EmbeddingError` for a model whose vectors mean
+    nothing, and `StoreUnavailableError`; what is in use stays then.
     """
-    calibrator = context.system.lifecycle.calibrator(context.progress)
+    calibrator = _calibrator(context)
     rebuilds = context.system.functions.rebuilds
     if rebuilds is not None:
         from opx.lifecycle.reindex.asked import CALIBRATE
@@ -115,18 +120,32 @@ class CalibrationDiscarded(Record, frozen=True):
 def discard_calibration(context: Context, request: DiscardCalibration) -> CalibrationDiscarded:  # noqa: ARG001 - as all operations
     """Use the shipped models of confidence again.
 
-    Raises `InvalidInputError` where a managed knowledge base judges by itself, and `StoreUnavailableError`.
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
+    itself, and `StoreUnavailableError`.
     """
-    calibrator = context.system.lifecycle.calibrator()
+    calibrator = _calibrator(context)
     return CalibrationDiscarded(calibrator.embedder, calibrator.discard())
+
+
+def _calibrator(context: Context) -> Calibrator:
+    """Raises `ForbiddenError` for a caller of another scope than the installation's: models are for all clients."""
+    own = context.system.installation.scope
+    if context.scope != own:
+        raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} look after them")
+    return context.system.lifecycle.calibrator(context.progress)
 
 
 def _status(calibrator: Calibrator) -> CalibrationStatus:
     from opx.retrieval.confidence import has_models
 
     kept, model = calibrator.kept(), calibrator.embedder
-    made = kept.calibration
-    facts = made and CalibrationFacts(
+    if kept.calibration:
+        return CalibrationStatus(model, "calibrated", _facts(kept.calibration), kept.problem)
+    return CalibrationStatus(model, "fitted" if has_models(model) else "general", None, kept.problem)
+
+
+def _facts(made: Calibration) -> CalibrationFacts:
+    return CalibrationFacts(
         made.made_at,
         made.documents,
         made.questions,
@@ -136,6 +155,3 @@ def _status(calibrator: Calibrator) -> CalibrationStatus:
         round(made.fit.slope, 4),
         round(made.fit.intercept, 4),
     )
-    models: Literal["calibrated", "fitted", "general"]
-    models = "calibrated" if made else "fitted" if has_models(model) else "general"
-    return CalibrationStatus(model, models, facts, kept.problem)

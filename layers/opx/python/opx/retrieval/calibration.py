@@ -36,8 +36,8 @@ class CosineMap(Record, frozen=True, rename=None):
 
 
 class Fit(Record, frozen=True, rename=None):
-    """Changes to the shipped models. With `cosines`, those that look at cosines are used for a model that they weren't fitted for.
-    The log-odds of a confidence become slope x log-odds + intercept."""
+    """Changes to the shipped models. With `cosines`, those that look at cosines are used for a model that they weren't
+    fitted for. The log-odds of a confidence become slope x log-odds + intercept."""
 
     cosines: CosineMap | None = None
     slope: float = 1.0
@@ -51,8 +51,8 @@ class Fit(Record, frozen=True, rename=None):
 
 
 class Calibration(Record, frozen=True, rename=None):
-    """A fit for one embedding model. `models` says which shipped models it was fitted to. Losses are log losses on the questions
-    that were not fitted on: of the models before, and with this."""
+    """A fit for one embedding model. `models` says which shipped models it was fitted to. Losses are log losses on the
+    questions that were not fitted on: of the models before, and with this."""
 
     embedder: str
     models: str
@@ -72,8 +72,8 @@ class Calibration(Record, frozen=True, rename=None):
 
 @lru_cache(64)
 def with_changes(embedder: str, fit: Fit, legs: str, mode: SearchMode) -> Judges:
-    """The shipped models with the changes of a fit. It was fitted on searches with both legs; of the others only cosines are
-    changed."""
+    """The shipped models with the changes of a fit. It was fitted on searches with both legs; of the others only cosines
+    are changed."""
     cosines = fit.cosines if legs != LEXICAL else None
     judges = shipped(REFERENCE if cosines else embedder, legs, mode)
     order, confidence, near = judges.order, judges.confidence, judges.near
@@ -87,7 +87,9 @@ def with_changes(embedder: str, fit: Fit, legs: str, mode: SearchMode) -> Judges
 def _mapped(model: LinearModel, cosines: CosineMap) -> LinearModel:
     """The same model of unmapped cosines: what maps them goes into their mean and scale."""
     parts = {
-        name: (c, (mean - cosines.offset) / cosines.slope, scale / cosines.slope) if name in COSINES else (c, mean, scale)
+        name: (c, (mean - cosines.offset) / cosines.slope, scale / cosines.slope)
+        if name in COSINES
+        else (c, mean, scale)
         for name, (c, mean, scale) in model.parts.items()
     }
     return LinearModel(model.intercept, parts)
@@ -128,7 +130,8 @@ class CalibrationStore:
         return KeptCalibration(calibration, problem, entries if isinstance(entries, int) else None)
 
     def write(self, embedder: str, calibration: Calibration | None, *, entries: int | None) -> None:
-        """Replace what is kept, whole. Without a calibration the shipped models are used. Raises `StoreUnavailableError`."""
+        """Replace what is kept, whole. Without a calibration the shipped models are used. Raises
+        `StoreUnavailableError`."""
         made = calibration.to_json() if calibration else None
         self._table.put({**self._key(embedder), "calibration": made, "entries": entries})
 
