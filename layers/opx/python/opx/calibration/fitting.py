@@ -35,6 +35,8 @@ made question counts as answered by its own document alone, even where another o
 PRIOR = 50.0
 """How strongly slope and intercept are drawn to the shipped ones: as by a normal prior with a standard deviation of .14."""
 
+LEAST_SLOPE = 0.1
+
 REMOVED_WEIGHT = 0.04
 """Of a question whose document was taken out, as in the fit of the shipped models."""
 
@@ -69,8 +71,8 @@ def cosine_map(seen: Iterable[Seen]) -> CosineMap:
     lead = math.fsum(right) / len(right) - mean
     if not (spread >= LEAST_SPREAD and lead >= LEAST_LEAD * spread):
         raise EmbeddingError(
-            f"the embedding model doesn't tell right documents from others: their cosines are {lead:.3f} above those of wrong "
-            f"ones, which vary by {spread:.3f}"
+            f"the embedding model doesn't tell right documents from others: their cosines are {lead:.3f} above those of "
+            f"wrong ones, which vary by {spread:.3f}"
         )
     slope = WRONG_SPREAD / spread
     return CosineMap(slope, WRONG_MEAN - slope * mean)
@@ -122,8 +124,8 @@ def points_of(seen: Sequence[Seen], judges: Judges) -> list[Point]:
 
 
 def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
-    """Slope and intercept on log-odds (Platt, 1999) that minimise the log loss, drawn to 1 and 0. The slope is never
-    negative."""
+    """Slope and intercept on log-odds (Platt, 1999) that minimise the log loss, drawn to 1 and 0. The slope is
+    `LEAST_SLOPE` at least: more evidence never makes a document less likely."""
     slope, intercept = OF_MADE
     for _ in range(_STEPS):
         g1, g2 = PRIOR * (slope - OF_MADE[0]), PRIOR * (intercept - OF_MADE[1])
@@ -135,7 +137,7 @@ def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
             h11, h12, h22 = h11 + bend * one.log_odds**2, h12 + bend * one.log_odds, h22 + bend
         det = h11 * h22 - h12 * h12
         steps = (h22 * g1 - h12 * g2) / det, (h11 * g2 - h12 * g1) / det
-        slope, intercept = max(slope - steps[0], 0.0), intercept - steps[1]
+        slope, intercept = max(slope - steps[0], LEAST_SLOPE), intercept - steps[1]
         if max(map(abs, steps)) < 1e-9:
             break
     return slope / OF_MADE[0], (intercept - OF_MADE[1]) / OF_MADE[0]

@@ -6,15 +6,18 @@ symptoms; as they are, with one word left out, or with values as alerts have the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.procedures import SectionKind
 from opx.domain.record import replace
+from opx.ingestion.chunk_files import joined_text
 from opx.procedures.phrases import is_role, role_of, sentences
 from opx.retrieval.identifiers import ALERT, kind_of
 from opx.retrieval.question import identifiers
@@ -30,6 +33,11 @@ FEWEST_CATEGORIES = 2
 _FEWEST_WORDS = 3
 """Of a heading that names something; shorter ones are those of a template."""
 _LONGEST = 200
+_PIECES = 50
+"""Chunks of a document that are read."""
+
+_HEADING = re.compile(r"#{1,6} +(.*?)[ #]*")
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _VALUES = (
     "on web-7f9c4d-x2x8k",
     "at 10.20.30.41:9100",
@@ -126,28 +134,38 @@ def make_questions(
 
 
 def _texts_of(document: KnowledgeDocument, chunks: Iterable[DocumentChunk]) -> Iterator[str]:
-    """The title, an alert, the first sentences of symptoms, and then headings: templates have many of those."""
+    """The title, an alert, the first sentence of symptoms, and then headings: templates have many of those."""
     yield document.title
-    headings, alert = [], ""
-    for chunk in chunks:
-        heading = chunk.section[-1] if chunk.section else ""
-        symptoms = bool(heading) and role_of(heading) is SectionKind.SYMPTOMS
-        if not alert and (symptoms or chunk.chunk_index == 0):
-            alert = next((name for name in identifiers(chunk.content) if kind_of(name) == ALERT), "")
-            yield from filter(None, [alert])
-        if symptoms:
-            yield from _sentence(chunk.content)
-        elif len(heading.split()) >= _FEWEST_WORDS and not is_role(heading) and len(heading) <= _LONGEST:
-            headings.append(heading)
-    yield from headings
+    sections = list(_sections(islice(joined_text(chunks), _PIECES)))
+    telling = [(heading, text) for at, (heading, text) in enumerate(sections) if not at or _tells_when(heading)]
+    alerts = (name for _, text in telling for name in identifiers(text) if kind_of(name) == ALERT)
+    yield from islice(alerts, 1)
+    for heading, text in telling:
+        if _tells_when(heading):
+            yield from islice(filter(_is_long_enough, (one.strip("-*# ") for one in sentences(text))), 1)
+    yield from (heading for heading, _ in sections if _is_long_enough(heading) and not is_role(heading))
 
 
-def _sentence(text: str) -> Iterator[str]:
-    """The first sentence of a text that is long enough to ask for something."""
-    found = (one.strip("-*# ") for one in sentences(text))
-    first = next((one for one in found if len(one.split()) >= _FEWEST_WORDS), "")
-    if first:
-        yield first[:_LONGEST]
+def _sections(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The headings of a text, each with what stands under it up to the next; "" for what comes first. Code has none."""
+    heading, lines, is_code = "", list[str](), False
+    for line in "".join(pieces).splitlines():
+        is_code ^= bool(_FENCE.match(line))
+        found = None if is_code else _HEADING.fullmatch(line)
+        if found:
+            yield heading, "\n".join(lines)
+            heading, lines = found[1], []
+        else:
+            lines.append(line)
+    yield heading, "\n".join(lines)
+
+
+def _tells_when(heading: str) -> bool:
+    return bool(heading) and role_of(heading) is SectionKind.SYMPTOMS
+
+
+def _is_long_enough(text: str) -> bool:
+    return len(text.split()) >= _FEWEST_WORDS and len(text) <= _LONGEST
 
 
 def _varied(text: str, random: Random) -> str:
