@@ -175,11 +175,41 @@ class SearchIndexContract(SearchEngineContract):
     def test_empty_index_counts_nothing(self, index: SearchIndex) -> None:
         assert index.count(EVERYONE) == 0
 
+    def test_empty_index_has_entries_with_no_term(self, index: SearchIndex) -> None:
+        assert index.entries_with(["disk", "full"], EVERYONE.scopes) == {}
+
     def test_unknown_key_has_no_references(self, index: SearchIndex) -> None:
         assert index.references("no-such-key") == []
 
     def test_no_changes_give_no_references(self, index: SearchIndex) -> None:
         assert index.apply([]) == []
+
+    # -- entries with terms ----------------------------------------------------------------------------------------
+
+    def test_entries_with_a_term_in_title_or_text_are_counted(self, index: SearchIndex) -> None:
+        fill(index, *an_operations_corpus())
+        counted = index.entries_with(["disk", "undo", "certif", "disc", "disk"], EVERYONE.scopes)
+        assert counted == {"disk": 4, "undo": 1, "certif": 1}
+
+    def test_entries_with_terms_are_those_of_the_scopes(self, index: SearchIndex) -> None:
+        mine, theirs = Scope("acme"), Scope("other")
+        own, others = an_entry("disk full", scope=mine), an_entry("disk and zebra", scope=theirs, source="z.md")
+        fill(index, own, others, an_entry("disk full", source="d.md"))
+        assert index.entries_with(["disk", "full", "zebra"], (mine.key,)) == {"disk": 1, "full": 1}
+        assert index.entries_with(["zebra"], (mine.key, Scope().key)) == {}
+        assert index.entries_with(["disk"], (mine.key, Scope().key)) == {"disk": 2}
+
+    def test_entries_with_a_term_follow_a_replaced_document(self, index: SearchIndex) -> None:
+        fill(index, an_entry("disk full", source="a.md"))
+        fill(index, an_entry("disk and volume", source="b.md"))
+        assert index.entries_with(["disk", "volum"], EVERYONE.scopes) == {"disk": 2, "volum": 1}
+
+    def test_entries_are_counted_for_thousands_of_terms_of_any_kind(self, index: SearchIndex) -> None:
+        fill(index, *an_operations_corpus())
+        odd = ["", " ", "💥", "a b", 'q"\\', "x" * 10_000, "日本"]
+        terms = [*odd, *(f"term{n}" for n in range(3000)), "snapshot"]
+        assert index.entries_with(terms, EVERYONE.scopes) == {"snapshot": 1}
+        assert index.entries_with([], EVERYONE.scopes) == {}
 
     # -- ranking ---------------------------------------------------------------------------------------------------
 

@@ -138,6 +138,10 @@ class TestSearching:
         assert response.fused.hits == ()
         assert managed.double.requests == []
 
+    def test_entries_with_terms_are_not_known(self, managed: Managed) -> None:
+        managed.put(an_entry("disk full"))
+        assert managed.engine.entries_with(["disk"], EVERYONE.scopes) == {}
+
     def test_search_without_scopes_asks_nobody(self, managed: Managed) -> None:
         assert found(managed.engine, "disk", SearchFilter(scopes=())) == []
         assert managed.double.requests == []

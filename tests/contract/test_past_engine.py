@@ -103,6 +103,9 @@ def test_scores_are_on_the_engines_scale_where_only_the_best_hits_are_at_hand(in
             found = index.search(request)
             return replace(found, lexical=Leg(tuple((entry, 2 * score) for entry, score in found.lexical.hits)))
 
+        def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
+            return {}
+
     twin = an_entry(f"disk {'full ' * 6} on host 7", source="twin.md")
     engine = PastEngine(Doubled(), Since(), past(twin), no_lack)
     response = engine.search(SearchRequest(EVERYONE, text="disk full", depth=20))
@@ -120,6 +123,9 @@ def test_what_a_service_ranks_by_itself_is_only_left_out() -> None:
             hits = tuple((entry.indexed.entry_id, 0.9) for entry in (current, later))
             chunks = {entry.indexed.entry_id: entry.indexed for entry in (current, later)}
             return SearchResponse(fused=Leg(hits[: request.depth]), chunks=chunks)
+
+        def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
+            return {}
 
     told: list[str] = []
     response = PastEngine(Ranked(), Since(later), past(gone), told.append).search(SearchRequest(EVERYONE, text="x"))
@@ -144,3 +150,9 @@ def test_long_fields_count_as_long_as_engines_keep_them(length: int) -> None:
     scorer = Bm25(words("disk"), corpus)
     same = scorer.score(chunk) == scorer.score(near)
     assert same == (length in (40, 42, 57, 1000))
+
+
+def test_terms_are_those_of_today(index: EmbeddedIndex) -> None:
+    index.apply([a_change(an_entry("disk full"))])
+    engine = PastEngine(index, Since(), past(an_entry("zebra", source="z.md")), no_lack)
+    assert engine.entries_with(["disk", "zebra"], EVERYONE.scopes) == {"disk": 1}

@@ -14,6 +14,7 @@ from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.outcomes import Outcome
 from opx.operations.context import Caller, Context
+from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.settings import Settings
 from opx.system import System, bootstrap
 
@@ -89,3 +90,18 @@ def test_procedure_for_an_alert_takes_one_call(system: System) -> None:
     assert reply["document"]["title"] == "Pod in CrashLoopBackOff"
     assert reply["labels"] == {"namespace": "payments", "pod": "payments-gateway-7d9c"}
     assert any(one["effect"] == "read" for one in reply["commands"])
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("Why is web-server-01 slow?", "High CPU or load average on a Linux host"),
+        ("pods keep restarting", "Pod in CrashLoopBackOff"),
+    ],
+)
+def test_what_people_type_gives_the_runbook_with_its_steps(system: System, question: str, title: str) -> None:
+    context = Context(system, Caller(Identity(), owns_system=True))
+    first = search_runbooks(context, SearchRunbooks(question)).answer.documents[0]
+    assert first.title == title
+    assert first.band != "weak"
+    assert any(view.shown and view.commands for view in first.steps)

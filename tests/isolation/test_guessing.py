@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -174,6 +175,26 @@ def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, 
     assert tokens
     for token in tokens:
         assert {one.document_id for one in listed(seat, after=token)} <= own
+
+
+def test_a_word_of_others_is_no_correction_of_a_misspelt_one(held: Observed, world: World) -> None:
+    def corrections(identity: Identity, content: str, word: str) -> list[str]:
+        words = re.findall("[a-z]+", content)
+        around = words[max(0, words.index(word) - 6) : words.index(word) + 7]
+        question = " ".join(around).replace(word, word[:3] + word[4:])
+        answer = Seat(held, identity).call(query, Query(query=question, config=EVERYTHING))
+        return [change["to"] for change in answer.understood.get("reworded", ())]
+
+    theirs = [
+        (Identity(piece.scope.client_id, piece.scope.project_id), str(piece.content), word)
+        for piece in world.pieces
+        for word in sorted(piece.marks)
+        if piece.scope.client_id and not piece.broken and word in re.findall("[a-z]+", str(piece.content))
+    ]
+    known = [one for one in theirs if one[2] in corrections(*one)]
+    assert known
+    for _, content, word in known:
+        assert word not in corrections(STRANGER, content, word)
 
 
 @pytest.mark.parametrize("client", ["*", "%", "_", "a*", "..", "a/b", "", "A\n", "client:a", "(a|b)", "a,b", "global"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,9 @@ class RefreshedIndex:
 
     def search(self, request: SearchRequest) -> SearchResponse:
         return self._index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._index.entries_with(terms, scopes)
 
     def count(self, where: SearchFilter) -> int:
         return self._index.count(where)

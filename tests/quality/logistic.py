@@ -95,7 +95,17 @@ def fit_listwise(groups: Sequence[Array], labels: Sequence[Array], weights: Sequ
     mean, scale = rows.mean(axis=0), rows.std(axis=0)
     scale[scale == 0] = 1.0
     scaled = [(group - mean) / scale for group in groups]
+
+    def loss(at: Array) -> float:
+        found = ridge / 2 * float(at @ at)
+        for group, wanted, weight in zip(scaled, labels, weights, strict=True):
+            scores = group @ at
+            highest = scores.max()
+            found += weight * float(highest + np.log(np.exp(scores - highest).sum()) - wanted @ scores)
+        return found
+
     current = np.zeros(rows.shape[1])
+    least = loss(current)
     for _ in range(ITERATIONS):
         gradient, hessian = ridge * current, ridge * np.eye(len(current))
         for group, wanted, weight in zip(scaled, labels, weights, strict=True):
@@ -106,7 +116,10 @@ def fit_listwise(groups: Sequence[Array], labels: Sequence[Array], weights: Sequ
             gradient += weight * ((shares - wanted) @ group)
             hessian += weight * ((group.T * shares) @ group - np.outer(mixed, mixed))
         step = np.linalg.solve(hessian, gradient)
+        while loss(current - step) > least and np.abs(step).max() > CONVERGED:
+            step = step / 2
         current = current - step
+        least = loss(current)
         if np.abs(step).max() < CONVERGED:
             break
     return Fit(mean, scale, current, 0.0)

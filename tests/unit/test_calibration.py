@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,9 @@ from opx.domain.record import replace
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.lifecycle.daily import DailyCalibration
 from opx.lifecycle.reindex.asked import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
-from opx.ports import Leg, SearchRequest, SearchResponse, Vector
-from opx.retrieval.calibration import CACHE_SECONDS, CalibratedModels, Calibration, CalibrationStore, Fit, with_changes
-from opx.retrieval.confidence import OTHER, models_made, shipped
+from opx.ports import Item, Leg, SearchRequest, SearchResponse, Vector
+from opx.retrieval.calibration import Calibration, CalibrationStore, Fit, with_changes
+from opx.retrieval.confidence import CACHE_SECONDS, OTHER, CalibratedModels, calibration_key, models_made, shipped
 from opx.retrieval.hybrid import BOTH
 from opx.settings import Settings
 from opx.system import System, bootstrap
@@ -363,13 +363,17 @@ class TestStore:
         assert Calibration.from_json(json.loads(json.dumps(a_calibration().to_json()))) == a_calibration()
 
 
+def reader_of(store: CalibrationStore) -> Callable[[str], Item | None]:
+    return lambda embedder: store._table.get(calibration_key("index", embedder))
+
+
 class TestModels:
     def test_the_shipped_ones_where_nothing_is_kept(self, store: CalibrationStore) -> None:
-        assert CalibratedModels(store)(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
+        assert CalibratedModels(reader_of(store))(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
 
     def test_a_new_one_is_seen_after_a_while(self, store: CalibrationStore) -> None:
         time = FakeTime()
-        models = CalibratedModels(store, time.clock)
+        models = CalibratedModels(reader_of(store), time.clock)
         before = models(MODEL, BOTH, MODE)
         store.write(MODEL, a_calibration(), entries=1)
         assert models(MODEL, BOTH, MODE) == before
@@ -380,24 +384,24 @@ class TestModels:
         self, store: CalibrationStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         time = FakeTime()
-        models = CalibratedModels(store, time.clock)
+        models = CalibratedModels(reader_of(store), time.clock)
         store.write(MODEL, a_calibration(), entries=1)
         known = models(MODEL, BOTH, MODE)
         time.sleep(CACHE_SECONDS)
         monkeypatch.setattr(store._table, "get", _away)
         assert models(MODEL, BOTH, MODE) == known
-        assert CalibratedModels(store, time.clock)(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
+        assert CalibratedModels(reader_of(store), time.clock)(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
 
     def test_what_can_not_be_used_is_logged(self, store: CalibrationStore, caplog: pytest.LogCaptureFixture) -> None:
         store.write(MODEL, a_calibration(models="earlier"), entries=1)
-        assert CalibratedModels(store)(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
+        assert CalibratedModels(reader_of(store))(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
         assert "for other shipped models" in caplog.text
 
     def test_nothing_is_read_where_the_engine_embeds(
         self, store: CalibrationStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(store._table, "get", lambda *_: pytest.fail("it was read"))
-        assert CalibratedModels(store)(OTHER, BOTH, MODE) == shipped(OTHER, BOTH, MODE)
+        assert CalibratedModels(reader_of(store))(OTHER, BOTH, MODE) == shipped(OTHER, BOTH, MODE)
 
 
 def _away(*_: object) -> None:

@@ -17,6 +17,7 @@ from opx.operations.context import Caller, Context
 from opx.ports.functions import ThisProcess
 from opx.settings import Settings
 from opx.system import System, bootstrap
+from opx.tables import LIFECYCLE
 from tests.unit.calibration_support import ShiftedWords, a_corpus
 
 Run = Callable[..., Result]
@@ -81,8 +82,8 @@ def test_show_and_discard_together_are_refused(opx: Run) -> None:
 
 def test_a_damaged_calibration_is_said(opx: Run, tmp_path: Path) -> None:
     with services_of(Settings(home=str(tmp_path / "home"))) as system:
-        store = system.indexing.calibrations
-        store._table.put({**store._key("shifted/64"), "calibration": {"rules": 0}, "entries": 1})
+        row = {"subject": "index", "entry": "calibration#shifted/64", "calibration": {"rules": 0}}
+        system.tables.table(LIFECYCLE).put(row)
     assert "can't be read and is ignored" in opx("calibrate", "--show").stdout
 
 

@@ -117,7 +117,7 @@ def test_json_without_results_exits_with_one(opx: Opx) -> None:
 def test_explain_says_how_each_hit_was_found(opx: Opx) -> None:
     result = opx("search", "load average", *ANY, "--explain", "--limit", "1")
     assert "found by words at rank 1 and by meaning at rank 1" in result.stdout
-    for part in ("fused", "confidence", "trust", "final"):
+    for part in ("fused", "confidence", "trust", "final", "judged: estimated"):
         assert f"\n   {part}" in result.stdout
 
 

@@ -52,6 +52,9 @@ class RecordingIndex:
         self.asked.append(request)
         return SearchResponse()
 
+    def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
+        return {}
+
     def apply(self, changes: object) -> list[list[str]]:
         return []
 

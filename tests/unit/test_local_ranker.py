@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.errors import ModelError
-from opx.ports import Candidate, IndexEntry, SearchResponse
+from opx.ports import IndexEntry, SearchResponse
 from opx.retrieval.confidence import question_parts
 from opx.retrieval.hybrid import FusedHits, fused_hits
-from opx.retrieval.local_ranker import CANDIDATES, FEATURES, LocalReranker, pooled, ranked_parts, without_values
+from opx.retrieval.local_ranker import CANDIDATES, FEATURES, pooled, ranked_parts, without_values
 from opx.retrieval.searching import SearchRules
 from opx.text.fields import words
 from tests.fakes import WordsEmbedder
@@ -106,22 +105,6 @@ class TestPool:
         pool = pooled(found(), found(), 2)
         assert list(pool.levels) == sorted(pool.levels, reverse=True)
         assert pool.levels == pytest.approx(found().levels)
-
-
-class TestReranker:
-    def test_it_gives_a_probability_for_each(self) -> None:
-        rows = ranked_parts("disk full", found(), pooled(found(), found(), 2))
-        ranking = LocalReranker().rank("disk full", [Candidate("", row) for row in rows], seconds=1)
-        assert ranking.calibrated
-        assert len(ranking.scores) == len(rows)
-        assert all(0 <= score <= 1 for score in ranking.scores)
-
-    def test_candidates_without_parts_are_refused(self) -> None:
-        with pytest.raises(ModelError, match="candidates lack fused"):
-            LocalReranker().rank("disk", [Candidate("text")], seconds=1)
-
-    def test_no_candidates_have_no_scores(self) -> None:
-        assert LocalReranker().rank("disk", [], seconds=1).scores == ()
 
 
 class TestThorough:

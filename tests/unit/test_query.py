@@ -66,6 +66,9 @@ class StubIndex:
             raise self._response
         return self._response
 
+    def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
+        return {}
+
     def apply(self, changes: object) -> list[list[str]]:
         return []
 

@@ -33,7 +33,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
     chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base", "OPX_OCR": "textract"}
     chosen |= {"OPX_SEARCH_LEGS": "vector", "OPX_FUSION": "min_max", "OPX_RERANKER": "chat"}
-    chosen |= {"OPX_RESEARCH_PLANNER": "chat"}
+    chosen |= {"OPX_RESEARCH_PLANNER": "chat", "OPX_REWORDING": "off"}
     chosen |= {"OPX_STORE": "s3://x", "OPX_TABLES": "dynamodb:x", "OPX_QUEUE": "https://x", "OPX_INDEX": "aoss://x/x"}
     chosen |= {"OPX_EMBEDDER": "local:x", "OPX_SECRETS": "secretsmanager"}
     settings = Settings.from_environ({**environ, **chosen})
@@ -71,6 +71,7 @@ def test_managed_search_needs_aws_and_a_knowledge_base(settings: dict[str, str])
         ("search_legs", "none", "'both' or 'vector' or 'lexical'"),
         ("fusion", "sum", "'' or 'rrf' or 'weighted_rrf' or 'min_max'"),
         ("reranker", "cohere", "'local' or 'bedrock' or 'chat' or 'off'"),
+        ("rewording", "no", "'on' or 'off'"),
         ("research_planner", "none", "'auto' or 'rules' or 'chat'"),
     ],
 )

@@ -44,6 +44,7 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
     "search_legs": ("both", "vector", "lexical"),
     "fusion": ("", *Fusion),
     "reranker": RERANKERS,
+    "rewording": ("on", "off"),
     "research_planner": ("auto", "rules", "chat"),
 }
 """What can be chosen about searching."""
@@ -81,7 +82,8 @@ class Settings:
     Relations are followed from what a question found for `graph_seconds`, where that was asked for.
 
     `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
-    measured default if it is empty. `reranker` reads thorough searches' candidates again within `rerank_seconds`:
+    measured default if it is empty. `rewording` corrects and translates words that the corpus doesn't have; `off` searches
+    what was typed. `reranker` reads thorough searches' candidates again within `rerank_seconds`:
     `local`, `bedrock` (Bedrock Rerank with `rerank_model`), `chat` (the language model below), or `off`. The language
     model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
     key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
@@ -152,6 +154,7 @@ class Settings:
     search_timeout: float = 5.0
     search_legs: str = "both"
     fusion: str = ""
+    rewording: str = "on"
     reranker: str = "local"
     rerank_model: str = ""
     rerank_seconds: float = 1.5

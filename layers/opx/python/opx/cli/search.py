@@ -50,7 +50,7 @@ _DEFAULTS = QueryConfig()
     type=click.FloatRange(0, 1),
     default=0.0,
     show_default=True,
-    help="Leave out what is less likely to answer the question: sure from 0.9 on, likely from 0.5 on.",
+    help="Leave out what is less likely to answer the question: sure from 0.95 on, likely from 0.5 on.",
 )
 @click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Bands of confidence: what a reader may rely on."""
+"""Bands of confidence: what a reader may rely on, and what confidence is based on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Band(StrEnum):
-    """How sure an answer is: `sure` from a probability of 0.9 on, `likely` from 0.5 on (more likely right than wrong), else
+    """How sure an answer is: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong), else
     `weak`. `docs/confidence.md` has how often each is right."""
 
     SURE = "sure"
@@ -19,7 +19,22 @@ class Band(StrEnum):
         return _LEAST[self]
 
 
-_LEAST = {Band.SURE: 0.9, Band.LIKELY: 0.5, Band.WEAK: 0.0}
+_LEAST = {Band.SURE: 0.95, Band.LIKELY: 0.5, Band.WEAK: 0.0}
+
+
+class Basis(StrEnum):
+    """What a confidence is based on: `estimated` from words, meaning and counts, or `read` by a model."""
+
+    ESTIMATED = "estimated"
+    READ = "read"
+
+
+class Verdict(StrEnum):
+    """Of a model that read a document: it answers the question, helps with a part of it, or does neither."""
+
+    ANSWERS = "answers"
+    HELPS = "helps"
+    NO = "no"
 
 
 def band_of(confidence: float) -> Band:

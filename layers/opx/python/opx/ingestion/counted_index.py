@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from opx.errors import StoreUnavailableError
@@ -38,6 +38,9 @@ class CountedIndex:
 
     def search(self, request: SearchRequest) -> SearchResponse:
         return self._index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._index.entries_with(terms, scopes)
 
     def count(self, where: SearchFilter) -> int:
         return self._index.count(where)

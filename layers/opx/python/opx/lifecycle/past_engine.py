@@ -91,6 +91,10 @@ class PastEngine:
             entry_count=merged.entry_count,
         )
 
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        """Those of today."""
+        return self._index.entries_with(terms, scopes)
+
     def _of_then(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
         """An answer of the index with enough hits of then, and their ids. As many as a quick search looks at are enough."""
         depth = request.depth

@@ -27,7 +27,7 @@ from opx.operations.search import (
     PASSAGES_PER_DOCUMENT,
     answered,
 )
-from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, next_line
+from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
@@ -147,6 +147,8 @@ class _Found(Paragraphs):
         answer = self.answer
         yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
         yield from (f"Note: {one_line(one.text)}." for one in answer.absent)
+        if answer.evidence and answer.evidence.understood:
+            yield "\n".join(inventory(answer.evidence))
         yield handed_over(answer.documents) if answer.documents else NOTHING_FOUND
         if answer.best_rejected and not answer.documents:
             yield _not_confirmed(answer.best_rejected)

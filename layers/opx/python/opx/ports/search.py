@@ -172,6 +172,11 @@ class SearchEngine(Protocol):
         """All that is asked for in one round trip. A leg that fails has its `error` set and the other's hits stand;
         raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
 
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        """How many entries of these scopes have each of the terms (of `opx.text.fields`) in title or text. A term that
+        none of them has is left out, whoever else has it; entries that were just removed may count for a while. `{}` from
+        an engine that doesn't tell. Thousands of terms are one round trip. Raises `IndexUnavailableError`."""
+
 
 class SearchIndex(SearchEngine, Protocol):
     """Hybrid search over chunks that are put here.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from opx.domain.queries import SearchMode
 from opx.domain.record import Record
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError
 from opx.ports import Item, Table
-from opx.retrieval.confidence import OTHER, REFERENCE, Judges, LinearModel, models_made, shipped
+from opx.retrieval.confidence import REFERENCE, Judges, LinearModel, calibration_key, models_made, shipped
 from opx.retrieval.hybrid import BOTH, LEXICAL
 
 log = logging.getLogger(__name__)
@@ -23,9 +22,6 @@ RULES = 1
 
 COSINES = ("cosine", "cosine_best")
 """Inputs of the models that mean something else with another embedding model."""
-
-CACHE_SECONDS = 120.0
-"""After which searches see a new calibration."""
 
 
 class CosineMap(Record, frozen=True, rename=None):
@@ -122,7 +118,7 @@ class CalibrationStore:
 
     def read(self, embedder: str) -> KeptCalibration:
         """Raises `StoreUnavailableError`."""
-        item = self._table.get(self._key(embedder))
+        item = self._table.get(calibration_key(self._subject, embedder))
         if item is None:
             return KeptCalibration()
         entries = item.get("entries")
@@ -133,10 +129,7 @@ class CalibrationStore:
         """Replace what is kept, whole. Without a calibration the shipped models are used. Raises
         `StoreUnavailableError`."""
         made = calibration.to_json() if calibration else None
-        self._table.put({**self._key(embedder), "calibration": made, "entries": entries})
-
-    def _key(self, embedder: str) -> Item:
-        return {"subject": self._subject, "entry": f"calibration#{embedder}"}
+        self._table.put({**calibration_key(self._subject, embedder), "calibration": made, "entries": entries})
 
 
 def _read(data: object) -> tuple[Calibration | None, str]:
@@ -154,33 +147,9 @@ def _read(data: object) -> tuple[Calibration | None, str]:
     return found, ""
 
 
-class CalibratedModels:
-    """The models of confidence for searches: calibrated ones where there are any. Threads may share it."""
-
-    def __init__(self, store: CalibrationStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
-        self._clock = clock
-        self._seen: dict[str, tuple[float, Calibration | None]] = {}
-
-    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
-        calibration = self._current(embedder)
-        return with_changes(embedder, calibration.fit, legs, mode) if calibration else shipped(embedder, legs, mode)
-
-    def _current(self, embedder: str) -> Calibration | None:
-        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
-        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
-            return None
-        at, known = self._seen.get(embedder, (-math.inf, None))
-        now = self._clock()
-        if now - at < CACHE_SECONDS:
-            return known
-        try:
-            kept = self._store.read(embedder)
-        except StoreUnavailableError as exc:
-            log.warning("calibrated models can't be looked up: %s", exc)
-        else:
-            known = kept.calibration
-            if kept.problem:
-                log.warning("%s: %s", embedder, kept.problem)
-        self._seen[embedder] = now, known
-        return known
+def models_in(item: Item, embedder: str) -> Callable[[str, SearchMode], Judges] | None:
+    """The models of a row for legs and a mode; None, and a line in the log, if it has none that can be used."""
+    calibration, problem = _read(item.get("calibration"))
+    if problem:
+        log.warning("%s: %s", embedder, problem)
+    return partial(with_changes, embedder, calibration.fit) if calibration else None

@@ -17,10 +17,10 @@ from opx.errors import KnowledgeConfigError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
-from opx.retrieval.calibration import CalibratedModels
+from opx.retrieval.confidence import CalibratedModels
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import RerankStage, SearchRules
+from opx.retrieval.searching import SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from opx.records.gaps.checking import Checked
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.readable import ReadableDocuments
+    from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.telemetry.capability import Telemetry
@@ -158,18 +159,22 @@ class Questions:
         """The legs, fusion and reranking of questions that don't name them."""
         settings = self._installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
-        return SearchRules(settings.search_legs, fusion, rerank=settings.reranker != "off")
+        return SearchRules(
+            settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
+        )
 
     @cached_property
     def _confidence_models(self) -> CalibratedModels:
         """Of all searches of this process, so that a calibration is looked up every now and then."""
-        return CalibratedModels(self._indexing.calibrations)
+        return CalibratedModels(self._indexing.kept_calibration)
 
     @property
     def _rerank_stage(self) -> RerankStage | None:
         settings = self._installation.settings
         if settings.reranker in LIBRARY_RERANKERS:
             return None
+        from opx.retrieval.reranking import RerankStage
+
         reranker = self._models().reranker
         return RerankStage(reranker, settings.rerank_seconds) if reranker else None
 

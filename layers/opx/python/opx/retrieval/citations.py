@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opx.domain.bands import Band
+from opx.domain.bands import Band, Basis
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
-from opx.domain.results import RetrievalResult
+from opx.domain.results import EvidencePack, RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.retrieval.judging import STALE
 
@@ -75,14 +75,33 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
         *([] if trusted else map(warning_line, result.warnings)),
     ]
-    body = content if trusted else framed(content, mark or boundary([content]))
+    mark = mark or boundary(_from_outside([result]))
+    head += judged_by(result, mark)
+    body = content if trusted else framed(content, mark)
     return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {result.document_id}]"
 
 
 def citations(results: Sequence[RetrievalResult]) -> str:
     """All results, or a sentence that says that there is none."""
-    mark = boundary(result.content for result in results if result.untrusted)
+    mark = boundary(_from_outside(results))
     return "\n\n---\n\n".join(citation(result, mark) for result in results) or NOTHING_FOUND
+
+
+def _from_outside(found: Sequence[RetrievalResult | DocumentAnswer]) -> list[str]:
+    """All that is quoted in frames."""
+    return [text for one in found if one.untrusted for text in (one.content, one.helps_by) if text]
+
+
+def judged_by(found: RetrievalResult | DocumentAnswer, mark: str) -> list[str]:
+    """`Judged: read by a model; its line: Delete rotated logs.`; nothing where the confidence is estimated. A line from
+    outside is in a frame with the boundary `mark`."""
+    if found.judged is not Basis.READ:
+        return []
+    by = "Judged: read by a model"
+    if not found.helps_by:
+        return [by]
+    line = one_line(found.helps_by)
+    return [f"{by}; its line:", framed(line, mark)] if found.untrusted else [f"{by}; its line: {line}"]
 
 
 # -- documents
@@ -93,13 +112,14 @@ _STEPS_NAMED = 6
 _STEP_WORDS = 32
 _COMMAND_BEGINS = 40
 _HARM_NAMED = 4
+_RELATIONS = 10
 _NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
 """Effects that are named beside steps and commands."""
 
 
 def handed_over(documents: Sequence[DocumentAnswer]) -> str:
     """Documents with the blocks that help; those without any in a line each, at the end."""
-    mark = boundary(one.content for one in documents if one.untrusted)
+    mark = boundary(_from_outside(documents))
     shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
     rest = [one for one in documents if not one.content]
     others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
@@ -121,7 +141,7 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
         *(_next_of(document.document_id, one) for one in document.next),
         f"[Document ID: {document.document_id}]",
     ]
-    return "\n".join(_head_of(document)) + f"\n\n{body}\n\n" + "\n".join(foot)
+    return "\n".join((*_head_of(document), *judged_by(document, mark))) + f"\n\n{body}\n\n" + "\n".join(foot)
 
 
 def _head_of(document: DocumentAnswer) -> Iterator[str]:
@@ -189,6 +209,14 @@ def _shortened(text: str) -> str:
 def _begun(command: str) -> str:
     line = one_line(command)
     return line if len(line) <= _COMMAND_BEGINS else line[:_COMMAND_BEGINS] + "…"
+
+
+def inventory(pack: EvidencePack) -> Iterator[str]:
+    """What the graph says to a question that it understood: a sentence, and a line for each relation that answers it."""
+    yield f"The graph says: {one_line(pack.understood)}."
+    for item in [item for item in pack.items if item.answers][:_RELATIONS]:
+        mark = " (untrusted)" if item.untrusted else ""
+        yield f"- {one_line(item.content.partition(chr(10))[0])}{mark} [Document ID: {item.document_id}]"
 
 
 def next_line(following: NextCall) -> str:

@@ -8,7 +8,9 @@ with the data, the date and the command that made them; docs/confidence.md has t
 from __future__ import annotations
 
 import json
+import logging
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,9 +19,13 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.queries import SearchMode
+from opx.errors import StoreUnavailableError
+from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
 from opx.retrieval.pages import JUDGED, Page
+
+log = logging.getLogger(__name__)
 
 REFERENCE = "all-MiniLM-L6-v2"
 """The embedding model that models with cosines were fitted for."""
@@ -30,6 +36,9 @@ OTHER = "other"
 FAR = 0.6
 """Nothing is near a question below this probability: of questions about other things 2 in 123 pass, of those with an answer
 1 in 70 doesn't (docs/confidence.md)."""
+
+FAR_IN_OTHER_LANGUAGES = 0.1
+"""The same for a question that may be in another language than English, of which a glossary may not know the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +76,13 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class JudgedPage:
-    """A document with the probability that it answers."""
+    """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
+    question make it certain, or keep it from that."""
 
     page: Page
     confidence: float
+    least: float = 0.0
+    most: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +153,53 @@ def shipped(embedder: str, legs: str, mode: SearchMode) -> Judges:
     models = _shipped()["models"]
     name = embedder.partition("/")[0] if has_models(embedder) else OTHER
     return Judges.from_json(models[name][legs][mode.value])
+
+
+# -- models that are calibrated on the corpus (opx.retrieval.calibration)
+
+CACHE_SECONDS = 120.0
+"""After which searches see a new calibration."""
+
+OfLegs = Callable[[str, SearchMode], Judges]
+
+
+def calibration_key(subject: str, embedder: str) -> Item:
+    """The key of the row that keeps a calibration for an embedding model; `subject` is that of the indexes."""
+    return {"subject": subject, "entry": f"calibration#{embedder}"}
+
+
+class CalibratedModels:
+    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
+    may share it."""
+
+    def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._seen: dict[str, tuple[float, OfLegs | None]] = {}
+
+    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
+        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
+            return shipped(embedder, legs, mode)
+        found = self._current(embedder)
+        return found(legs, mode) if found else shipped(embedder, legs, mode)
+
+    def _current(self, embedder: str) -> OfLegs | None:
+        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        at, known = self._seen.get(embedder, (-math.inf, None))
+        now = self._clock()
+        if now - at < CACHE_SECONDS:
+            return known
+        try:
+            item = self._kept(embedder)
+        except StoreUnavailableError as exc:
+            log.warning("calibrated models can't be looked up: %s", exc)
+        else:
+            known = _models_in(item, embedder) if item else None
+        self._seen[embedder] = now, known
+        return known
+
+
+def _models_in(item: Item, embedder: str) -> OfLegs | None:
+    from opx.retrieval.calibration import models_in  # most searches have none
+
+    return models_in(item, embedder)

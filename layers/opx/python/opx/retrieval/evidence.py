@@ -197,8 +197,9 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Part
 
     `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of what it could be at most.
     `cosine`: the highest of a hit. `document`, `title_asked` and `pairs`: shares of the question's words, of the title's
-    words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; what is `rare` is
-    weighted by how few of the other documents have it. `unknown`: share of the question's words that nothing here has.
+    words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; what is
+    `rare` is weighted by how few of the other documents have it. `unknown`: share of the question's words that nothing
+    here has.
     """
     cover = Cover(text, found)
     contrast = Contrast(cover, pages)

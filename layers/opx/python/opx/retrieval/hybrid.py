@@ -166,9 +166,9 @@ class FusedHits:
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
     question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had. `frequencies`: of each word, how many entries have it, where the engine says so. `legs`: those
-    that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found, None if none
-    was.
+    document that either leg had. `frequencies`: of each word, how many entries have it, where the engine says so. `legs`:
+    those that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found, None if
+    none was.
     """
 
     hits: tuple[FusedHit, ...]
@@ -204,8 +204,9 @@ class HybridSearch:
         self._index = index
 
     def run(self, asking: Asking, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
-        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded like the page that it is about, and beside it the page
-        would lose half of its confidence. Raises `IndexUnavailableError`."""
+        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded
+        like the page that it is about, and beside it the page would lose half of its confidence. Raises
+        `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
         text = None if asking.by_meaning else asking.text
         response = self._index.search(SearchRequest(where, text, asking.vector, depth, asking.languages))
@@ -243,8 +244,7 @@ def fused_hits(
     Hits that are not accepted, and with `require_provenance` those without a source, are left out before anything is
     thinned. `asked` are the question's words; without them, each of the response's terms is a word.
     """
-    if require_provenance:
-        accepts = _with_source(accepts)
+    accepts = accepted_by(require_provenance, accepts)
     asked = asked if asked is not None else {term: (term,) for term in response.term_frequencies}
     weights = _term_weights(response)
     share = _lexical_weight(response, weights, asked)
@@ -292,7 +292,10 @@ def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk
     return {document: tuple(some) for document, some in found.items()}
 
 
-def _with_source(accepts: Accepts | None) -> Accepts:
+def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | None:
+    """Whether a hit may be shown; with `require_provenance`, only one that names its source. None: every hit may."""
+    if not require_provenance:
+        return accepts
     return lambda indexed: bool(indexed.source_uri) and (accepts is None or accepts(indexed))
 
 

@@ -16,11 +16,12 @@ from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
-from opx.retrieval.hybrid import FusedHits
+from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
-ABOUT, ONLY_MENTION = 0.97, 0.93
-"""Confidences of a document about an identifier of the question, and of the only one that mentions it."""
+ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
+"""Confidences of a document about an identifier of the question, of the only one that mentions it, and of the likeliest of a
+few that do."""
 
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
@@ -34,7 +35,11 @@ NOT_ABOUT = 0.85
 LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
-ALERT = "alert"
+ALERT, NAME = "alert", "name"
+_FEW_WORDS, _MANY_WORDS = 4, 20
+_OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
+"""What is said beside the name of an alert; in a log line, such a name may be that of a function or an error."""
+
 _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
     ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
@@ -42,7 +47,13 @@ _KINDS = (
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
     (ALERT, re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
-    ("name", re.compile(r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}")),
+    (
+        NAME,
+        re.compile(
+            r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}|[A-Za-z]\w*(?:\.\w*_\w*)+"
+            r"|(?=\S*[a-z])\w+(?:-\w+){2,}|[A-Z]+(?:-[A-Z]+)+-\d+|[1-9]\d{4,}"
+        ),
+    ),
 )
 """Identifiers that mean one thing, by their shape: the first that fits counts. Hosts, addresses, paths and versions are of
 none: pages mention those for many reasons."""
@@ -56,16 +67,18 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries have
-    that; None where the engine doesn't say."""
+    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
+    have that; None where the engine doesn't say. `leads`: few other words are with it, so that the question is about it."""
 
     name: str
     kind: str
     term: str
     count: int | None
+    leads: bool = True
 
     @property
     def is_rare(self) -> bool:
+        """Whether so few entries have it that it tells them from the others."""
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
@@ -74,7 +87,8 @@ def named_in(question: Question, found: FusedHits) -> list[Named]:
     if question.alert:
         return [_named(question.alert, ALERT, found)] if " " not in question.alert else []
     kinds = ((name, kind_of(name)) for name in question.identifiers)
-    return [_named(name, kind, found) for name, kind in kinds if kind]
+    asks_for_alert = len(question.text.split()) <= _FEW_WORDS or bool(_OF_ALERT.search(question.text))
+    return [_named(name, kind if kind != ALERT or asks_for_alert else NAME, found) for name, kind in kinds if kind]
 
 
 def kind_of(name: str) -> str:
@@ -87,11 +101,10 @@ def _named(name: str, kind: str, found: FusedHits) -> Named:
     return Named(name, kind, term, found.frequencies.get(term))
 
 
-def lacking(named: Iterable[Named], chunks: Iterable[IndexedChunk]) -> list[Named]:
-    """Those that entries have which were not found: a search for their very term finds them."""
-    wanted = [one for one in named if one.term and one.is_rare and one.count]
-    texts = [chunk.chunk.text for chunk in chunks] if wanted else []
-    return [one for one in wanted if sum(_has(text, folded(one.name)) for text in texts) < (one.count or 0)]
+def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
+    """The chunks that have the identifier's term, however they write it."""
+    begins = folded(named.name)[:3]
+    return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:
@@ -120,15 +133,17 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if len(mentions) == 1 and named.kind != ALERT:
+    if named.kind != ALERT and len(mentions) == 1:
         yield mentions[0].page.document_id, ONLY_MENTION
+    elif named.kind != ALERT and named.leads and 0 < len(mentions) <= MOST_ABOUT:
+        yield mentions[0].page.document_id, FEW_MENTION
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
     """Whether a document is called so. Of an alert also whether it begins with the name, or lists it as its symptom."""
     name = folded(named.name)
     return any(
-        any(_has(text, name) for text in _names_of(hit.indexed))
+        any(_has(text, name) for text in _names_of(hit.indexed, sections=named.leads))
         or (named.kind == ALERT and _says_when(hit.indexed) and _has(hit.indexed.chunk.content, name))
         for hit in judged.page.hits
     )
@@ -144,20 +159,27 @@ def _mentions(judged: JudgedPage, named: Named) -> bool:
     return any(_has(hit.indexed.chunk.text, name) for hit in judged.page.hits)
 
 
-def _names_of(indexed: IndexedChunk) -> Iterator[str]:
-    """What a document and the section of a passage are called."""
+def _names_of(indexed: IndexedChunk, *, sections: bool) -> Iterator[str]:
+    """What a document and, if wanted, the section of a passage are called."""
     chunk = indexed.chunk
     yield chunk.title
     yield indexed.source_uri.rstrip("/").rpartition("/")[2]
-    yield from chunk.section
     yield from chunk.tags
+    yield from chunk.section if sections else ()
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
-    return replace(judged, confidence=max(judged.confidence, confidence))
+    """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
+    least = confidence if confidence >= ONLY_MENTION else 0.0
+    return replace(judged, confidence=max(judged.confidence, confidence), least=least)
 
 
 # -- what isn't there
+
+
+def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
+    """Whether a document is about an identifier of the question."""
+    return any(_is_about(page, one) for one in named for page in judged)
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
@@ -203,4 +225,4 @@ def _likeness(one: str, other: str) -> float:
 
 def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
     """The same, none of them certain: what the question names is absent."""
-    return [replace(one, confidence=min(one.confidence, NOT_ABOUT)) for one in judged]
+    return [replace(one, confidence=min(one.confidence, NOT_ABOUT), least=0.0, most=NOT_ABOUT) for one in judged]

@@ -16,8 +16,9 @@ PASSAGES = 4
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the whole
-    question (`whole`) and in the one without the question's values (`focused`); both are the same where one search was done."""
+    """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the
+    whole question (`whole`) and in the one without the question's values (`focused`); where one search was done, both are
+    the same."""
 
     document_id: str
     hits: tuple[FusedHit, ...]

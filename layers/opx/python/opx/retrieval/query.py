@@ -19,18 +19,20 @@ from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
+from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
 from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
-from opx.retrieval.query_language import Asked, asked_for
-from opx.retrieval.routing import Internet, Router, asks_to_act, in_order, live_results
-from opx.retrieval.searching import RerankStage, SearchRules, TierSearch
+from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
+from opx.retrieval.question import Question
+from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
+from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
+    from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +49,17 @@ NO_PAST = "this knowledge base can't answer as of a time that is over"
 Past = Callable[[Asked, SearchFilter, SearchEngine], SearchEngine]
 """What to search instead of an index for a question as of a time. Raises `StoreUnavailableError`."""
 
+MAX_CHANGES = 50
+"""Of a question's words that an answer names."""
+
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
 
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from the web, if it is configured;
-    `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
+    No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
+    the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
     `experience` knows what came of acting upon documents.
     """
@@ -79,7 +84,8 @@ class KnowledgeQuery:
     ) -> None:
         self._index = index
         self._validity = Validity(knowledge, clock)
-        self._search_of = partial(TierSearch, embedder=embedder, rules=rules or SearchRules(), models=models)
+        self._rules = rules or SearchRules()
+        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker
@@ -115,20 +121,29 @@ class KnowledgeQuery:
             asked.note(NO_TIER)
             return _answer(asked)
         try:
-            search = self._search_of(self._searched(asked, where), valid=self._validity.on(day))
-            vector = search.vector_of(asked)
-            router = Router(asked, self._knowledge, where, lambda narrowed: search.run(asked, vector, narrowed))
+            engine, as_typed = self._searched(asked, where), asked.question
+            search = self._search_of(engine, valid=self._validity.on(day))
+
+            def router_with(vector: Vector | None) -> Router:
+                return Router(asked, self._knowledge, where, lambda within: search.run(asked, vector, within))
+
+            router = router_with(search.vector_of(asked))
             routed = router.run()
             if not routed.judged and asked.relaxed():
                 routed = router.run()
+            if asked.unknown and self._rules.reword and not (as_typed.plain or as_typed.pasted or as_typed.alert):
+                again = self._reworded(asked, as_typed, engine, lambda: router_with(search.vector_of(asked)).run())
+                routed = again or routed
         except StoreUnavailableError:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)
             return self._related(asked, _answer(asked))
         known = experienced(asked, self._experience, routed.judged)
-        merged = without_copies(self._merged(asked, known.weighed(routed.judged)))
+        merged = self._merged(asked, known.weighed(routed.judged))
+        if sum(step.good > 0 or step.best > 0 for step in routed.steps) > 1:  # within a tier there are none
+            merged = without_copies(merged)
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(asked, self._reranker.reordered(asked, merged))
+            merged = self._merged(asked, self._reranker.read(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(asked.config, merged)
         results = _with_live(asked, [result_of(one, day) for one in shown], live)
@@ -175,6 +190,30 @@ class KnowledgeQuery:
             raise InvalidInputError(NO_PAST)
         return self._past(asked, where, self._index)
 
+    def _reworded(
+        self, asked: Asked, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
+    ) -> Routed | None:
+        """What a search finds with the question's unknown words corrected and translated; None, and the question as it was,
+        if there is nothing to change or nothing is found."""
+        from opx.retrieval.rewording import reworded
+
+        before, other, found = asked.question, None, None
+        try:
+            with asked.timed("reword"):
+                other = reworded(asked, as_typed, engine, self._reader.visible)
+            if other is None:
+                return None
+            asked.question = replace(before, text=other.text)
+            found = search()
+        except StoreUnavailableError:
+            log.exception("a question can't be reworded")
+        if other is None or found is None or not found.judged:
+            asked.question = before
+            return None
+        asked.changes = other.changes
+        asked.note(other.note)
+        return found
+
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
         for name in config.categories or ():
@@ -209,8 +248,8 @@ class KnowledgeQuery:
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
     def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
-        """With what is related to it, where that was asked for."""
-        if not asked.config.expand_graph:
+        """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
+        if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
@@ -277,7 +316,12 @@ def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[
 
 def _understood(asked: Asked) -> dict[str, Any]:
     languages = [language for language in asked.languages if language != DEFAULT_LANGUAGE]
-    return {**asked.question.understood, **({"languages": languages} if languages else {})}
+    changes = [change.to_json() for change in asked.changes[:MAX_CHANGES]]
+    return {
+        **asked.question.understood,
+        **({"languages": languages} if languages else {}),
+        **({"reworded": changes} if changes else {}),
+    }
 
 
 # -- metrics of questions, for all entry points

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -22,6 +23,9 @@ from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
+
+if TYPE_CHECKING:
+    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -216,13 +220,26 @@ def _few(notes: list[str]) -> list[str]:
     ]
 
 
+_EXPOSURE = re.compile(
+    r"(?=.*\bCVE-\d{4}-\d{4,9}\b)"
+    r".*\b(?:affected|affects?|vulnerable|exposed|impacted|inventory|which (?:services?|systems?|hosts?))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def asks_for_exposure(query: str) -> bool:
+    """Whether a question is about what a vulnerability affects, which the graph knows."""
+    return bool(_EXPOSURE.match(query))
+
+
 # -- a question on its way to an answer
 
 
 @dataclass(slots=True)
 class Asked:
     """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
-    `ranked_by` says what decided the order last."""
+    `ranked_by` says what decided the order last. `unknown` are the words, each by its first term, that no search found;
+    `changes` what was searched in the place of some."""
 
     query: str
     question: Question
@@ -232,6 +249,8 @@ class Asked:
     partial: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
+    unknown: frozenset[str] | None = None
+    changes: tuple[Change, ...] = ()
     absent: tuple[Absent, ...] | None = None
 
     @property
@@ -247,6 +266,11 @@ class Asked:
         self.question = relaxed
         self.note(relaxed.notes[-1])
         return True
+
+    def lacking(self, words: Iterable[str]) -> None:
+        """Note the words that a search found nowhere; another search may have found some."""
+        unknown = frozenset(words)
+        self.unknown = unknown if self.unknown is None else self.unknown & unknown
 
     def is_missing(self, absent: Iterable[Absent]) -> None:
         """Note what a search didn't find by its name. What another search finds isn't absent; of the siblings the first is

@@ -208,7 +208,8 @@ class Question:
     `identifiers` are the names and codes in `text`, as they were written. `notes` say what was not read as an operator
     although it looked like one, and which conditions exclude each other: with those `impossible` is true, and nothing
     can be found. `plain`: nothing was looked for but words; `pasted`: it looks like a log or code, in which quotes and
-    dashes mean nothing. `alert` is the name of an alert that was pasted, with its `labels`, which are no words of the question.
+    dashes mean nothing. `alert` is the name of an alert that was pasted, with its `labels`, which are no words of the
+    question.
     """
 
     text: str

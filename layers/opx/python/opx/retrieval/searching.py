@@ -1,4 +1,4 @@
-"""One search within a filter: from words and vector to hits with a confidence, reranked where a model does that."""
+"""One search within a filter: from words and vector to hits with a confidence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,31 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError
 from opx.models.deadlines import within
-from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector, Vectors
-from opx.retrieval.confidence import FAR, OTHER, JudgedPage, Judgement, ModelsOf, as_the_engine_says, judged, shipped
-from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, Accepts, Asking, FusedHit, FusedHits, HybridSearch
-from opx.retrieval.identifiers import ABOUT, Named, absent_of, bounded, certain, lacking, named_in
+from opx.ports import Embedder, SearchEngine, SearchFilter, Vector, Vectors
+from opx.retrieval.confidence import (
+    FAR,
+    FAR_IN_OTHER_LANGUAGES,
+    OTHER,
+    JudgedPage,
+    Judgement,
+    ModelsOf,
+    as_the_engine_says,
+    judged,
+    shipped,
+)
+from opx.retrieval.hybrid import (
+    BOTH,
+    DEPTH,
+    LEXICAL,
+    VECTOR,
+    Accepts,
+    Asking,
+    FusedHit,
+    FusedHits,
+    HybridSearch,
+    accepted_by,
+)
+from opx.retrieval.identifiers import Named, absent_of, bounded, certain, holding, is_sought, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
@@ -34,11 +55,13 @@ LOCAL = "local"
 @dataclass(frozen=True, slots=True)
 class SearchRules:
     """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
-    measured default; `rerank`: whether the order model decides the order, or the fused scores do."""
+    measured default; `rerank`: whether the order model decides the order, or the fused scores do; `reword`: whether words
+    that the corpus doesn't have are corrected and translated."""
 
     legs: str = BOTH
     fusion: Fusion | None = None
     rerank: bool = True
+    reword: bool = True
 
 
 class TierSearch:
@@ -83,13 +106,15 @@ class TierSearch:
         """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
         found = self.found(asked, vector, where, asked.text)
+        asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
         named = named_in(asked.question, found)
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
             is_known = any(one.count for one in named)
-            if judgement.near < FAR and not (is_known or where.document_ids or asked.question.narrows):
+            far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
+            if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
             pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
@@ -101,17 +126,30 @@ class TierSearch:
     def _with_all_of(
         self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
     ) -> tuple[FusedHits, FusedHits]:
-        """Both, with every entry that has an identifier of the question: among many other words some may have been left out."""
-        chunks = {hit.indexed.entry_id: hit.indexed for hit in (*found.hits, *focus.hits)}
-        for one in lacking(named, chunks.values()):
-            within = replace(where, required_terms=(*where.required_terms, (one.term,)))
-            asking = Asking(one.name, None, ENGLISH, _accepts(asked.question, self._valid))
-            with asked.timed("search"):
-                more = self._search.run(asking, within, asked.config, per_document=PASSAGES)
-            added = tuple(hit for hit in more.hits if hit.indexed.entry_id not in chunks)
-            found = _with_hits(found, added)
-            focus = found if focus is found else _with_hits(focus, added)
-        return found, focus
+        """Both, with every entry that has a rare identifier of the question: among many words some may have been left out."""
+        wanted = [one for one in named if one.term and one.count and one.is_rare]
+        if not wanted:
+            return found, focus
+        searches = (found,) if focus is found else (found, focus)
+        known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
+        shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
+        is_cut = len(known) >= DEPTH[asked.config.mode]
+        holders: dict[str, IndexedChunk] = {}
+        for one in wanted:
+            chunks = holding(one, known.values())
+            if is_cut and len(chunks) < (one.count or 0):
+                chunks += self._entries_with(asked, one, where)
+            holders |= {chunk.entry_id: chunk for chunk in chunks if chunk.entry_id not in shown}
+        accepts = accepted_by(asked.config.require_provenance, _accepts(asked.question, self._valid))
+        added = [FusedHit(chunk, 0.0, None, None) for chunk in holders.values() if accepts is None or accepts(chunk)]
+        more = _with_hits(found, added)
+        return more, more if focus is found else _with_hits(focus, added)
+
+    def _entries_with(self, asked: Asked, named: Named, where: SearchFilter) -> list[IndexedChunk]:
+        within = replace(where, required_terms=(*where.required_terms, (named.term,)))
+        with asked.timed("search"):
+            found = self._search.run(Asking(named.name, None), within, asked.config, per_document=PASSAGES)
+        return [hit.indexed for hit in found.hits]
 
     @staticmethod
     def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
@@ -119,7 +157,7 @@ class TierSearch:
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
         asked.is_missing(missing)
-        return bounded(pages) if missing and not any(one.confidence >= ABOUT for one in pages) else pages
+        return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
         self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
@@ -146,7 +184,11 @@ class TierSearch:
     @staticmethod
     def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
-        return [Judged(hit, one.confidence) for one in pages for hit in one.page.hits[:most]]
+        return [
+            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most)
+            for one in pages
+            for hit in one.page.hits[:most]
+        ]
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
@@ -173,8 +215,7 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
     for hit in added:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
-    hits = (*found.hits, *(replace(hit, fused=0.0) for hit in added))
-    return replace(found, hits=hits, levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+    return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
@@ -222,50 +263,3 @@ class RememberedVectors:
             return self._embedder.embed_query(text) if found is None else found
         except EmbeddingError:
             return None
-
-
-# -- reranking: the best candidates are read again by a model, within a time
-
-
-class RerankStage:
-    """Asks a reranker outside of this process. What it says decides the order; how sure the answer is of its first,
-    second ... hit stays what the calibrated model says of them, as no model's scores mean the same as another's."""
-
-    def __init__(self, reranker: Reranker, seconds: float) -> None:
-        self._reranker = reranker
-        self._seconds = seconds
-
-    def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
-        """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
-        from opx.models.candidates import MAX_CANDIDATES
-
-        head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
-        if not head:
-            return tail
-        name = self._reranker.name
-        try:
-            with asked.timed("rerank"):
-                scores = self._scores(asked.text, head)
-        except ModelError as exc:
-            log.warning("reranking with %s failed: %s", name, exc)
-            asked.note(f"not reranked by {name} ({exc}): the order is that of {asked.ranked_by}")
-            return [*head, *tail]
-        asked.ranked_by = name
-        order = sorted(range(len(head)), key=lambda at: -scores[at])
-        levels = sorted((one.confidence for one in head), reverse=True)
-        found = [
-            replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)
-        ]
-        return [*found, *tail]
-
-    def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
-        from opx.models.candidates import check_range
-
-        candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
-        ranking = within(
-            self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name
-        )
-        if len(ranking.scores) != len(head):
-            raise ModelError(f"{len(ranking.scores)} scores for {len(head)} candidates")
-        check_range(ranking.scores, self._reranker.name)
-        return ranking.scores

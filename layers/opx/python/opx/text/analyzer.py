@@ -349,6 +349,11 @@ def _term(unit: str, language: str) -> str:
     return "" if plain in _folded_stop_words(language) else folded(_stem(unit, language))
 
 
+def stem(word: str, language: str) -> str:
+    """The stem of a single word in a language of `STEMMERS`, without case and accents."""
+    return folded(_stem(word.casefold(), language))
+
+
 def _split_case(piece: str) -> list[str]:
     """`KubePod` -> Kube, Pod. A single letter goes with its neighbour: vSphere, IPv4 and PVs stay whole."""
     if piece.islower() or piece.isupper() or piece.isdigit():

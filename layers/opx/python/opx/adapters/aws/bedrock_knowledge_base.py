@@ -8,7 +8,7 @@ words: those are looked at here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -128,6 +128,10 @@ class BedrockKnowledgeBase:
         best = tuple(hits[: request.depth])
         notes = _notes(text, unreadable, filter_note(request.filter))
         return SearchResponse(fused=Leg(best), chunks={entry: found[entry][0] for entry, _ in best}, notes=notes)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:  # noqa: ARG002
+        """Nothing: the service has no term statistics."""
+        return {}
 
     def _retrieve(self, text: str, where: Filter, limit: int) -> Iterator[Mapping[str, Any]]:
         search: Any = {"numberOfResults": limit, "overrideSearchType": "HYBRID", "filter": where}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -234,6 +234,12 @@ class OpenSearchIndex:
             term_frequencies=frequencies,
             entry_count=entry_count,
         )
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        bodies = {str(number): body for number, body in enumerate(queries.presence_bodies(terms, scopes))}
+        answers = self._search_together(bodies) if bodies else {}
+        counts = [queries.statistics(answer)[1] for answer in answers.values()]
+        return {term: count for found in counts for term, count in found.items() if count}
 
     def count(self, where: SearchFilter) -> int:
         body = {"query": queries.matching(where)}

@@ -6,7 +6,7 @@ Messages leave out the text that was searched or written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opensearchpy import OpenSearchException, TransportError
@@ -19,6 +19,7 @@ from opx.adapters.aws.opensearch_schema import (
     SOURCE_FIELDS,
     VECTOR_FIELD,
 )
+from opx.domain.record import replace
 from opx.ports import HeldDocument, Leg, SearchFilter, Vector
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
 
@@ -48,6 +49,9 @@ _FILTER_CLAUSES = len(FILTER_FIELDS) + 2
 
 MAX_QUERY_TERMS = (MAX_CLAUSES - _FILTER_CLAUSES) // len(LEXICAL_FIELDS)
 """Distinct terms that are searched. Those that come later in a longer text are left out."""
+
+_TERMS_A_REQUEST = 500
+"""Buckets of an aggregation that counts terms: about those of the words that one may have been meant for."""
 
 _BEST_FIRST = [{"_score": {"order": "desc"}}, {ENTRY_FIELD: {"order": "asc"}}]
 _FREQUENCIES = "term_frequencies"
@@ -125,6 +129,18 @@ def statistics_body(words: Words, where: SearchFilter) -> Body:
         }
         body["aggs"] = {_FREQUENCIES: {"filters": {"filters": filters}}}
     return body
+
+
+def presence_bodies(terms: Iterable[str], scopes: Sequence[str]) -> list[Body]:
+    """Requests for how many entries of the scopes have each term. An aggregation looks at the entries with any of its
+    terms."""
+    within = SearchFilter(tuple(scopes))
+    distinct = list(dict.fromkeys(terms))
+    groups = [distinct[at : at + _TERMS_A_REQUEST] for at in range(0, len(distinct), _TERMS_A_REQUEST)]
+    return [
+        statistics_body({term: (term,) for term in group}, replace(within, required_terms=(tuple(group),)))
+        for group in groups
+    ]
 
 
 def references_body(key_id: str, after: str, size: int) -> Body:

@@ -161,6 +161,10 @@ class EmbeddedIndex:
             entry_count=view.segments.live_in(request.filter.scopes),
         )
 
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        with self._snapshot() as view:
+            return view.lexical.entries_with(terms, view.lexical.rarity(tuple(scopes)))
+
     def count(self, where: SearchFilter) -> int:
         with self._snapshot() as view:
             allowed = view.segments.allowed(where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
+from opx.domain.record import replace
 from opx.graph.questions.answers import GraphAnswer, Row, along, counted, is_a, name_of, paths_of, walked
 from opx.graph.versions import each_of, version_in
 
@@ -167,6 +168,16 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     return GraphAnswer(
         f"runbooks for {name_of(start)}", explanation, tuple(found), bool(services.cut or documented.cut)
     )
+
+
+def exposure(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
+    """Whether anything runs a version that the vulnerability affects: what does, then the runbooks about that. Raises as
+    `affected`."""
+    services = affected(graph, cve)
+    if not services.rows:
+        return replace(services, explanation=f"{services.explanation}: not in the inventory")
+    runbooks = runbooks_for_cve(graph, cve)
+    return replace(runbooks, question=services.question, rows=(*services.rows, *runbooks.rows))
 
 
 def _list(keys: list[str] | dict[str, Edge]) -> str:

@@ -17,7 +17,7 @@ from opx.domain.times import day_text, first_day, iso_time
 from opx.graph.coverage import Uncovered, coverage
 from opx.graph.extraction.references import has_namespace, made, of_shape, read
 from opx.graph.questions.answers import GraphAnswer, Row, is_a
-from opx.graph.questions.impact import affected, blast_radius, changes, incidents, runbooks_for_cve, what_handles
+from opx.graph.questions.impact import blast_radius, changes, exposure, incidents, runbooks_for_cve, what_handles
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -168,7 +168,7 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
         _lacking("services_without_runbook", "services without a runbook"),
     ),
     (rf"(?=.*{_CVE}).*\brunbooks?\b", _about("cve", answer=lambda asked, key: runbooks_for_cve(asked.graph, key))),
-    (_HIT, _about("cve", answer=lambda asked, key: affected(asked.graph, key))),
+    (_HIT, _about("cve", answer=lambda asked, key: exposure(asked.graph, key))),
     (rf"\b{_CHANGED}\b.*\b{_UP}|\b{_UP}.*\b{_CHANGED}\b", _changes(upstream=True)),
     (
         rf"\b{_WENT_WRONG}\b.*\b{_UP}|\b{_UP}.*\b{_WENT_WRONG}\b",

@@ -88,7 +88,7 @@ def _ask(
 
 
 def _is_found(edition: OpenEdition, document: KnowledgeDocument, text: str, *, by_meaning: bool) -> bool:
-    asking = Asking(None if by_meaning else text, edition.embedder.embed_query(text))
+    asking = Asking(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
     where = SearchFilter((document.key.scope.key,), categories=(document.category,))
     hits = HybridSearch(edition.index).run(asking, where, QueryConfig()).hits
     return any(hit.indexed.chunk.document_id == document.document_id for hit in hits[:FIRST])

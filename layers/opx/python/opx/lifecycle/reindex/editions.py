@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
@@ -291,6 +291,9 @@ class EditionedIndex:
             self._editions.named(vector.edition) if isinstance(vector, EditionVector) else self._editions.current()
         )
         return edition.index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._editions.current().index.entries_with(terms, scopes)
 
     def count(self, where: SearchFilter) -> int:
         return self._editions.current().index.count(where)

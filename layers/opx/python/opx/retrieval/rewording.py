@@ -1,0 +1,298 @@
+"""Rewords a question that has words which no visible entry has: corrects their spelling, translates them into English.
+
+Imported for such questions only. A correction is a word of the reader's own corpus, one edit away; a translation is that
+of the language's glossary. Measured: docs/decisions/0052-rewording.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice, pairwise
+from string import ascii_lowercase
+
+from opx.domain.documents import DEFAULT_LANGUAGE
+from opx.ports import SearchEngine, SearchFilter, SearchRequest
+from opx.retrieval.query_language import Asked
+from opx.retrieval.question import Question, is_identifier
+from opx.text.analyzer import KNOWN_BY, folded
+from opx.text.fields import words
+from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
+
+MAX_WORDS = 6
+"""Words of a question that are corrected, the first: each may be meant for some hundred others, which are looked up."""
+
+MIN_LETTERS, MAX_LETTERS = 5, 30
+"""Of a word that is corrected."""
+
+_TRIED = 3
+_ENTRIES_READ = 50
+"""Words that one may be meant for that are looked for in the text of entries, and how many entries of each."""
+
+_DERIVING = ("er", "ers", "or", "ors", "y", "ly", "able", "less", "ful", "ness")
+"""Endings that make an English word of another, and that stemmers keep."""
+
+_RESTS = 5
+"""Ways to take a compound apart that are tried."""
+
+_READ_PIECES = 2_000
+_SHOWN = 10
+_PIECE = re.compile(r"[^\s\"'`()\[\]{}<>,;|=«»“”„‘’]+")
+_MARKS = ".:!?…*¿¡"
+_JOINED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_GAP = re.compile(r"[\s'’-]*")
+_ASCII_WORD = re.compile("[a-z]+")
+
+
+class Why(StrEnum):
+    SPELLING = "spelling"
+    TRANSLATION = "translation"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part of a question, from one character to another, and what was searched in its place."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+    why: Why
+
+    def to_json(self) -> dict[str, str]:
+        return {"from": self.before, "to": self.after, "why": self.why.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Reworded:
+    """A text with changes, in the order of their places."""
+
+    before: str
+    changes: tuple[Change, ...]
+
+    @property
+    def text(self) -> str:
+        parts, at = [], 0
+        for change in self.changes:
+            parts += [self.before[at : change.start], change.after]
+            at = change.end
+        return "".join((*parts, self.before[at:]))
+
+    @property
+    def note(self) -> str:
+        shown = list(dict.fromkeys(f"{one.after} ({one.before})" for one in self.changes))
+        more = len(shown) - _SHOWN
+        return f"searched also for: {', '.join(shown[:_SHOWN])}{f' and {more} more' if more > 0 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of the text with the terms that stand for it, none for a stop word. `unknown`: the search found none of them;
+    `joined`: it is a part of a hyphenated word."""
+
+    start: int
+    end: int
+    text: str
+    terms: tuple[str, ...]
+    unknown: bool
+    joined: bool
+
+
+def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
+    """The question's text with its unknown words replaced, None if none can be. Words in the phrases and operators of
+    `as_typed` stay. Raises `IndexUnavailableError`."""
+    found = list(_words_of(asked, as_typed))
+    if not any(word.unknown for word in found):
+        return None
+    glossaries = [glossary_of(language) for language in asked.languages if language != DEFAULT_LANGUAGE]
+    misspelt = _misspelt(found, glossaries)
+    near = {word: _near_words(word, asked.languages) for word in misspelt}
+    terms = [term for word in found if word.unknown for term in word.terms]
+    terms += [
+        term for word in found if word.unknown for rest, _ in _rests(glossaries, word) for term in _terms_of(rest)
+    ]
+    terms += [term for word in misspelt for base in _bases(word) for term in _terms_of(base)]
+    terms += [term for others in near.values() for of_it in others.values() for term in of_it]
+    corpus = _Corpus(engine, tuple(scopes), asked.languages, engine.entries_with(terms, scopes))
+    changes = tuple(_changes(asked.text, found, glossaries, near, corpus))
+    return Reworded(asked.text, changes) if changes else None
+
+
+# -- the words of a question
+
+
+def _words_of(asked: Asked, as_typed: Question) -> Iterator[_Word]:
+    """Words of letters alone, in order; no identifiers, and no words of phrases and operators."""
+    typed = as_typed
+    values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
+    fixed = {word.casefold() for value in values for word in WORD.findall(value)}
+    for number, piece in enumerate(_PIECE.finditer(asked.text)):
+        if number == _READ_PIECES:
+            return
+        bare = piece.group().strip(_MARKS)
+        joined = bool(_JOINED.fullmatch(bare))
+        if len(bare) > LONGEST_WORD or not (joined or bare.isalpha()) or (is_identifier(bare) and not joined):
+            continue
+        for match in WORD.finditer(asked.text, *piece.span()):
+            word = match.group()
+            if word.casefold() not in fixed:
+                yield _word(match, asked, joined=joined)
+
+
+def _word(match: re.Match[str], asked: Asked, *, joined: bool) -> _Word:
+    terms = words(match.group(), asked.languages)
+    first, of_it = next(iter(terms.items()), ("", ()))
+    unknown = len(terms) == 1 and first in (asked.unknown or ())
+    return _Word(match.start(), match.end(), match.group(), of_it, unknown, joined)
+
+
+def _misspelt(found: Sequence[_Word], glossaries: Sequence[Glossary]) -> list[str]:
+    """The words that may be misspelt, the first `MAX_WORDS` of them."""
+    some: dict[str, None] = {}
+    for word in found:
+        if word.unknown and not word.joined and _may_be_misspelt(word.text) and not _english(glossaries, [word]):
+            some[word.text] = None
+        if len(some) == MAX_WORDS:
+            break
+    return list(some)
+
+
+def _may_be_misspelt(word: str) -> bool:
+    plain = _plain(word)
+    if not MIN_LETTERS <= len(plain) <= MAX_LETTERS or (word.isupper() and len(word) > 1):
+        return False
+    return bool(_ASCII_WORD.fullmatch(plain)) and plain not in KNOWN_BY[DEFAULT_LANGUAGE]
+
+
+# -- what stands in their place
+
+
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    """What the reader may see. `counts`: how many entries have a term."""
+
+    engine: SearchEngine
+    scopes: tuple[str, ...]
+    languages: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    def knows(self, word: _Word) -> bool:
+        """Whether it has a word after all: a search tells of what passes its filter."""
+        return any(term in self.counts for term in word.terms)
+
+    def with_known_rest(self, compounds: Iterable[tuple[str, str]]) -> str:
+        """The first translation whose untranslated part it has."""
+        return next((english for rest, english in compounds if any(one in self.counts for one in _terms_of(rest))), "")
+
+    def correction(self, word: str, near: Mapping[str, tuple[str, ...]]) -> str:
+        """The most frequent of the words near another that is written in an entry, "" if none is: terms are stems, and a word
+        that nobody writes may have the stem of another. None for what is derived from a word that there is: `loader` isn't
+        `loaded`."""
+        if any(term in self.counts for base in _bases(word) for term in _terms_of(base)):
+            return ""
+        by_terms: dict[tuple[str, ...], list[str]] = {}
+        for other, terms in near.items():
+            by_terms.setdefault(terms, []).append(other)
+        entries = {terms: max(self.counts.get(term, 0) for term in terms) for terms in by_terms}
+        ranked = sorted((terms for terms in by_terms if entries[terms]), key=lambda of: -entries[of])
+        written = (self._written(by_terms[terms]) for terms in ranked[:_TRIED])
+        return next(filter(None, written), "")
+
+    def _written(self, words_of_one_stem: Sequence[str]) -> str:
+        """The one of these that is written most often, as far as some entries tell."""
+        where = SearchFilter(self.scopes)
+        request = SearchRequest(where, words_of_one_stem[0], depth=_ENTRIES_READ, languages=self.languages)
+        texts = [_plain(indexed.chunk.text) for indexed in self.engine.search(request).chunks.values()]
+        having = {word: sum(_stands_in(text, word) for text in texts) for word in words_of_one_stem}
+        best = max(having, key=lambda word: having[word])
+        return best if having[best] else ""
+
+
+def _changes(
+    text: str,
+    found: Sequence[_Word],
+    glossaries: Sequence[Glossary],
+    near: Mapping[str, Mapping[str, tuple[str, ...]]],
+    corpus: _Corpus,
+) -> Iterator[Change]:
+    """What to put in the place of parts of the text: phrases before words, translations before corrections."""
+    unknown = [word.unknown and not corpus.knows(word) for word in found]
+    corrections = {
+        word.text: corpus.correction(word.text, near[word.text])
+        for word, missing in zip(found, unknown, strict=True)
+        if missing and word.text in near
+    }
+    longest = max((glossary.longest for glossary in glossaries), default=0)
+    at = 0
+    while at < len(found):
+        some, after, why = found[at : at + 1], "", Why.TRANSLATION
+        for count in range(min(longest, len(found) - at), 0, -1):
+            if any(unknown[at : at + count]) and _is_one_run(text, found[at : at + count]):
+                some = found[at : at + count]
+                after = _english(glossaries, some)
+                if after:
+                    break
+        if not after and unknown[at]:
+            some, after = found[at : at + 1], corpus.with_known_rest(_rests(glossaries, found[at]))
+        if not after and unknown[at]:
+            some, after, why = found[at : at + 1], corrections.get(found[at].text, ""), Why.SPELLING
+        start, end = some[0].start, some[-1].end
+        before = " ".join(text[start:end].split())
+        if after and after.casefold() != before.casefold():
+            yield Change(start, end, before, after, why)
+        at += len(some) if after else 1
+
+
+def _plain(text: str) -> str:
+    return folded(text.casefold())
+
+
+def _stands_in(text: str, word: str) -> bool:
+    return word in text and bool(re.search(rf"(?<![^\W\d_]){word}(?![^\W\d_])", text))
+
+
+def _is_one_run(text: str, some: Sequence[_Word]) -> bool:
+    return all(_GAP.fullmatch(text, one.end, other.start) for one, other in pairwise(some))
+
+
+def _english(glossaries: Sequence[Glossary], some: Sequence[_Word]) -> str:
+    return next(filter(None, (glossary.english([word.text for word in some]) for glossary in glossaries)), "")
+
+
+def _rests(glossaries: Sequence[Glossary], word: _Word) -> Iterator[tuple[str, str]]:
+    for glossary in glossaries:
+        yield from islice(glossary.with_rests(word.text), _RESTS)
+
+
+def _terms_of(word: str) -> list[str]:
+    return [term for terms in words(word).values() for term in terms]
+
+
+def _bases(word: str) -> Iterator[str]:
+    plain = _plain(word)
+    return (plain.removesuffix(ending) for ending in _DERIVING if plain.endswith(ending))
+
+
+def _near_words(word: str, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The words that a misspelt one may be meant for, with their terms; none if one of them is a stop word, as that may be
+    meant, too."""
+    near = {other: words(other, languages) for other in _near(_plain(word))}
+    if not all(near.values()):
+        return {}
+    return {other: tuple(term for terms in of_it.values() for term in terms) for other, of_it in near.items()}
+
+
+def _near(word: str) -> Iterator[str]:
+    """What is one edit away and begins with the same letter: neighbours swapped, a letter too many, one missing, another
+    one."""
+    for at in range(1, len(word) - 1):
+        if word[at] != word[at + 1]:
+            yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    for at in range(1, len(word)):
+        yield word[:at] + word[at + 1 :]
+    for at in range(1, len(word) + 1):
+        yield from (word[:at] + letter + word[at:] for letter in ascii_lowercase)
+    for at in range(1, len(word)):
+        yield from (word[:at] + letter + word[at + 1 :] for letter in ascii_lowercase if letter != word[at])

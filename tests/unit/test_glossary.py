@@ -1,0 +1,112 @@
+"""Glossaries: entries, inflected forms, compounds, and the bundled files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opx.text import glossary
+from opx.text.analyzer import STEMMERS
+from opx.text.glossary import Glossary, glossary_of
+
+GERMAN = Glossary(
+    "de",
+    """
+    # of operations
+    datenbank = database
+    festplatte = disk
+    knoten = node
+    nicht erreichbar = unreachable
+    prüfen = check
+    speicher = storage, memory   # two words
+    verbinden = connect
+    verbindung = connection
+    überlastet = overloaded
+    voll =
+    = nothing
+    no entry
+    """.splitlines(),
+)
+SPANISH = Glossary("es", ["librería = library", "mensaje = message", "base de datos = database"])
+
+
+@pytest.mark.parametrize(
+    ("words", "english"),
+    [
+        (["festplatte"], "disk"),
+        (["Festplatten"], "disk"),
+        (["FESTPLATTE"], "disk"),
+        (["nicht", "erreichbar"], "unreachable"),
+        (["erreichbar"], ""),
+        (["Speicher"], "storage memory"),
+        (["Verbindungen"], "connection"),
+        (["verbunden"], ""),
+        (["uberlastet"], "overloaded"),
+        (["ueberlastet"], "overloaded"),
+        (["pruefen"], "check"),
+        (["voll"], ""),
+        (["festplatte", "festplatte", "festplatte", "festplatte"], ""),
+        ([], ""),
+    ],
+)
+def test_words_are_found_in_every_form_of_them(words: list[str], english: str) -> None:
+    assert GERMAN.english(words) == english
+
+
+@pytest.mark.parametrize(
+    ("word", "english"),
+    [
+        ("festplattenspeicher", "disk storage memory"),
+        ("Datenbankverbindung", "database connection"),
+        ("Datenbankverbindungen", "database connection"),
+        ("datenbankknotenspeicher", "database node storage memory"),
+        ("datenbanktabelle", ""),
+    ],
+)
+def test_german_compounds_are_taken_apart(word: str, english: str) -> None:
+    assert GERMAN.english([word]) == english
+
+
+def test_compounds_with_a_part_that_is_not_known_are_offered_with_that_part() -> None:
+    assert ("cluster", "cluster node") in list(GERMAN.with_rests("Clusterknoten"))
+    assert ("ausfall", "database ausfall") in list(GERMAN.with_rests("datenbankausfall"))
+    assert list(GERMAN.with_rests("knoten")) == []
+
+
+def test_prefixes_of_verbs_are_no_parts_of_compounds() -> None:
+    assert list(GERMAN.with_rests("nachprüfen")) == []
+
+
+def test_other_languages_have_no_compounds() -> None:
+    assert SPANISH.english(["mensajemensaje"]) == ""
+    assert list(SPANISH.with_rests("supermensaje")) == []
+
+
+def test_phrases_have_their_small_words() -> None:
+    assert SPANISH.english(["bases", "de", "datos"]) == "database"
+    assert SPANISH.english(["bases", "y", "datos"]) == ""
+
+
+def test_an_entry_that_is_much_longer_is_another_word() -> None:
+    assert SPANISH.english(["libre"]) == ""
+    assert SPANISH.english(["librerías"]) == "library"
+
+
+@pytest.mark.parametrize("word", ["", "💥", "a" * 10_000, "knoten" * 1_000, "knoten" * 10, "日本語"])
+def test_any_word_can_be_asked_for(word: str) -> None:
+    GERMAN.english([word])
+    list(GERMAN.with_rests(word))
+
+
+def test_a_language_without_a_file_has_an_empty_glossary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(glossary, "FOLDER", tmp_path)
+    glossary_of.cache_clear()
+    assert glossary_of("de").english(["festplatte"]) == ""
+    glossary_of.cache_clear()
+
+
+@pytest.mark.parametrize("language", sorted(set(STEMMERS) - {"en"}))
+def test_bundled_glossaries_are_found(language: str) -> None:
+    known = {"de": "festplatten", "es": "conexiones", "fr": "disques", "it": "nodi", "pt": "mensagens"}
+    assert glossary_of(language).english([known[language]])
