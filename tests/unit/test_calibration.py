@@ -18,13 +18,18 @@ from opx.calibration.questions import MOST_QUESTIONS, make_questions, too_little
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
+from opx.domain.scopes import Identity, Scope
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.lifecycle.daily import DailyCalibration
 from opx.lifecycle.reindex.asked import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
+from opx.lifecycle.reindex.job import Phase
+from opx.operations.administration import Reindex, SwitchIndex, force_reindex, reindex
+from opx.operations.context import Caller, Context
 from opx.ports import Item, Leg, SearchRequest, SearchResponse, Vector
 from opx.retrieval.calibration import Calibration, CalibrationStore, Fit, with_changes
-from opx.retrieval.confidence import CACHE_SECONDS, OTHER, CalibratedModels, calibration_key, models_made, shipped
+from opx.retrieval.confidence import OTHER, calibration_key, models_made, shipped
 from opx.retrieval.hybrid import BOTH
+from opx.retrieval.searching import CACHE_SECONDS, CalibratedModels
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.tables import LIFECYCLE
@@ -290,6 +295,40 @@ def test_one_process_goes_on_where_it_can_not_be_calibrated() -> None:
     assert DailyCalibration(refused, FakeTime().clock).poll() == ("not calibrated: no table",)
 
 
+class Other(ShiftedWords):
+    model_id = "other/64"
+
+
+def test_a_switch_to_another_model_calibrates_for_it(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with a_corpus(tmp_path / "home", new_embedder=lambda *_: Other()).services as system:
+        context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
+        assert reindex(context, Reindex(model="other")).phase is Phase.DONE
+        kept = system.indexing.calibrations.read("other/64").calibration
+    assert kept
+    assert kept.fit.cosines
+    assert lines[-1].startswith("calibrated with 120 questions about 40 documents")
+
+
+def test_a_new_index_answers_also_if_its_model_can_not_be_calibrated_for(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with a_corpus(tmp_path / "home", 31, new_embedder=lambda *_: Blind()).services as system:
+        context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
+        reindex(context, Reindex(model="blind"))
+        assert force_reindex(context, SwitchIndex()).phase is Phase.DONE
+    assert lines[-1].startswith("not calibrated: the embedding model doesn't tell right documents from others")
+
+
+class Blind(ShiftedWords):
+    """A model to which all texts are alike."""
+
+    model_id = "blind/64"
+
+    @staticmethod
+    def _vector(text: str) -> Vector:
+        return ShiftedWords._vector("same")
+
+
 class TestMessages:
     @pytest.mark.parametrize("body", ["", "[]", "no JSON", '{"do": "reindex"}', '{"do": 3}'])
     def test_others_are_left_to_others(self, body: str) -> None:
@@ -409,8 +448,6 @@ def _away(*_: object) -> None:
 
 
 def test_a_reader_of_a_project_asks_for_what_its_own_readers_see() -> None:
-    from opx.domain.scopes import Scope
-
     seen = calibrating.visible_to_owner(Scope("acme", project_id="shop"))
     assert seen == ("global", "client:acme", "client:acme/project:shop")
 

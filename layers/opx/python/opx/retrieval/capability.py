@@ -17,10 +17,9 @@ from opx.errors import KnowledgeConfigError
 from opx.installation import Installation
 from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
-from opx.retrieval.confidence import CalibratedModels
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import SearchRules
+from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:

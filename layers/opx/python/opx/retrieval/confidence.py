@@ -8,9 +8,7 @@ with the data, the date and the command that made them; docs/confidence.md has t
 from __future__ import annotations
 
 import json
-import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,13 +17,10 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.queries import SearchMode
-from opx.errors import StoreUnavailableError
 from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
 from opx.retrieval.pages import JUDGED, Page
-
-log = logging.getLogger(__name__)
 
 REFERENCE = "all-MiniLM-L6-v2"
 """The embedding model that models with cosines were fitted for."""
@@ -138,7 +133,7 @@ def _shipped() -> Mapping[str, Any]:
 
 def has_models(embedder: str) -> bool:
     """Whether models with cosines were fitted for this embedding model."""
-    return embedder.partition("/")[0] in _shipped()["models"]
+    return embedder.partition("/")[0] in _shipped()["models"].keys() - {OTHER}
 
 
 @cache
@@ -155,51 +150,7 @@ def shipped(embedder: str, legs: str, mode: SearchMode) -> Judges:
     return Judges.from_json(models[name][legs][mode.value])
 
 
-# -- models that are calibrated on the corpus (opx.retrieval.calibration)
-
-CACHE_SECONDS = 120.0
-"""After which searches see a new calibration."""
-
-OfLegs = Callable[[str, SearchMode], Judges]
-
-
 def calibration_key(subject: str, embedder: str) -> Item:
-    """The key of the row that keeps a calibration for an embedding model; `subject` is that of the indexes."""
+    """The key of the row that keeps a calibration for an embedding model (`opx.retrieval.calibration`); `subject` is
+    that of the indexes."""
     return {"subject": subject, "entry": f"calibration#{embedder}"}
-
-
-class CalibratedModels:
-    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
-    may share it."""
-
-    def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept = kept
-        self._clock = clock
-        self._seen: dict[str, tuple[float, OfLegs | None]] = {}
-
-    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
-        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
-            return shipped(embedder, legs, mode)
-        found = self._current(embedder)
-        return found(legs, mode) if found else shipped(embedder, legs, mode)
-
-    def _current(self, embedder: str) -> OfLegs | None:
-        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
-        at, known = self._seen.get(embedder, (-math.inf, None))
-        now = self._clock()
-        if now - at < CACHE_SECONDS:
-            return known
-        try:
-            item = self._kept(embedder)
-        except StoreUnavailableError as exc:
-            log.warning("calibrated models can't be looked up: %s", exc)
-        else:
-            known = _models_in(item, embedder) if item else None
-        self._seen[embedder] = now, known
-        return known
-
-
-def _models_in(item: Item, embedder: str) -> OfLegs | None:
-    from opx.retrieval.calibration import models_in  # most searches have none
-
-    return models_in(item, embedder)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, ModelError
+from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
 from opx.models.deadlines import within
-from opx.ports import Embedder, SearchEngine, SearchFilter, Vector, Vectors
+from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     FAR,
     FAR_IN_OTHER_LANGUAGES,
     OTHER,
     JudgedPage,
     Judgement,
+    Judges,
     ModelsOf,
     as_the_engine_says,
     judged,
@@ -263,3 +266,48 @@ class RememberedVectors:
             return self._embedder.embed_query(text) if found is None else found
         except EmbeddingError:
             return None
+
+
+# -- models that are calibrated on the corpus (opx.retrieval.calibration)
+
+CACHE_SECONDS = 120.0
+"""After which searches see a new calibration."""
+
+OfLegs = Callable[[str, SearchMode], Judges]
+
+
+class CalibratedModels:
+    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
+    may share it."""
+
+    def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._seen: dict[str, tuple[float, OfLegs | None]] = {}
+
+    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
+        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
+            return shipped(embedder, legs, mode)
+        found = self._current(embedder)
+        return found(legs, mode) if found else shipped(embedder, legs, mode)
+
+    def _current(self, embedder: str) -> OfLegs | None:
+        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        at, known = self._seen.get(embedder, (-math.inf, None))
+        now = self._clock()
+        if now - at < CACHE_SECONDS:
+            return known
+        try:
+            item = self._kept(embedder)
+        except StoreUnavailableError as exc:
+            log.warning("calibrated models can't be looked up: %s", exc)
+        else:
+            known = _models_in(item, embedder) if item else None
+        self._seen[embedder] = now, known
+        return known
+
+
+def _models_in(item: Item, embedder: str) -> OfLegs | None:
+    from opx.retrieval.calibration import models_in  # most searches have none
+
+    return models_in(item, embedder)
