@@ -155,7 +155,7 @@ def best_confidence(system: System) -> float:
 
 
 def test_models_that_are_not_better_are_not_kept(corpus: Calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrating, "fit", lambda *_: Fit(None, 1.0, -6.0))
+    monkeypatch.setattr(calibrating, "fit", lambda *_, mapped: Fit(None, 1.0, -6.0))
     corpus.services.indexing.calibrations.write(MODEL, a_calibration(fit=Fit(None, 1.1, 0.1)), entries=3)
     outcome = corpus.calibrator.run()
     assert "not be better" in outcome.reason

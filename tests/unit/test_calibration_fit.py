@@ -81,16 +81,15 @@ class TestScale:
 
 
 class TestFit:
-    def test_cosines_are_mapped_for_a_model_that_none_are_shipped_for(self) -> None:
-        assert fit("new/1", [*seen_with((0.4, 0.55)), *foreign((0.4, 0.55))]).cosines is not None
-
-    def test_models_that_are_shipped_for_a_model_keep_its_cosines(self) -> None:
-        assert fit(f"{REFERENCE}/1", list(seen_with((0.4, 0.55)))).cosines is None
+    def test_models_with_cosines_are_changed_where_that_is_wanted(self) -> None:
+        seen = list(seen_with((0.4, 0.55)))
+        assert fit("new/1", seen, mapped=False).cosines is None
+        assert fit("new/1", seen, mapped=True).cosines == cosine_map(seen)
 
     def test_mapped_models_judge_better_than_those_without_cosines(self) -> None:
         seen = [*seen_with((0.4, 0.55)), *foreign((0.4, 0.55))]
         held = [*seen_with((0.4, 0.55), seed=2), *foreign((0.4, 0.55), seed=2)]
-        before, after = shipped(OTHER, BOTH, MODE), with_changes("new/1", fit("new/1", seen), BOTH, MODE)
+        before, after = shipped(OTHER, BOTH, MODE), with_changes("new/1", fit("new/1", seen, mapped=True), BOTH, MODE)
         assert loss_of(held, after) < loss_of(held, before)
 
     def test_no_question_is_judged_by_is_worse_than_any(self) -> None:

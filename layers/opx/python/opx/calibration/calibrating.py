@@ -122,8 +122,9 @@ class Calibrator:
             return self._unchanged(model, entries, Outcome(len(documents), len(questions), reason))
         in_use = self._in_use(model)
         before = mean(loss_of(part, in_use) for part in parts)
-        loss = mean(_loss_by(other, part, model) for part, other in zip(parts, reversed(parts), strict=True))
-        found = fit(model, seen)
+        ways = (False,) if has_models(model) else (False, True)
+        loss, mapped = min((_loss_of_fits(model, parts, mapped=one), one) for one in ways)
+        found = fit(model, seen, mapped=mapped)
         if self.embedder != model:
             raise InvalidInputError("the index was replaced meanwhile: calibrate again")
         figures = Outcome(len(documents), len(questions), loss=loss, loss_before=before)
@@ -179,9 +180,10 @@ def halves(seen: Iterable[Seen]) -> tuple[list[Seen], list[Seen]]:
     return parts
 
 
-def _loss_by(fitted: Sequence[Seen], judged: Sequence[Seen], model: str) -> float:
-    """The loss on one half of what is fitted on the other."""
-    return loss_of(judged, with_changes(model, fit(model, fitted), BOTH, MODE))
+def _loss_of_fits(model: str, parts: tuple[list[Seen], list[Seen]], *, mapped: bool) -> float:
+    """The mean of the losses on each half of what is fitted on the other."""
+    fits = [fit(model, part, mapped=mapped) for part in reversed(parts)]
+    return mean(loss_of(part, with_changes(model, one, BOTH, MODE)) for part, one in zip(parts, fits, strict=True))
 
 
 def calibrate(calibrator: Calibrator) -> str:

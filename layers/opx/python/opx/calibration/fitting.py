@@ -13,7 +13,7 @@ from opx.calibration.asking import MODE, Kind, Seen
 from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration import CosineMap, Fit, with_changes
-from opx.retrieval.confidence import Judges, has_models
+from opx.retrieval.confidence import Judges
 from opx.retrieval.evidence import NEARNESS, ordered_evidence
 from opx.retrieval.hybrid import BOTH
 
@@ -78,17 +78,10 @@ def cosine_map(seen: Iterable[Seen]) -> CosineMap:
     return CosineMap(slope, WRONG_MEAN - slope * mean)
 
 
-def fit(embedder: str, seen: Sequence[Seen]) -> Fit:
-    """The changes to the shipped models that fit best. Cosines are mapped for a model that none are shipped for, where that
-    is better than to leave them out. Raises as `cosine_map`."""
-    found = [Fit()]
-    if not has_models(embedder):
-        found.append(Fit(cosine_map(seen)))
-    scaled = [_scaled(embedder, seen, one) for one in found]
-    return min(scaled, key=lambda one: loss_of(seen, with_changes(embedder, one, BOTH, MODE)))
-
-
-def _scaled(embedder: str, seen: Sequence[Seen], found: Fit) -> Fit:
+def fit(embedder: str, seen: Sequence[Seen], *, mapped: bool) -> Fit:
+    """The changes to the shipped models that fit best: to those with cosines, `mapped`, or to those that are shipped for the
+    embedding model. Raises as `cosine_map`."""
+    found = Fit(cosine_map(seen)) if mapped else Fit()
     slope, intercept = fit_scale(points_of(seen, with_changes(embedder, found, BOTH, MODE)))
     return replace(found, slope=slope, intercept=intercept)
 
