@@ -50,6 +50,12 @@ def test_it_calibrates_and_says_what_is_in_use(opx: Run) -> None:
     assert "mapped to those of the shipped models" in shown
 
 
+def test_the_status_names_the_models(opx: Run) -> None:
+    assert json.loads(opx("status", "--json").stdout)["confidence"] == "general"
+    opx("calibrate")
+    assert json.loads(opx("status", "--json").stdout)["confidence"] == "calibrated"
+
+
 def test_discarding_goes_back_to_the_shipped_models(opx: Run) -> None:
     opx("calibrate")
     assert opx("calibrate", "--discard").stdout == "the shipped models are in use\n"
@@ -85,6 +91,7 @@ def test_a_damaged_calibration_is_said(opx: Run, tmp_path: Path) -> None:
         row = {"subject": "index", "entry": "calibration#shifted/64", "calibration": {"rules": 0}}
         system.tables.table(LIFECYCLE).put(row)
     assert "can't be read and is ignored" in opx("calibrate", "--show").stdout
+    assert "can't be read and is ignored" in opx("status").stdout
 
 
 def test_a_client_can_not_calibrate_for_all(tmp_path: Path) -> None:

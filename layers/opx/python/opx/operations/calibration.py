@@ -136,12 +136,9 @@ def _calibrator(context: Context) -> Calibrator:
 
 
 def _status(calibrator: Calibrator) -> CalibrationStatus:
-    from opx.retrieval.confidence import has_models
-
     kept, model = calibrator.kept(), calibrator.embedder
-    if kept.calibration:
-        return CalibrationStatus(model, "calibrated", _facts(kept.calibration), kept.problem)
-    return CalibrationStatus(model, "fitted" if has_models(model) else "general", None, kept.problem)
+    facts = _facts(kept.calibration) if kept.calibration else None
+    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
 
 
 def _facts(made: Calibration) -> CalibrationFacts:

@@ -7,12 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Literal
 
 from opx.domain.queries import SearchMode
 from opx.domain.record import Record
 from opx.errors import InvalidInputError
 from opx.ports import Item, Table
-from opx.retrieval.confidence import REFERENCE, Judges, LinearModel, calibration_key, models_made, shipped
+from opx.retrieval.confidence import REFERENCE, Judges, LinearModel, calibration_key, has_models, models_made, shipped
 from opx.retrieval.hybrid import BOTH, LEXICAL
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,10 @@ class KeptCalibration:
     calibration: Calibration | None = None
     problem: str = ""
     entries: int | None = None
+
+    def models_of(self, embedder: str) -> Literal["calibrated", "fitted", "general"]:
+        """Which models searches use with this embedding model."""
+        return "calibrated" if self.calibration else "fitted" if has_models(embedder) else "general"
 
 
 class CalibrationStore:
