@@ -19,7 +19,7 @@ from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import SearchRules
+from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Questions:
             reader=reader,
             report=report,
             rules=self.search_rules,
+            models=self._confidence_models,
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, asked.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
@@ -160,6 +161,11 @@ class Questions:
         return SearchRules(
             settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
         )
+
+    @cached_property
+    def _confidence_models(self) -> CalibratedModels:
+        """Of all searches of this process, so that a calibration is looked up every now and then."""
+        return CalibratedModels(self._indexing.kept_calibration)
 
     @property
     def _rerank_stage(self) -> RerankStage | None:

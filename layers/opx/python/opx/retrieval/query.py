@@ -20,6 +20,7 @@ from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
+from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
 from opx.retrieval.question import Question
@@ -57,8 +58,8 @@ Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
-    `reranker` reads the best documents of thorough searches; `expander` reads what stands
+    No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
+    the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
     `experience` knows what came of acting upon documents.
     """
@@ -71,6 +72,7 @@ class KnowledgeQuery:
         knowledge: KnowledgeModel,
         reader: Reader,
         rules: SearchRules | None = None,
+        models: ModelsOf = shipped,
         reranker: RerankStage | None = None,
         internet: Internet | None = None,
         expander: Expander | None = None,
@@ -83,7 +85,7 @@ class KnowledgeQuery:
         self._index = index
         self._validity = Validity(knowledge, clock)
         self._rules = rules or SearchRules()
-        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules)
+        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, ModelError
+from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
 from opx.models.deadlines import within
-from opx.ports import Embedder, SearchEngine, SearchFilter, Vector, Vectors
+from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     FAR,
     FAR_IN_OTHER_LANGUAGES,
     OTHER,
     JudgedPage,
     Judgement,
+    Judges,
+    ModelsOf,
     as_the_engine_says,
     judged,
     shipped,
@@ -68,15 +72,21 @@ class SearchRules:
 
 class TierSearch:
     """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
-    which hits may be shown at all."""
+    which hits may be shown at all, `models` are those of confidence."""
 
     def __init__(
-        self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules, valid: Accepts | None = None
+        self,
+        index: SearchEngine,
+        embedder: Embedder | None,
+        rules: SearchRules,
+        valid: Accepts | None = None,
+        models: ModelsOf = shipped,
     ) -> None:
         self._valid = valid
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._rules = rules
+        self._models = models
 
     def vector_of(self, asked: Asked) -> Vector | None:
         """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
@@ -191,7 +201,7 @@ class TierSearch:
         if whole.judged:
             return as_the_engine_says(pages)
         embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = shipped(embedder, whole.legs, asked.config.mode)
+        judges = self._models(embedder, whole.legs, asked.config.mode)
         if self._rules.rerank:
             asked.ranked_by = LOCAL
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)
@@ -283,3 +293,48 @@ class RememberedVectors:
             return self._embedder.embed_query(text) if found is None else found
         except EmbeddingError:
             return None
+
+
+# -- models that are calibrated on the corpus (opx.retrieval.calibration)
+
+CACHE_SECONDS = 120.0
+"""After which searches see a new calibration."""
+
+OfLegs = Callable[[str, SearchMode], Judges]
+
+
+class CalibratedModels:
+    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
+    may share it."""
+
+    def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._seen: dict[str, tuple[float, OfLegs | None]] = {}
+
+    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
+        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
+            return shipped(embedder, legs, mode)
+        found = self._current(embedder)
+        return found(legs, mode) if found else shipped(embedder, legs, mode)
+
+    def _current(self, embedder: str) -> OfLegs | None:
+        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        at, known = self._seen.get(embedder, (-math.inf, None))
+        now = self._clock()
+        if now - at < CACHE_SECONDS:
+            return known
+        try:
+            item = self._kept(embedder)
+        except StoreUnavailableError as exc:
+            log.warning("calibrated models can't be looked up: %s", exc)
+        else:
+            known = _models_in(item, embedder) if item else None
+        self._seen[embedder] = now, known
+        return known
+
+
+def _models_in(item: Item, embedder: str) -> OfLegs | None:
+    from opx.retrieval.calibration import models_in  # most searches have none
+
+    return models_in(item, embedder)
