@@ -16,7 +16,7 @@ from infra.constructs.http_stage import add_stage
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.learning_functions import CHECKPOINTS, acknowledge_chunks, capturing_rights
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
-from infra.names import PULLS, PULLS_FAILED, Names
+from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.registry import Function
@@ -196,6 +196,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
             "checkpoint_queue_url": names.queue_url(CHECKPOINTS),
+            "rebuild_queue_url": names.queue_url(REBUILDS),
             **_source_settings(names),
             **managed_search.copying_settings(names),  # which is part of how a document was taken in,
             **answering_models.writing_settings(names),  # and so is this
@@ -250,7 +251,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
         rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
-        rights.allow(["sqs:SendMessage"], names.queue_arn("ingest"), names.queue_arn(CHECKPOINTS)),
+        rights.allow(["sqs:SendMessage"], *map(names.queue_arn, ("ingest", CHECKPOINTS, REBUILDS))),
         *capturing_rights(names),
         *_source_rights(names),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from aws_cdk import Environment, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -15,6 +17,7 @@ from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
+from opx.lifecycle.reindex.asked import CALIBRATE_IF_DUE
 from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
 
 PRUNE_KNOWLEDGE = FunctionSpec(
@@ -27,6 +30,9 @@ PRUNE_KNOWLEDGE = FunctionSpec(
 
 PRUNED = "cron(30 2-5 * * ? *)"
 """Once a night, and thrice more in case a run ends for lack of time: one that has nothing left to do reads a few items."""
+CALIBRATED = "cron(0 6 * * ? *)"
+"""Once a day it is looked whether that is due, which takes a second."""
+
 CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
 
 _DOCUMENTS = ("documents/*", "clients/*/documents/*")
@@ -52,6 +58,7 @@ class LifecycleStack(Stack):
         self.prune = self._prune(names, collection, source)
         self._schedule(names)
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
+        self._schedule_calibration(names)
 
     def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
@@ -82,6 +89,22 @@ class LifecycleStack(Stack):
             dead_letters=dead_letter_queue(self, "PruneFailed", names.queue("prune-failed"), of="the scheduler"),
         )
         schedules.add("prune-knowledge", PRUNED, description="Remove what its retention is over for")
+
+    def _schedule_calibration(self, names: Names) -> None:
+        schedules = Schedules(
+            self,
+            "CalibrationSchedules",
+            names=names,
+            target=self.rebuild.turns.queue_arn,
+            action="sqs:SendMessage",
+            dead_letters=self.rebuild.failed,
+        )
+        schedules.add(
+            "calibrate-confidence",
+            CALIBRATED,
+            description="Fit the models of confidence to the corpus when that is due",
+            payload=json.loads(CALIBRATE_IF_DUE),
+        )
 
 
 def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:

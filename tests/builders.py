@@ -192,6 +192,8 @@ def a_document_answer(result: RetrievalResult, **changes: Any) -> DocumentAnswer
         "tier": result.tier,
         "trust": result.trust_score,
         "confidence": result.confidence,
+        "judged": result.judged,
+        "helps_by": result.helps_by,
         "score": result.score,
         "updated": result.timestamp,
         "why": "words #1",

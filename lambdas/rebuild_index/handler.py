@@ -1,4 +1,5 @@
-"""Makes a new index beside the one that answers, a turn at a time: a message begins it, and each turn sends the next."""
+"""Makes a new index beside the one that answers, a turn at a time: a message begins it, and each turn sends the next. Also
+calibrates the models of confidence when a message asks for that."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.lifecycle.reindex.asked import take_turn
+from opx.lifecycle.reindex.asked import calibrate_as_asked, take_turn
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import System, bootstrap
@@ -31,8 +32,10 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], No
         def stop() -> bool:
             return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
 
+        lifecycle = started().lifecycle
         for record in event["Records"]:
-            take_turn(record["body"], started().lifecycle.reindexer, started().functions.rebuilds, stop=stop)
+            if not calibrate_as_asked(record["body"], lifecycle.calibrator):
+                take_turn(record["body"], lifecycle.reindexer, started().functions.rebuilds, stop=stop)
 
     return handler
 

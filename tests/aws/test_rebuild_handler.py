@@ -14,19 +14,26 @@ from lambdas.rebuild_index.handler import make_handler
 from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.adapters.aws.queue import SqsQueue
-from opx.domain.queries import QueryConfig
-from opx.errors import ReindexBusyError
+from opx.calibration.calibrating import Calibrator
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.errors import EmbeddingError, ReindexBusyError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex.job import Phase
 from opx.ports.functions import ThisProcess
+from opx.retrieval.calibration import with_changes
+from opx.retrieval.confidence import shipped
+from opx.retrieval.hybrid import BOTH
+from opx.retrieval.searching import CalibratedModels
 from opx.system import System, bootstrap
 from tests.aws.cloud import Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import FakeContext, function_logs
+from tests.unit.calibration_support import page
 
 TITAN = "amazon.titan-embed-text-v2:0"
 HOUR = 3_600_000
+FOLDERS = ("documents/runbooks/procedures", "documents/postmortems")
 
 
 @dataclass
@@ -50,15 +57,18 @@ class Deployed:
         self.rebuild = make_handler(lambda: self.services)
 
     def put(self, key: str, text: str) -> None:
-        self.services.store.put(f"documents/runbooks/{key}.md", text.encode())
-        self.apply(key)
+        self.take_in(f"documents/runbooks/{key}.md", text)
+
+    def take_in(self, name: str, text: str) -> None:
+        self.services.store.put(name, text.encode())
+        self.apply(name)
 
     def delete(self, key: str) -> None:
         self.services.store.delete(f"documents/runbooks/{key}.md")
-        self.apply(key, deleted=True)
+        self.apply(f"documents/runbooks/{key}.md", deleted=True)
 
-    def apply(self, key: str, *, deleted: bool = False) -> None:
-        event = ObjectEvent(f"documents/runbooks/{key}.md", deleted=deleted, sequencer="")
+    def apply(self, name: str, *, deleted: bool = False) -> None:
+        event = ObjectEvent(name, deleted=deleted, sequencer="")
         (outcome,) = self.services.ingestion.pipeline.apply([event])
         assert outcome.result in (Result.INGESTED, Result.DELETED), outcome
 
@@ -167,3 +177,46 @@ def test_of_two_at_once_one_works(deployed: Deployed) -> None:
     deployed.call('{"do": "go on"}', left=0)  # who had it was ended
     with pytest.raises(ReindexBusyError):
         reindexer._making.jobs.save(held)
+
+
+MODEL = f"{TITAN}/1024"
+
+
+def test_the_new_index_is_calibrated_for_after_the_switch(deployed: Deployed) -> None:
+    deployed.run(HOUR, do="reindex", model=TITAN, dimension=256)
+    kept = deployed.services.indexing.calibrations.read(f"{TITAN}/256")
+    assert (kept.calibration, kept.entries) == (None, 2)  # it was tried: two documents are too few
+    assert deployed.services.indexing.calibrations.read(MODEL).entries is None
+
+
+def test_a_message_calibrates_and_searches_use_what_was_kept(deployed: Deployed) -> None:
+    for number in range(32):
+        deployed.take_in(f"{FOLDERS[number % 2]}/{number}.md", page(number))
+    deployed.call('{"do": "calibrate"}')
+    kept = deployed.services.indexing.calibrations.read(MODEL)
+    assert kept.calibration
+    assert (kept.entries, kept.calibration.documents) == (34, 34)
+    assert kept.calibration.loss < kept.calibration.loss_before
+    models = CalibratedModels(deployed.services.indexing.kept_calibration)(MODEL, BOTH, SearchMode.BALANCED)
+    assert models == with_changes(MODEL, kept.calibration.fit, BOTH, SearchMode.BALANCED)
+    assert models != shipped(MODEL, BOTH, SearchMode.BALANCED)
+
+
+def test_a_message_leaves_alone_what_is_not_due(deployed: Deployed) -> None:
+    store = deployed.services.indexing.calibrations
+    store.write(MODEL, None, entries=2)
+    before = deployed.cloud.bedrock.calls
+    deployed.call('{"do": "calibrate", "ifDue": true}')
+    assert deployed.cloud.bedrock.calls == before
+    assert deployed.next_turn() is None
+
+
+def test_another_model_that_means_nothing_is_not_asked_for_again(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise EmbeddingError("zeros")
+
+    monkeypatch.setattr(Calibrator, "run", refused)
+    deployed.call('{"do": "calibrate"}')  # doesn't raise: the queue would hand it out again
+    assert deployed.next_turn() is None

@@ -219,6 +219,10 @@ EXAMPLES: Mapping[str, Example] = {
     "list_baseline_series": fixed(),
     "add_values": fixed(values=[{"node": "web-2", "metric": "cpu", "value": 1.5}], batchId="b-1"),
     "get_baseline": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5),
+    # calibration
+    "get_calibration": fixed(),
+    "calibrate": fixed(),
+    "discard_calibration": fixed(),
     # corpus
     "get_status": fixed(),
     "ingest": fixed(

@@ -65,14 +65,26 @@ def unframed(user: str, system: str) -> str:
 
 
 def judged(_system: str, data: str) -> object:
-    """Scores of passages by the words they share with the question; contexts that name the document."""
+    """Verdicts on documents by the words they share with the question; contexts that name the document."""
     found = json.loads(data)
     if "question" in found:
-        scores = [relevance(found["question"], passage["text"]) for passage in found["passages"]]
-        return {"scores": [{"id": at, "score": round(10 * score)} for at, score in enumerate(scores)]}
+        return {"verdicts": [verdict(found["question"], document) for document in found["documents"]]}
     texts = [f"From {found['title']}, about {' '.join(each['text'].split()[:3])}." for each in found["passages"]]
     ids = [each["id"] for each in found["passages"]]
     return {"contexts": [{"id": at, "context": text} for at, text in zip(ids, texts, strict=True)]}
+
+
+def verdict(question: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """By its best line, which must have its number."""
+    texts = [document["title"]]
+    for number, line in enumerate(document["lines"], start=1):
+        assert line.startswith(f"{number}: "), f"line {number} has another number"
+        texts.append(line.partition(": ")[2])
+    shares = [relevance(question, text) for text in texts]
+    best = max(shares)
+    found = "answers" if best >= 0.6 else "helps" if best >= 0.25 else "no"
+    line = shares.index(max(shares[1:]), 1) if found != "no" and len(shares) > 1 else 0
+    return {"id": document["id"], "verdict": found, "line": line}
 
 
 def tokens_of(text: str) -> int:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from opx.calibration.asking import without
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.evaluation.datasets import Question
 from opx.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.retrieval.evidence import Parts, evidence_of
-from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits, terms_of
+from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
 from opx.retrieval.pages import JUDGED, PASSAGES, pages_of
 from opx.retrieval.question import focused
 from opx.text.fields import words
@@ -46,8 +47,8 @@ class Asked:
 
 
 def collect(evaluation: Evaluation, name: str, questions: Iterable[Question]) -> Iterator[Asked]:
-    """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a page's
-    id names its collection."""
+    """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a
+    page's id names its collection."""
     dataset = evaluation.dataset
     for question in questions:
         ask = _Asker(evaluation, question.text)
@@ -83,7 +84,7 @@ class _Asker:
         return Seen(names, tuple(evidence_of(text, focus, pages)))
 
     def _found(self, text: str, removed: frozenset[str], legs: str, mode: SearchMode) -> FusedHits:
-        response = self._without(self._respond(text), removed, DEPTH[mode])
+        response = without(self._respond(text), lambda chunk: self._evaluation.page(chunk) in removed, DEPTH[mode])
         if legs == VECTOR:
             response = replace(response, lexical=Leg(), term_frequencies={})
         elif legs == LEXICAL:
@@ -97,24 +98,3 @@ class _Asker:
         vector, where = indexing.embedder.embed_query(text), self._evaluation.everything
         depth = 3 * DEPTH[SearchMode.THOROUGH]
         return indexing.index.search(SearchRequest(where, text, vector, depth, self._languages))
-
-    def _without(self, response: SearchResponse, removed: frozenset[str], depth: int) -> SearchResponse:
-        """The response as it would be without some pages: hits and frequencies are those of the others."""
-
-        def kept(leg: Leg) -> Leg:
-            hits = (hit for hit in leg.hits if self._evaluation.page(response.chunks[hit[0]]) not in removed)
-            return Leg(tuple(hits)[:depth])
-
-        gone = [chunk for chunk in response.chunks.values() if self._evaluation.page(chunk) in removed]
-        held = [terms_of(chunk) for chunk in gone]
-        frequencies = {
-            word: max(count - sum(word in terms for terms in held), 0)
-            for word, count in response.term_frequencies.items()
-        }
-        return replace(
-            response,
-            lexical=kept(response.lexical),
-            vector=kept(response.vector),
-            term_frequencies=frequencies,
-            entry_count=response.entry_count - len(gone),
-        )

@@ -16,8 +16,8 @@ from opx.cli import do
 from opx.cli.output import Screen
 from opx.domain.handover import read_call
 from opx.domain.procedures import Command
-from opx.edges.calling import LocalClient
 from opx.domain.record import replace
+from opx.edges.calling import LocalClient
 from opx.operations.reading import _SEARCH, DocumentPart, Procedure
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.domain.bands import Basis
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer
 from opx.domain.learning import Effect, StepWarning
@@ -101,6 +102,14 @@ def handed(question: str, budget: int = 1200, *found: RetrievalResult) -> Docume
     """The first document of an answer."""
     results = found or (a_result("disk", "The alert DiskFull fires and writes fail."),)
     return handing_over().documents(question, results, budget)[0]
+
+
+def test_what_a_model_read_is_told_with_the_document() -> None:
+    read = replace(a_result("disk", "The alert DiskFull fires."), judged=Basis.READ, helps_by="Grow the volume.")
+    answer, other = handing_over().documents("DiskFull", [read, a_result("cert", "Renew it.")], 1200)
+    assert (answer.judged, answer.helps_by) == (Basis.READ, "Grow the volume.")
+    assert (other.judged, other.helps_by) == (Basis.ESTIMATED, "")
+    assert other.to_json()["judged"] == "estimated"
 
 
 class TestContent:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from opx.domain.bands import Verdict
 from opx.errors import ModelError
 from opx.models.schema import ModelAnswer
 from opx.ports.models import Candidate, ChatRequest
@@ -25,7 +26,7 @@ class Judgement(ModelAnswer, frozen=True):
 
 REQUEST = ChatRequest("Is the disk full?", "The disk is full.", Judgement)
 NOVA, COHERE = "amazon.nova-lite-v1:0", "cohere.rerank-v3-5:0"
-CANDIDATES = [Candidate("The disk is full."), Candidate("Tea is green.")]
+CANDIDATES = [Candidate("Disk", "The disk is full."), Candidate("Tea", "Tea is green.")]
 
 
 @pytest.fixture
@@ -87,8 +88,8 @@ def test_the_language_model_can_rerank(tmp_path: Path, completions: ChatCompleti
     with on_a_laptop(tmp_path, completions, chat_model="llama3.2", reranker="chat") as services:
         assert services.models.reranker is not None
         assert services.models.reranker.name == "chat:openai:llama3.2"
-        disk, tea = services.models.reranker.rank("Is the disk full?", CANDIDATES, seconds=9).scores
-        assert disk > tea
+        disk, tea = services.models.reranker.rank("disk full", CANDIDATES, seconds=9).readings
+        assert (disk.verdict, tea.verdict) == (Verdict.ANSWERS, Verdict.NO)
 
 
 def test_searches_and_reranking_share_one_budget(tmp_path: Path, completions: ChatCompletionsDouble) -> None:
@@ -123,7 +124,7 @@ def test_on_aws_bedrock_is_asked_without_retries_of_its_client(bedrock: BedrockM
         assert asked == []
         assert services.models.chat.ask(REQUEST).content == Judgement(yes=True)
         assert services.models.reranker.name == f"bedrock:{COHERE}"
-        assert len(services.models.reranker.rank("disk", CANDIDATES, seconds=9).scores) == 2
+        assert len(services.models.reranker.rank("disk", CANDIDATES, seconds=9).readings) == 2
     assert [(service, options["attempts"]) for service, options in asked] == [(name, 1) for name in clients]
 
 

@@ -130,6 +130,8 @@ def test_a_result_explains_its_place() -> None:
         "vectorScore": None,
         "fused": 0.016,
         "rerank": None,
+        "estimated": None,
+        "verdict": None,
         "confidence": 0.8,
         "trust": 0.9,
         "outcome": None,

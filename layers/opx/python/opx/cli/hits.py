@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from opx.cli.output import Screen, aligned, plural, printable
+from opx.domain.bands import Basis
 from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
 from opx.domain.queries import Expand
@@ -64,6 +65,7 @@ class Page:
         yield from self._text(hit.content, hit)
         if self.explain and hit.parts:
             yield from (_INDENT + line for line in explanation(hit.parts))
+            yield _INDENT + judged_line(hit)
             yield ""
         yield self._source(hit.source, hit.document_id, self._line(hit.source, hit.content))
         yield from (_INDENT + styled(f"also in: {printable(one['title'])}", "dim") for one in hit.copies)
@@ -83,6 +85,7 @@ class Page:
         if self.explain and passages and passages[0].parts:
             yield f"{_INDENT}{printable(document.why)}"
             yield from (_INDENT + line for line in explanation(passages[0].parts))
+            yield _INDENT + judged_line(passages[0])
             yield ""
         content = "\n".join(hit.content for hit in expanded) or document.content
         if not expanded:
@@ -269,15 +272,25 @@ def explanation(parts: ScoreParts) -> Iterator[str]:
         ("by words", _rank(parts.lexical_rank), _value(parts.lexical_score), "BM25 over title and text"),
         ("by meaning", _rank(parts.vector_rank), _value(parts.vector_score), "cosine with the question"),
         ("fused", "", _value(parts.fused), "both together; gives the order within a question"),
-        ("reranked", "", _value(parts.rerank), ""),
-        ("confidence", "", _value(parts.confidence), "estimated probability that this answers the question"),
+        ("estimated", "", _value(parts.estimated), "confidence before a model read the document"),
+        ("score", "", _value(parts.rerank), "of the model that read the document"),
+        ("confidence", "", _value(parts.confidence), "probability that the document answers the question"),
         ("trust", "", _value(parts.trust), "of the category"),
         ("outcomes", "", _value(parts.outcome), "what came of acting upon the document"),
         ("final", "", _value(parts.final), "confidence x trust" + (" x outcomes" if parts.outcome is not None else "")),
     ]
-    absent = {name for name, value in (("reranked", parts.rerank), ("outcomes", parts.outcome)) if value is None}
+    optional = (("estimated", parts.estimated), ("score", parts.rerank), ("outcomes", parts.outcome))
+    absent = {name for name, value in optional if value is None}
     yield from aligned([row for row in rows if row[0] not in absent])
     yield found_by(parts)
+
+
+def judged_line(hit: RetrievalResult) -> str:
+    """`judged: read by a model, answers: "Delete rotated logs."`, or `judged: estimated`."""
+    if hit.judged is not Basis.READ:
+        return "judged: estimated"
+    verdict = f", {hit.parts.verdict}" if hit.parts and hit.parts.verdict else ""
+    return f"judged: read by a model{verdict}" + (f': "{printable(hit.helps_by)}"' if hit.helps_by else "")
 
 
 def found_by(parts: ScoreParts) -> str:

@@ -1,4 +1,5 @@
-"""`opx reindex`, `opx reconcile`: a new index beside the old one, and stores that agree with each other."""
+"""`opx reindex`, `opx calibrate`, `opx reconcile`: a new index beside the old one, models of confidence for this corpus,
+and stores that agree with each other."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from opx.cli.output import (
     warn,
 )
 from opx.cli.session import Session
+from opx.domain.record import Record
 from opx.errors import InvalidInputError
 from opx.lifecycle.reindex.job import Phase
-from opx.operations import administration
+from opx.operations import administration, calibration
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client
@@ -151,6 +153,77 @@ def _print_status(client: Client, *, as_json: bool) -> None:
             click.echo(f"goes on at {job.goes_on_at}")
     for problem in job.report.get("problems", []) if job else []:
         click.echo(f"problem: {problem}")
+
+
+# -- models of confidence
+
+
+@request_command("calibrate", calibration.calibrate)
+@click.option("--show", is_flag=True, help="Say which models are in use, and how good they were found to be.")
+@click.option("--discard", is_flag=True, help="Go back to the shipped models.")
+def calibrate_command(
+    session: Session, request: calibration.Calibrate, *, show: bool, discard: bool, as_json: bool
+) -> None:
+    """Fit the models of confidence to this corpus and its embedding model.
+
+    Questions are made of the documents, and each is asked with its document and without it. The new models are used if they
+    are better on questions that they weren't fitted on; else those in use stay. On AWS a function does it.
+
+    Exit codes: 0 new models are in use or a function was asked, 1 the models stay as they are, 2 another error.
+    """
+    if show and discard:
+        raise InvalidInputError("give one of --show and --discard")
+    client = session.watched_client(_Steps())
+    if show:
+        status = client.call(calibration.get_calibration, calibration.GetCalibration())
+        _print_either(status, _status_lines(status), as_json=as_json)
+    elif discard:
+        gone = client.call(calibration.discard_calibration, calibration.DiscardCalibration())
+        _print_either(
+            gone, ["the shipped models are in use" + ("" if gone.discarded else ", as before")], as_json=as_json
+        )
+    else:
+        report = client.call(calibration.calibrate, request)
+        _print_either(report, [_calibration_line(report)], as_json=as_json)
+        exit_unless(not report.reason)
+
+
+def _print_either(reply: Record, lines: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(reply.to_json())
+    else:
+        print_lines(lines)
+
+
+_MODELS = {
+    "calibrated": "calibrated on this corpus",
+    "fitted": "shipped, fitted for this embedding model",
+    "general": "shipped, for any embedding model: `opx calibrate` fits them to this one",
+}
+
+
+def _status_lines(status: calibration.CalibrationStatus) -> list[str]:
+    rows = [("embedding model", status.embedding_model), ("models of confidence", _MODELS[status.models])]
+    if status.calibration:
+        made = status.calibration
+        rows += [
+            ("made", f"{made.made_at}, {made.questions} questions about {plural(made.documents, 'document')}"),
+            ("log loss", f"{made.loss:.3f}, before {made.loss_before:.3f}"),
+            (
+                "cosines",
+                "mapped to those of the shipped models" if made.maps_cosines else "as they are in the shipped models",
+            ),
+            ("log-odds", f"{made.slope:g} x {made.intercept:+g}"),
+        ]
+    return [*aligned(rows), *filter(None, [status.remark])]
+
+
+def _calibration_line(report: calibration.CalibrationReport) -> str:
+    if report.asked:
+        return "a function calibrates; `opx calibrate --show` shows what came of it in some minutes"
+    from opx.calibration.calibrating import Outcome, outcome_line
+
+    return outcome_line(Outcome(report.documents, report.questions, report.reason, report.loss, report.loss_before))
 
 
 # -- stores that agree

@@ -40,6 +40,7 @@ _COMMANDS = {
     "status": ("status", "Show what there is and whether all is well."),
     "rebuild": ("ingest", "Take in again what the index lacks."),
     "reindex": ("indexes", "Make a new index beside the old one, and switch to it."),
+    "calibrate": ("indexes", "Fit the models of confidence to this corpus."),
     "reconcile": ("indexes", "Compare all stores, and put right what differs."),
     "export": ("archives", "Write everything that can't be made anew into one archive."),
     "import": ("archives", "Take an archive in that export wrote."),

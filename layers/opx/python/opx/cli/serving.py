@@ -22,14 +22,16 @@ from opx.errors import InvalidInputError
 @click.option("--listen", metavar="HOST:PORT", help="Take webhooks in at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources at their times, follow watched directories, take in what comes, and prune once a day, until Ctrl-C.
+    """Pull sources at their times, follow watched directories, take in what comes, and once a day prune and calibrate if
+    that is due, until Ctrl-C.
 
     What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
     """
     services = session.services
     with ExitStack() as stack:
-        connectors = services.connectors
-        feeds = (connectors.directory_feed(), *connectors.stream_feeds(), services.lifecycle.daily_pruning())
+        connectors, lifecycle = services.connectors, services.lifecycle
+        daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration())
+        feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
         runner = services.runner(_tell, feeds)
         if once:
             while runner.round():

@@ -46,7 +46,7 @@ def _local_facts(session: Session) -> Json:
 
 
 def _facts(status: Status) -> Json:
-    names = ("documents", "categories", "waiting", "failed", "chunks", "embeddingModel", "index")
+    names = ("documents", "categories", "waiting", "failed", "chunks", "embeddingModel", "confidence", "index")
     return some_fields(status, names)
 
 
@@ -58,6 +58,7 @@ def _lines(facts: Json) -> Iterator[str]:
         *((f"  {name}", f"{count:,}") for name, count in facts["categories"].items()),
         ("chunks", chunks),
         ("embedding model", facts["embeddingModel"] or "unknown"),
+        ("confidence", facts["confidence"] or "unknown"),
         ("index", facts["index"]),
         *_waiting_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),

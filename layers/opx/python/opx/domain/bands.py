@@ -1,4 +1,4 @@
-"""Bands of confidence: what a reader may rely on."""
+"""Bands of confidence: what a reader may rely on, and what confidence is based on."""
 
 from __future__ import annotations
 
@@ -20,6 +20,21 @@ class Band(StrEnum):
 
 
 _LEAST = {Band.SURE: 0.95, Band.LIKELY: 0.5, Band.WEAK: 0.0}
+
+
+class Basis(StrEnum):
+    """What a confidence is based on: `estimated` from words, meaning and counts, or `read` by a model."""
+
+    ESTIMATED = "estimated"
+    READ = "read"
+
+
+class Verdict(StrEnum):
+    """Of a model that read a document: it answers the question, helps with a part of it, or does neither."""
+
+    ANSWERS = "answers"
+    HELPS = "helps"
+    NO = "no"
 
 
 def band_of(confidence: float) -> Band:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opx.domain.bands import Band, band_of
+from opx.domain.bands import Band, Basis, band_of
 from opx.domain.knowledge import Tier
 from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.record import Json, Record, always, derive
@@ -86,6 +86,10 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     trust: float
     confidence: Annotated[float, Meta(description="How likely the document answers the question.")]
     band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")] = always(Band.WEAK)
+    judged: Annotated[Basis, Meta(description="What that is based on: estimated, or read by a model.")] = always(
+        Basis.ESTIMATED
+    )
+    helps_by: Annotated[str, Meta(description="The line of it that answers or helps, where a model read it.")] = ""
     score: Annotated[float, Meta(description="Confidence times trust.")]
     updated: Annotated[str, Meta(description="When it was last updated.")]
     age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import fields
 
-from opx.domain.bands import Band, band_of
+from opx.domain.bands import Band, Basis, Verdict, band_of
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
@@ -114,8 +114,10 @@ class ScoreParts(Record, frozen=True):
     """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it. Numbers are kept to six digits.
 
     `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
-    probability that the hit answers the question; `outcome` is what earlier outcomes of the document multiply with, None
-    where none was told; `final` = confidence x trust x outcome, at most 1, decides the order.
+    probability that the hit's document answers the question. Where a model read that, `verdict` is the model's, `rerank` the
+    score that it stands for, if the model gives scores, and `estimated` the confidence before it was read. `outcome` is what
+    earlier outcomes of the document multiply with, None where none was told; `final` = confidence x trust x outcome, at most
+    1, decides the order.
     """
 
     lexical_rank: int | None
@@ -128,12 +130,14 @@ class ScoreParts(Record, frozen=True):
     final: float
     rerank: float | None = None
     outcome: float | None = None
+    estimated: float | None = None
+    verdict: Verdict | None = None
 
     def __post_init__(self) -> None:
         derive(self, **{name: rounded(getattr(self, name)) for name in _NUMBERS})
 
 
-_NUMBERS = tuple(one.name for one in fields(ScoreParts) if not one.name.endswith("_rank"))
+_NUMBERS = tuple(one.name for one in fields(ScoreParts) if not one.name.endswith(("_rank", "verdict")))
 
 
 class IndexedChunk(Record, frozen=True):
@@ -201,6 +205,12 @@ class RetrievalResult(Record, frozen=True):
     section: Annotated[str, Meta(description="The headings above the passage, as `A > B`.")] = ""
     relevance: Annotated[str, Meta(description="The confidence as a percentage, such as `87%`.")] = ""
     band: Annotated[Band, Meta(description="How sure it is: sure, likely or weak.")] = always(Band.WEAK)
+    judged: Annotated[Basis, Meta(description="What the confidence is based on: estimated, or read by a model.")] = (
+        Basis.ESTIMATED
+    )
+    helps_by: Annotated[
+        str, Meta(description="The line of its document that answers or helps, where a model read it.")
+    ] = ""
 
     def __post_init__(self) -> None:
         derive(

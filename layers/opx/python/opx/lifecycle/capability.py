@@ -19,9 +19,10 @@ from opx.settings import MANAGED_ENGINE
 from opx.tables import KEYS, LIFECYCLE
 
 if TYPE_CHECKING:
+    from opx.calibration.calibrating import Calibrator
     from opx.domain.documents import DocumentChunk, DocumentKey
     from opx.lifecycle.as_of import AsOf
-    from opx.lifecycle.daily import DailyPruning
+    from opx.lifecycle.daily import DailyCalibration, DailyPruning
     from opx.lifecycle.exporting import Exporter
     from opx.lifecycle.holds import Holds
     from opx.lifecycle.importing import Importer
@@ -41,6 +42,7 @@ REINDEX_LEASE_SECONDS = 960.0
 """More than a function may run: whoever holds the work after that is gone."""
 
 MANAGED = "a managed knowledge base makes its index itself, of a model that its deployment names: see docs/deploy.md"
+JUDGES_ITSELF = "a managed knowledge base says itself how relevant a hit is: there is nothing to calibrate"
 ASSIGNED = (
     "a classic collection names its entries itself, so that no second index can be kept in step with it: make a "
     "next-generation one, and import there what `opx export` writes"
@@ -203,8 +205,8 @@ class Lifecycle:
     def reconciler(
         self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> Reconciler:
-        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is compared,
-        and how many there were."""
+        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is
+        compared, and how many there were."""
         from opx.lifecycle.reconcile import Reconciler
         from opx.lifecycle.repairs import Repairs
         from opx.lifecycle.store_checks import ComparedStores, StoreChecks
@@ -213,6 +215,32 @@ class Lifecycle:
         checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
         repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
         return Reconciler(stores, checks, repairs, progress)
+
+    def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
+        """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
+        what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
+        from opx.calibration.calibrating import AskedCorpus, Calibrator
+        from opx.graph.naming_scopes import ScopeDirectory
+
+        corpus, indexing, installation = self._corpus, self._indexing, self._installation
+        embedder = indexing.query_embedder
+        if embedder is None:
+            raise InvalidInputError(JUDGES_ITSELF)
+        asked = AskedCorpus(
+            catalog=corpus.catalog,
+            scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
+            categories=sorted(installation.knowledge.categories),
+            read=lambda document: self._chunks_on_file(document.key, document.document_id),
+            index=indexing.index,
+            embedder=embedder,
+        )
+        return Calibrator(asked, indexing.calibrations, installation.clock, progress)
+
+    def daily_calibration(self) -> DailyCalibration:
+        """Calibrates when it is due, in the rounds of one process."""
+        from opx.lifecycle.daily import DailyCalibration
+
+        return DailyCalibration(self.calibrator, self._installation.clock)
 
     # -- a new index beside the one that answers
 

@@ -1,14 +1,19 @@
-"""Prunes once a day where one process does what schedules and functions do on AWS."""
+"""What is done once a day where one process does what schedules and functions do on AWS: pruning, and calibrating if
+due."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from opx.domain.times import iso_time
 from opx.errors import OpxError
 from opx.lifecycle.pruning import KnowledgePruningService
 from opx.lifecycle.retention import RetentionState
 from opx.ports import Clock
+
+if TYPE_CHECKING:
+    from opx.calibration.calibrating import Calibrator
 
 SLICE_SECONDS = 30.0
 """How long a run takes at most before what waits has its turn; the next round goes on."""
@@ -50,3 +55,26 @@ class DailyPruning:
         """Whether nobody did it within the last day: another process may, too."""
         noted, ran = self._state().cursor()
         return not noted or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)
+
+
+class DailyCalibration:
+    """A `Feed` that brings nothing: it calibrates the models of confidence when that is due."""
+
+    def __init__(self, calibrator: Callable[[], Calibrator], clock: Clock) -> None:
+        self._calibrator = calibrator
+        self._clock = clock
+        self._next = 0.0
+
+    def poll(self) -> Sequence[str]:
+        """Calibrate if it is time; lines for people about it."""
+        now = self._clock()
+        if now < self._next:
+            return ()
+        self._next = now + _DAY_SECONDS
+        from opx.calibration.calibrating import calibrate_if_due
+
+        try:
+            line = calibrate_if_due(self._calibrator())
+        except OpxError as exc:
+            line = f"not calibrated: {exc}"
+        return (line,) if line else ()

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, ReindexBusyError
+from opx.errors import InvalidInputError, OpxError, ReindexBusyError
 from opx.lifecycle.differences_found import ReconcileReport
 from opx.lifecycle.reindex.book import EditionState
 from opx.lifecycle.reindex.job import Job, Phase
@@ -325,8 +325,24 @@ def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:
 
 def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
     """The job, done here, or watched where a function does it, until it is at its end."""
-    work = _delegated if context.system.functions.rebuilds else _worked
-    return _job(context, work(context, reindexer))
+    if context.system.functions.rebuilds:
+        return _job(context, _delegated(context, reindexer))
+    job = _worked(context, reindexer)
+    if job.phase is Phase.DONE:
+        _calibrate(context)
+    return _job(context, job)
+
+
+def _calibrate(context: Context) -> None:
+    """For the model that answers now, if it was never calibrated for; the index answers whatever comes of it."""
+    from opx.calibration.calibrating import calibrate_if_due
+
+    try:
+        line = calibrate_if_due(context.system.lifecycle.calibrator(context.progress))
+    except OpxError as exc:
+        line = f"not calibrated: {exc}"
+    if line:
+        context.progress(line, 0)
 
 
 def _worked(context: Context, reindexer: Reindexer) -> Job:

@@ -96,6 +96,13 @@ class Status(Record, frozen=True, kw_only=True):
     index: Annotated[str, Meta(description="`ok`, or what is wrong with it.")]
     chunks: int | None = None
     embedding_model: str = ""
+    confidence: Annotated[
+        str,
+        Meta(
+            description="The models of confidence: `calibrated` on this corpus, `fitted` for the embedding model, `general`; "
+            "or why a calibration is ignored. Empty if the index can't be read."
+        ),
+    ] = ""
     categories: dict[str, int] = msgspec.field(default_factory=dict)
     api_version: int = API_VERSION
 
@@ -104,7 +111,7 @@ class Status(Record, frozen=True, kw_only=True):
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
     """How much there is, what waits, what failed, and whether the index answers."""
     counts = Counter(document.category for document in current_documents(context))
-    chunks, model, index = _index_facts(context)
+    chunks, model, confidence, index = _index_facts(context)
     shared = context.caller.owns_system or not context.identity.client_id  # a count of what waits tells of others
     return Status(
         scope=context.scope.key,
@@ -114,17 +121,20 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         index=index,
         chunks=chunks,
         embedding_model=model,
+        confidence=confidence,
         categories=dict(sorted(counts.items())),
     )
 
 
-def _index_facts(context: Context) -> tuple[int | None, str, str]:
+def _index_facts(context: Context) -> tuple[int | None, str, str, str]:
     """A broken index or a missing model is what the status is about: it is part of the reply, not raised."""
     try:
         model = context.system.indexing.document_embedder.model_id
-        return context.system.index.count(SearchFilter(context.reader.visible)), model, "ok"
+        kept = context.system.indexing.calibrations.read(model)
+        chunks = context.system.index.count(SearchFilter(context.reader.visible))
     except OpxError as exc:
-        return None, "", str(exc)
+        return None, "", "", str(exc)
+    return chunks, model, kept.problem or kept.models_of(model), "ok"
 
 
 # -- documents in

@@ -255,6 +255,7 @@ MODULES = (
     Module("evidence", ("evidence",)),
     Module("lifecycle", ("reviews", "prunings", "holds")),
     Module("projects", ("projects",)),
+    Module("calibration", ("calibration",)),
     Module("administration"),
 )
 """In the order in which their operations are listed."""

@@ -6,7 +6,7 @@ error. They don't change what they are given.
 
 from __future__ import annotations
 
-from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
+from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reading, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue
 from opx.ports.search import (
@@ -57,6 +57,7 @@ __all__ = [
     "ObjectStore",
     "Queue",
     "Ranking",
+    "Reading",
     "Reranker",
     "SearchEngine",
     "SearchFilter",

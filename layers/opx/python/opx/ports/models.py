@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from opx.domain.bands import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +48,39 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A passage to be ranked. `text` is the passage under its title and section; `parts` are the parts of its score."""
+    """A document to be judged: its title, and its best passages under their headings."""
 
+    title: str
     text: str
-    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The verdict on a document. `line` is the number of the line that answers or helps, from 1 in
+    `models.candidates.lines_of` the candidate's text; 0 for none. `score` is the relevance in [0, 1] that the verdict was
+    made of, None of a model that gives verdicts."""
+
+    verdict: Verdict
+    line: int = 0
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A score in [0, 1] for each candidate, in the order of the candidates: higher answers better.
+    """A reading of each candidate, in the order of the candidates. Readings of one model have all a score or none."""
 
-    `calibrated`: the scores are probabilities of being relevant.
-    """
-
-    scores: tuple[float, ...]
-    calibrated: bool = False
+    readings: tuple[Reading, ...]
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class Reranker(Protocol):
-    """Reads the best candidates of a search again, with more care."""
+    """Reads the best documents of a search, and judges each."""
 
     @property
     def name(self) -> str:
-        """Which one it is, as answers say it: `local`, `bedrock:cohere.rerank-v3-5:0`."""
+        """Which one it is, as answers say it: `chat:openai:llama3.2`, `bedrock:cohere.rerank-v3-5:0`."""
 
     def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
-        """Scores for all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than
-        `seconds`, gives anything but a score in [0, 1] for each, or gets more than `models.candidates.MAX_CANDIDATES`."""
+        """Readings of all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than
+        `seconds`, gives anything but one reading of each, or gets more than `models.candidates.MAX_CANDIDATES`."""

@@ -42,9 +42,9 @@ _TELLS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, Sect
 
 class Features(NamedTuple):
     """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
-    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the confidence of the passage
-    that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is the
-    logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
+    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the
+    passage that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is
+    the logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
 
     terms: float
     terms_squared: float
@@ -306,12 +306,17 @@ class _Passages:
     def __init__(self, found: Found) -> None:
         places = ((_place(found.outline.text, result), result) for result in found.results)
         self._places = [(*place, result) for place, result in places if place]
-        self._best = max((result.confidence for result in found.results), default=1.0)
+        self._best = max(map(_level, found.results), default=1.0)
 
     def evidence(self, unit: Unit) -> float:
         """`Features.passage` of a unit; -4 for one that is in none of the passages."""
         held = next((result for start, end, result in self._places if start < unit.end and unit.start < end), None)
-        return -4.0 if held is None else math.log((held.confidence + _NEVER) / (self._best + _NEVER))
+        return -4.0 if held is None else math.log((_level(held) + _NEVER) / (self._best + _NEVER))
+
+
+def _level(result: RetrievalResult) -> float:
+    """How well a passage fits, compared with others of the same search."""
+    return result.parts.fused if result.parts else result.score
 
 
 def _place(text: str, result: RetrievalResult) -> tuple[int, int] | None:

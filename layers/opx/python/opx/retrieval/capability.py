@@ -19,7 +19,7 @@ from opx.lifecycle.reindex.indexing import Indexing
 from opx.records.records import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import RerankStage, SearchRules
+from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opx.records.gaps.checking import Checked
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.readable import ReadableDocuments
+    from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
     from opx.telemetry.capability import Telemetry
@@ -107,6 +108,7 @@ class Questions:
             reader=reader,
             report=report,
             rules=self.search_rules,
+            models=self._confidence_models,
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, asked.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
@@ -160,11 +162,18 @@ class Questions:
             settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
         )
 
+    @cached_property
+    def _confidence_models(self) -> CalibratedModels:
+        """Of all searches of this process, so that a calibration is looked up every now and then."""
+        return CalibratedModels(self._indexing.kept_calibration)
+
     @property
     def _rerank_stage(self) -> RerankStage | None:
         settings = self._installation.settings
         if settings.reranker in LIBRARY_RERANKERS:
             return None
+        from opx.retrieval.reranking import RerankStage
+
         reranker = self._models().reranker
         return RerankStage(reranker, settings.rerank_seconds) if reranker else None
 

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opx.domain.bands import Band
+from opx.domain.bands import Band, Basis
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
-from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import EvidencePack, RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
@@ -75,14 +74,33 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
         *([] if trusted else map(warning_line, result.warnings)),
     ]
-    body = content if trusted else framed(content, mark or boundary([content]))
+    mark = mark or boundary(_from_outside([result]))
+    head += judged_by(result, mark)
+    body = content if trusted else framed(content, mark)
     return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {result.document_id}]"
 
 
 def citations(results: Sequence[RetrievalResult]) -> str:
     """All results, or a sentence that says that there is none."""
-    mark = boundary(result.content for result in results if result.untrusted)
+    mark = boundary(_from_outside(results))
     return "\n\n---\n\n".join(citation(result, mark) for result in results) or NOTHING_FOUND
+
+
+def _from_outside(found: Sequence[RetrievalResult | DocumentAnswer]) -> list[str]:
+    """All that is quoted in frames."""
+    return [text for one in found if one.untrusted for text in (one.content, one.helps_by) if text]
+
+
+def judged_by(found: RetrievalResult | DocumentAnswer, mark: str) -> list[str]:
+    """`Judged: read by a model; its line: Delete rotated logs.`; nothing where the confidence is estimated. A line from
+    outside is in a frame with the boundary `mark`."""
+    if found.judged is not Basis.READ:
+        return []
+    by = "Judged: read by a model"
+    if not found.helps_by:
+        return [by]
+    line = one_line(found.helps_by)
+    return [f"{by}; its line:", framed(line, mark)] if found.untrusted else [f"{by}; its line: {line}"]
 
 
 # -- documents
@@ -100,10 +118,10 @@ _NOTED = (Effect.DESTRUCTIVE, Effect.COSTS, Effect.PAGES)
 
 def handed_over(documents: Sequence[DocumentAnswer]) -> str:
     """Documents with the blocks that help; those without any in a line each, at the end."""
-    mark = boundary(one.content for one in documents if one.untrusted)
+    mark = boundary(_from_outside(documents))
     shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
     rest = [one for one in documents if not one.content]
-    others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
+    others = mentions(rest) or ([] if shown else mentions(rest[:1], least=0.0))
     if others and shown:
         shown.append("\n".join(("Also found:", *others)))
     elif others:
@@ -122,7 +140,7 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
         *(_next_of(document.document_id, one) for one in document.next),
         f"[Document ID: {document.document_id}]",
     ]
-    return "\n".join(_head_of(document)) + f"\n\n{body}\n\n" + "\n".join(foot)
+    return "\n".join((*_head_of(document), *judged_by(document, mark))) + f"\n\n{body}\n\n" + "\n".join(foot)
 
 
 def _head_of(document: DocumentAnswer) -> Iterator[str]:
@@ -216,9 +234,9 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool}({given})"
 
 
-def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
-    """A line for each of the first few documents that may well be meant."""
-    likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
+def mentions(documents: Sequence[DocumentAnswer], least: float = _WORTH_A_LINE) -> list[str]:
+    """A line for each of the first few documents that are at least this likely."""
+    likely = [one for one in documents if one.confidence >= least]
     return [
         f"- {one_line(one.title)} ({one.band}, {one.confidence:.2f}) [Document ID: {one.document_id}]"
         for one in likely[:_MENTIONED]

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from opx.domain.ids import stable_hash
 from opx.domain.queries import SearchMode
+from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
 from opx.retrieval.pages import JUDGED, Page
+
+REFERENCE = "all-MiniLM-L6-v2"
+"""The embedding model that models with cosines were fitted for."""
 
 OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
@@ -66,10 +71,13 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class JudgedPage:
-    """A document with the probability that it answers."""
+    """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
+    question make it certain, or keep it from that."""
 
     page: Page
     confidence: float
+    least: float = 0.0
+    most: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,9 @@ def as_the_engine_says(pages: Sequence[Page]) -> Judgement:
 
 # -- the models that are shipped
 
+ModelsOf = Callable[[str, str, SearchMode], Judges]
+"""The models for an embedding model by its id, the legs that took part and a mode."""
+
 
 @cache
 def _shipped() -> Mapping[str, Any]:
@@ -120,9 +131,26 @@ def _shipped() -> Mapping[str, Any]:
     return found
 
 
+def has_models(embedder: str) -> bool:
+    """Whether models with cosines were fitted for this embedding model."""
+    return embedder.partition("/")[0] in _shipped()["models"].keys() - {OTHER}
+
+
+@cache
+def models_made() -> str:
+    """Identifies the shipped models."""
+    return stable_hash("confidence", json.dumps(_shipped()["models"], sort_keys=True))
+
+
 @cache
 def shipped(embedder: str, legs: str, mode: SearchMode) -> Judges:
     """The models for an embedding model by its id, the legs that took part (`both`, `lexical`, `vector`) and a mode."""
     models = _shipped()["models"]
-    name = embedder.partition("/")[0]
-    return Judges.from_json(models[name if name in models else OTHER][legs][mode.value])
+    name = embedder.partition("/")[0] if has_models(embedder) else OTHER
+    return Judges.from_json(models[name][legs][mode.value])
+
+
+def calibration_key(subject: str, embedder: str) -> Item:
+    """The key of the row that keeps a calibration for an embedding model (`opx.retrieval.calibration`); `subject` is
+    that of the indexes."""
+    return {"subject": subject, "entry": f"calibration#{embedder}"}

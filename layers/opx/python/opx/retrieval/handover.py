@@ -132,6 +132,8 @@ class Handover:
             tier=best.tier,
             trust=best.trust_score,
             confidence=round(best.confidence, 6),
+            judged=best.judged,
+            helps_by=best.helps_by,
             score=best.score,
             updated=best.timestamp,
             age_days=_age(best.timestamp, self.today),

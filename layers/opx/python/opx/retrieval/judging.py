@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opx.domain.bands import Basis
 from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
-from opx.ports import Clock
+from opx.ports import Clock, Reading
 from opx.retrieval.hybrid import FusedHit, one_of_each
 from opx.retrieval.query_language import Asked
 
@@ -30,13 +31,26 @@ STALE = "review_overdue"
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentReading:
+    """What a model that read a document says of it, the confidence before that, and the line that answers or helps."""
+
+    reading: Reading
+    estimated: float
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """A hit with its confidence in [0, 1], what a reranker gave it, if one read it, and what came of its document, if
-    that was told."""
+    """A hit with the confidence of its document in [0, 1], and what came of acting upon that, if it is known. The document
+    was judged by `evidence`, the best hit first; `least` and `most` bound its confidence whatever reads it. `reading` is
+    there if a model read it."""
 
     hit: FusedHit
     confidence: float
-    rerank: float | None = None
+    evidence: tuple[FusedHit, ...] = ()
+    least: float = 0.0
+    most: float = 1.0
+    reading: DocumentReading | None = None
     outcome: OutcomeScore | None = None
 
     @property
@@ -55,7 +69,7 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
     """What is handed out on a day, with all parts of its score."""
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
-    lexical, vector = hit.lexical, hit.vector
+    lexical, vector, read = hit.lexical, hit.vector, judged.reading
     shown = replace(judged, confidence=round(judged.confidence, 6))  # so that the parts explain the score to the digit
     score = min(shown.score, 1.0)
     parts = ScoreParts(
@@ -67,7 +81,9 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
         confidence=shown.confidence,
         trust=indexed.trust,
         final=score,
-        rerank=judged.rerank,
+        rerank=read.reading.score if read else None,
+        estimated=read.estimated if read else None,
+        verdict=read.reading.verdict if read else None,
         outcome=judged.outcome.factor if judged.outcome else None,
     )
     return RetrievalResult(
@@ -80,6 +96,8 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
         trust_score=indexed.trust,
         metadata={**_metadata(hit, day), **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {})},
         parts=parts,
+        judged=Basis.READ if read else Basis.ESTIMATED,
+        helps_by=read.line if read else "",
     )
 
 

@@ -20,17 +20,19 @@ from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
+from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
 from opx.retrieval.question import Question
 from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
-from opx.retrieval.searching import RerankStage, SearchRules, TierSearch
+from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
+    from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +58,8 @@ Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 class KnowledgeQuery:
     """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
-    No `embedder`: the index embeds questions itself. `internet` answers questions from the web, if it is configured;
-    `reranker` reads the candidates of thorough searches again, after the local ranker; `expander` reads what stands
+    No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
+    the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
     `experience` knows what came of acting upon documents.
     """
@@ -70,6 +72,7 @@ class KnowledgeQuery:
         knowledge: KnowledgeModel,
         reader: Reader,
         rules: SearchRules | None = None,
+        models: ModelsOf = shipped,
         reranker: RerankStage | None = None,
         internet: Internet | None = None,
         expander: Expander | None = None,
@@ -82,7 +85,7 @@ class KnowledgeQuery:
         self._index = index
         self._validity = Validity(knowledge, clock)
         self._rules = rules or SearchRules()
-        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules)
+        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker
@@ -140,7 +143,7 @@ class KnowledgeQuery:
         if sum(step.good > 0 or step.best > 0 for step in routed.steps) > 1:  # within a tier there are none
             merged = without_copies(merged)
         if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(asked, self._reranker.reordered(asked, merged))
+            merged = self._merged(asked, self._reranker.read(asked, merged))
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(asked.config, merged)
         results = _with_live(asked, [result_of(one, day) for one in shown], live)

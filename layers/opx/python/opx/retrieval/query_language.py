@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -21,7 +20,7 @@ from opx.domain.results import Absent
 from opx.domain.times import day_number, day_text, first_day
 from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
-from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
+from opx.retrieval.question import Change, Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
 
 __all__ = ["Question", "read_question"]
@@ -58,10 +57,13 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
 
 
 _LIKE_ALERT = re.compile(
-    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b|\s*[A-Z]\w{2,149}\s*[({]\s*[A-Za-z_]\w*\s*=|.*\balertname\b"
-    r"|\s*\[?\s*\{.*\"(?:labels|AlarmName|alarmName|alert_title|ruleName|incident|detail)\"\s*:",
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b"
+    r"|\s*(?-i:[A-Z])\w{2,149}(?:\{|[ \t]+\()\s*[a-z_]\w*\s*=[^\n]*[})][ \t]*(?:\n|\Z)"
+    r"|(?:.*\n)?[ \t*-]{0,10}alertname\s*="
+    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
+"""Marks of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
 _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
@@ -230,25 +232,6 @@ def asks_for_exposure(query: str) -> bool:
 
 
 # -- a question on its way to an answer
-
-
-class Why(StrEnum):
-    SPELLING = "spelling"
-    TRANSLATION = "translation"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A part of a question, from one character to another, and what was searched in its place."""
-
-    start: int
-    end: int
-    before: str
-    after: str
-    why: Why
-
-    def to_json(self) -> dict[str, str]:
-        return {"from": self.before, "to": self.after, "why": self.why.value}
 
 
 @dataclass(slots=True)

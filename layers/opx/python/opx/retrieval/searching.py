@@ -1,24 +1,28 @@
-"""One search within a filter: from words and vector to hits with a confidence, reranked where a model does that."""
+"""One search within a filter: from words and vector to hits with a confidence."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, ModelError
+from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
 from opx.models.deadlines import within
-from opx.ports import Candidate, Embedder, Reranker, SearchEngine, SearchFilter, Vector, Vectors
+from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     FAR,
     FAR_IN_OTHER_LANGUAGES,
     OTHER,
     JudgedPage,
     Judgement,
+    Judges,
+    ModelsOf,
     as_the_engine_says,
     judged,
     shipped,
@@ -68,15 +72,21 @@ class SearchRules:
 
 class TierSearch:
     """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
-    which hits may be shown at all."""
+    which hits may be shown at all, `models` are those of confidence."""
 
     def __init__(
-        self, index: SearchEngine, embedder: Embedder | None, rules: SearchRules, valid: Accepts | None = None
+        self,
+        index: SearchEngine,
+        embedder: Embedder | None,
+        rules: SearchRules,
+        valid: Accepts | None = None,
+        models: ModelsOf = shipped,
     ) -> None:
         self._valid = valid
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._rules = rules
+        self._models = models
 
     def vector_of(self, asked: Asked) -> Vector | None:
         """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
@@ -108,11 +118,11 @@ class TierSearch:
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
+            pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
             far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
             if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
-            pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
             if found.with_warnings:
                 again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
@@ -159,15 +169,19 @@ class TierSearch:
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
-    def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
-        """The documents with what identifiers make certain, and in `asked` what is absent."""
+    def _certain(
+        asked: Asked, named: Sequence[Named], judgement: Judgement, where: SearchFilter
+    ) -> Sequence[JudgedPage]:
+        """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
+        within a category, a tag or the like can't say that: its page may be elsewhere."""
         if not named:
             return judgement.pages
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
-        asked.is_missing(missing)
+        elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
+        asked.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
@@ -187,7 +201,7 @@ class TierSearch:
         if whole.judged:
             return as_the_engine_says(pages)
         embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = shipped(embedder, whole.legs, asked.config.mode)
+        judges = self._models(embedder, whole.legs, asked.config.mode)
         if self._rules.rerank:
             asked.ranked_by = LOCAL
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)
@@ -195,7 +209,11 @@ class TierSearch:
     @staticmethod
     def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
-        return [Judged(hit, one.confidence) for one in pages for hit in one.page.hits[:most]]
+        return [
+            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most)
+            for one in pages
+            for hit in one.page.hits[:most]
+        ]
 
     def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
@@ -223,6 +241,11 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
     return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+
+
+def _is_narrow(where: SearchFilter) -> bool:
+    """Whether it leaves anything out of its scopes and tiers."""
+    return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
@@ -272,48 +295,46 @@ class RememberedVectors:
             return None
 
 
-# -- reranking: the best candidates are read again by a model, within a time
+# -- models that are calibrated on the corpus (opx.retrieval.calibration)
+
+CACHE_SECONDS = 120.0
+"""After which searches see a new calibration."""
+
+OfLegs = Callable[[str, SearchMode], Judges]
 
 
-class RerankStage:
-    """Asks a reranker outside of this process. What it says decides the order; how sure the answer is of its first,
-    second ... hit stays what the calibrated model says of them, as no model's scores mean the same as another's."""
+class CalibratedModels:
+    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
+    may share it."""
 
-    def __init__(self, reranker: Reranker, seconds: float) -> None:
-        self._reranker = reranker
-        self._seconds = seconds
+    def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._seen: dict[str, tuple[float, OfLegs | None]] = {}
 
-    def reordered(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
-        """The first `MAX_CANDIDATES` in the reranker's order, the others behind them; as they were if it fails."""
-        from opx.models.candidates import MAX_CANDIDATES
+    def __call__(self, embedder: str, legs: str, mode: SearchMode) -> Judges:
+        if embedder == OTHER:  # the engine embeds questions itself: there is nothing to calibrate for
+            return shipped(embedder, legs, mode)
+        found = self._current(embedder)
+        return found(legs, mode) if found else shipped(embedder, legs, mode)
 
-        head, tail = list(judged[:MAX_CANDIDATES]), list(judged[MAX_CANDIDATES:])
-        if not head:
-            return tail
-        name = self._reranker.name
+    def _current(self, embedder: str) -> OfLegs | None:
+        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        at, known = self._seen.get(embedder, (-math.inf, None))
+        now = self._clock()
+        if now - at < CACHE_SECONDS:
+            return known
         try:
-            with asked.timed("rerank"):
-                scores = self._scores(asked.text, head)
-        except ModelError as exc:
-            log.warning("reranking with %s failed: %s", name, exc)
-            asked.note(f"not reranked by {name} ({exc}): the order is that of {asked.ranked_by}")
-            return [*head, *tail]
-        asked.ranked_by = name
-        order = sorted(range(len(head)), key=lambda at: -scores[at])
-        levels = sorted((one.confidence for one in head), reverse=True)
-        found = [
-            replace(head[at], rerank=scores[at], confidence=level) for at, level in zip(order, levels, strict=True)
-        ]
-        return [*found, *tail]
+            item = self._kept(embedder)
+        except StoreUnavailableError as exc:
+            log.warning("calibrated models can't be looked up: %s", exc)
+        else:
+            known = _models_in(item, embedder) if item else None
+        self._seen[embedder] = now, known
+        return known
 
-    def _scores(self, text: str, head: Sequence[Judged]) -> tuple[float, ...]:
-        from opx.models.candidates import check_range
 
-        candidates = [Candidate(one.hit.indexed.chunk.text) for one in head]
-        ranking = within(
-            self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), self._reranker.name
-        )
-        if len(ranking.scores) != len(head):
-            raise ModelError(f"{len(ranking.scores)} scores for {len(head)} candidates")
-        check_range(ranking.scores, self._reranker.name)
-        return ranking.scores
+def _models_in(item: Item, embedder: str) -> OfLegs | None:
+    from opx.retrieval.calibration import models_in  # most searches have none
+
+    return models_in(item, embedder)

@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, told
 from opx.errors import ModelError
-from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable
+from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable, reading_of
 from opx.models.deadlines import within
-from opx.ports.models import Candidate, Ranking
+from opx.ports.models import Candidate, Ranking, Reading
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10
@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class BedrockReranker:
-    """Asks a model such as `cohere.rerank-v3-5:0`, named by its id or ARN. Tried once: whoever searches waits for it."""
+    """Asks a model such as `cohere.rerank-v3-5:0`, named by its id or ARN, for the relevance of each document; it names no
+    lines. Tried once: whoever searches waits for it."""
 
     def __init__(self, client: Callable[[], Any], model: str) -> None:
         self._client = client
@@ -38,10 +39,10 @@ class BedrockReranker:
         if not candidates:
             return Ranking(())
         check_number(candidates, self.name)
-        texts = [readable(candidate.text) for candidate in candidates]
+        texts = [readable(f"{candidate.title}\n\n{candidate.text}") for candidate in candidates]
         asked = readable(question, MAX_QUESTION_CHARACTERS)
         results = within(seconds, lambda: self._results(asked, texts), self.name)
-        return ranking(self._scores(results), len(texts), self.name)
+        return ranking(self._readings(results), len(texts), self.name)
 
     def _results(self, question: str, texts: Sequence[str]) -> list[Mapping[str, Any]]:
         """All pages of one call's results."""
@@ -60,14 +61,14 @@ class BedrockReranker:
             request["nextToken"] = answer["nextToken"]
         raise ModelError(f"{self.name} gave more than {_MOST_PAGES} pages of results")
 
-    def _scores(self, results: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    def _readings(self, results: Sequence[Mapping[str, Any]]) -> dict[int, Reading]:
         try:
-            scores = {int(result["index"]): float(result["relevanceScore"]) for result in results}
+            readings = {int(result["index"]): reading_of(float(result["relevanceScore"])) for result in results}
         except (KeyError, TypeError, ValueError) as exc:
             raise ModelError(f"{self.name} gave an answer of an unknown form: {exc!r}") from exc
-        if len(scores) != len(results):
+        if len(readings) != len(results):
             raise ModelError(f"{self.name} gave several scores for one candidate")
-        return scores
+        return readings
 
     def _arn(self, client: Any) -> str:
         if self._model.startswith("arn:"):

@@ -6,20 +6,50 @@ import json
 import logging
 from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opx.errors import InvalidInputError, ReindexBusyError
+from opx.errors import EmbeddingError, InvalidInputError, ReindexBusyError
+from opx.lifecycle.reindex.job import Phase
 from opx.lifecycle.reindex.making import Progress
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import Queue
 
+if TYPE_CHECKING:
+    from opx.calibration.calibrating import Calibrator
+
 log = logging.getLogger(__name__)
 
 GO_ON = json.dumps({"do": "go on"})
+CALIBRATE = json.dumps({"do": "calibrate"})
+CALIBRATE_IF_DUE = json.dumps({"do": "calibrate", "ifDue": True})
+SEEN_EVERYWHERE = 180
+"""Seconds after which every function asks the new index."""
+
 LONGEST_DELAY = 900
 """Seconds that a message of SQS can be delayed."""
 
 _DONE = ("reindex", "go on", "force", "rollback", "discard")
+
+
+def calibrate_as_asked(body: str, calibrator: Callable[[], Calibrator]) -> bool:
+    """Calibrate if a message asks for that, `{"do": "calibrate", "ifDue": false}`; whether it did.
+
+    A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then it is to be asked again.
+    """
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(asked, dict) or asked.get("do") != "calibrate":
+        return False
+    from opx.calibration.calibrating import calibrate, calibrate_if_due
+
+    try:
+        line = (calibrate_if_due if asked.get("ifDue") else calibrate)(calibrator())
+    except (EmbeddingError, InvalidInputError) as exc:
+        line = f"not calibrated: {exc}"
+    log.info("%s", line or "no calibration is due")
+    return True
 
 
 def take_turn(body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]) -> Progress | None:
@@ -61,6 +91,8 @@ def _worked(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], boo
     progress = reindexer.advance(stop)
     if progress.finished:
         log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
+        if rebuilds and progress.job.phase is Phase.DONE:
+            rebuilds.send(CALIBRATE_IF_DUE, delay_seconds=SEEN_EVERYWHERE)
     elif rebuilds:
         rebuilds.send(GO_ON, delay_seconds=min(ceil(progress.wait_seconds), LONGEST_DELAY))
     return progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from opx.installation import Installation
 from opx.lifecycle.reindex.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
-from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
+from opx.ports import Embedder, Item, SearchEngine, SearchIndex, Tables
 from opx.settings import MANAGED_ENGINE
 from opx.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opx.ingestion.embedding_cache import CachedEmbedder
     from opx.lifecycle.reindex.book import Edition
     from opx.ports.search import CorpusVersion
+    from opx.retrieval.calibration import CalibrationStore
     from opx.retrieval.corpus_count import CorpusCount
 
 NewEmbedder = Callable[[str, str, int], Embedder]
@@ -166,6 +167,19 @@ class Indexing:
     def replace_embedder(self, embedder: Embedder) -> None:
         """Have another object embed in place of `embedder`, of the same model: one that measures."""
         self.embedder = embedder
+
+    def kept_calibration(self, embedder: str) -> Item | None:
+        """The row with a calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
+        from opx.retrieval.confidence import calibration_key
+
+        return self._tables.table(LIFECYCLE).get(calibration_key(self.indexes.subject, embedder))
+
+    @property
+    def calibrations(self) -> CalibrationStore:
+        """What calibrations on this corpus found, by embedding model."""
+        from opx.retrieval.calibration import CalibrationStore
+
+        return CalibrationStore(self._tables.table(LIFECYCLE), self.indexes.subject)
 
     @contextmanager
     def replaced(self, index: SearchIndex, embedder: Embedder) -> Iterator[None]:

@@ -1,0 +1,154 @@
+"""Operations on the calibration of confidence: what is in use, a new one, and back to the shipped models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from opx.domain.record import Record, rounded
+from opx.errors import ForbiddenError
+from opx.operations.context import Context
+from opx.operations.registry import Access, Function, operation
+from opx.operations.requests import Request
+
+if TYPE_CHECKING:
+    from opx.calibration.calibrating import Calibrator
+    from opx.retrieval.calibration import Calibration
+
+Loss = Annotated[
+    float | None, Meta(description="Log loss on questions that were not fitted on; null if nothing was fitted.")
+]
+
+
+class GetCalibration(Request, frozen=True):
+    pass
+
+
+class CalibrationFacts(Record, frozen=True):
+    """A calibration that is in use. `maps_cosines`: shipped models of another embedding model are used, with its
+    cosines."""
+
+    made_at: str
+    documents: int
+    questions: int
+    loss: Loss
+    loss_before: Loss
+    maps_cosines: bool
+    slope: Annotated[float, Meta(description="What the log-odds of a confidence are multiplied by.")]
+    intercept: Annotated[float, Meta(description="What is added to them.")]
+
+
+class CalibrationStatus(Record, frozen=True):
+    """The models of confidence that searches use."""
+
+    embedding_model: str
+    models: Annotated[
+        Literal["calibrated", "fitted", "general"],
+        Meta(
+            description="`calibrated` on this corpus; `fitted`: shipped for this embedding model; `general`: shipped, and "
+            "without looks at cosines."
+        ),
+    ]
+    calibration: CalibrationFacts | None
+    remark: Annotated[str, Meta(description="Why a calibration that is kept is not used; empty if none is.")]
+
+
+@operation(http="GET /calibration", function=Function.MANAGE, access=Access.OPERATOR)
+def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
+    """Which models of confidence are in use, and how good they were found to be.
+
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
+    itself, and `StoreUnavailableError`.
+    """
+    return _status(_calibrator(context))
+
+
+class Calibrate(Request, frozen=True):
+    pass
+
+
+class CalibrationReport(Record, frozen=True, omit_defaults=True):
+    """`asked`: a function does it, and `get_calibration` shows what came of it. Else `reason` says why the models stay
+    as they are; it is empty if new ones are in use."""
+
+    embedding_model: str
+    asked: bool = False
+    documents: int = 0
+    questions: int = 0
+    loss: Loss = None
+    loss_before: Loss = None
+    reason: str = ""
+
+
+@operation(http="POST /calibration", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noqa: ARG001 - as all operations
+    """Fit the models of confidence to this corpus, on questions that are made of it, and use them if they are better.
+
+    Where functions make indexes, one of them does it. Raises `ForbiddenError` for a caller of another scope,
+    `InvalidInputError` where a managed knowledge base judges by itself, `EmbeddingError` for a model whose vectors mean
+    nothing, and `StoreUnavailableError`; what is in use stays then.
+    """
+    calibrator = _calibrator(context)
+    rebuilds = context.system.functions.rebuilds
+    if rebuilds is not None:
+        from opx.lifecycle.reindex.asked import CALIBRATE
+
+        rebuilds.send(CALIBRATE)
+        return CalibrationReport(calibrator.embedder, asked=True)
+    found = calibrator.run()
+    return CalibrationReport(
+        calibrator.embedder,
+        documents=found.documents,
+        questions=found.questions,
+        loss=rounded(found.loss),
+        loss_before=rounded(found.loss_before),
+        reason=found.reason,
+    )
+
+
+class DiscardCalibration(Request, frozen=True):
+    pass
+
+
+class CalibrationDiscarded(Record, frozen=True):
+    embedding_model: str
+    discarded: Annotated[bool, Meta(description="False if the shipped models were in use before.")]
+
+
+@operation(http="DELETE /calibration", function=Function.MANAGE, access=Access.OPERATOR)
+def discard_calibration(context: Context, request: DiscardCalibration) -> CalibrationDiscarded:  # noqa: ARG001 - as all operations
+    """Use the shipped models of confidence again.
+
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
+    itself, and `StoreUnavailableError`.
+    """
+    calibrator = _calibrator(context)
+    return CalibrationDiscarded(calibrator.embedder, calibrator.discard())
+
+
+def _calibrator(context: Context) -> Calibrator:
+    """Raises `ForbiddenError` for a caller of another scope than the installation's: models are for all clients."""
+    own = context.system.installation.scope
+    if context.scope != own:
+        raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} look after them")
+    return context.system.lifecycle.calibrator(context.progress)
+
+
+def _status(calibrator: Calibrator) -> CalibrationStatus:
+    kept, model = calibrator.kept(), calibrator.embedder
+    facts = _facts(kept.calibration) if kept.calibration else None
+    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
+
+
+def _facts(made: Calibration) -> CalibrationFacts:
+    return CalibrationFacts(
+        made.made_at,
+        made.documents,
+        made.questions,
+        rounded(made.loss),
+        rounded(made.loss_before),
+        made.fit.cosines is not None,
+        round(made.fit.slope, 4),
+        round(made.fit.intercept, 4),
+    )

@@ -1,0 +1,162 @@
+"""Has a model read the best documents, and combines its verdicts with the estimates into the confidence.
+
+On the scale of log-odds, a confidence is `estimate` x that of the estimate + the part of the verdict, or for models that give
+scores + `score` x the log-odds of the score + `constant`. The numbers are in `reranking.json`, by the model's name where they
+were fitted to labelled verdicts (`opx.evaluation.reader_models`). For any other model they are what Bayes' rule gives if 9 of
+10 verdicts are right and errors don't depend on the estimate: ln(.9 / .1) = 2.1972 for `answers`, as much less for `no`, and
+`helps` leaves the estimate. A score of .99 counts as `answers` does, one of .01 as `no`: 2.1972 / ln(.99 / .01) = .4782.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from opx.domain.bands import Verdict
+from opx.domain.documents import DocumentChunk
+from opx.domain.record import replace
+from opx.errors import ModelError
+from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, check_readings, lines_of
+from opx.models.deadlines import within
+from opx.ports.models import Candidate, Reading, Reranker
+from opx.retrieval.judging import DocumentReading, Judged
+from opx.retrieval.query_language import Asked
+
+log = logging.getLogger(__name__)
+
+ReaderModel = Mapping[str, float]
+"""What each input of `inputs` counts."""
+
+MOST_USELESS = 0.49
+"""The highest confidence of a document that was judged `no`: a weak one."""
+
+SURE_ESTIMATE, SURE_SCORE = 0.999, 0.99
+"""Estimates and scores beyond these, and below their counterparts, count no more than they do."""
+
+MAX_LINE = 200
+"""Characters of a line that is shown."""
+
+
+def inputs(estimate: float, reading: Reading) -> dict[str, float]:
+    """What the confidence of a document that was read depends on."""
+    row = {"estimate": _log_odds(estimate, SURE_ESTIMATE)}
+    if reading.score is None:
+        return row | {reading.verdict.value: 1.0}
+    return row | {"score": _log_odds(reading.score, SURE_SCORE), "constant": 1.0}
+
+
+def _log_odds(probability: float, most: float) -> float:
+    bounded = min(max(probability, 1 - most), most)
+    return math.log(bounded / (1 - bounded))
+
+
+def combined(estimate: float, reading: Reading, model: ReaderModel) -> float:
+    """The probability that a document answers, of its estimate and what a model says that read it."""
+    found = inputs(estimate, reading)
+    probability = 1 / (1 + math.exp(-sum(model.get(name, 0.0) * value for name, value in found.items())))
+    return min(probability, MOST_USELESS) if reading.verdict is Verdict.NO else probability
+
+
+@cache
+def _shipped() -> Mapping[str, Any]:
+    text = files("opx.retrieval").joinpath("reranking.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def assumed_model(*, scores: bool) -> ReaderModel:
+    """Of a model that nothing was fitted for: by whether it gives scores."""
+    found: ReaderModel = _shipped()["assumed"]["scores" if scores else "verdicts"]
+    return found
+
+
+def model_of(name: str, *, scores: bool) -> ReaderModel:
+    """What was fitted for a reranker by its name, or what is assumed of one."""
+    found: ReaderModel | None = _shipped()["fitted"].get(name)
+    return found or assumed_model(scores=scores)
+
+
+class RerankStage:
+    """Asks a reranker outside of this process. `model`: how its readings are combined, where that isn't what `reranking.json`
+    has for it."""
+
+    def __init__(self, reranker: Reranker, seconds: float, model: ReaderModel | None = None) -> None:
+        self._reranker = reranker
+        self._seconds = seconds
+        self._model = model
+
+    def read(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
+        """The same hits with the confidence of what was read; as they were if the reranker fails, which is noted. The first
+        `MAX_CANDIDATES` documents are read; those behind them are never surer than the surest of those."""
+        documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
+        read = [*dict.fromkeys(one.hit.indexed.chunk.document_id for one in judged)][:MAX_CANDIDATES]
+        if not read:
+            return list(judged)
+        name = self._reranker.name
+        candidates = [candidate_of(documents[document_id]) for document_id in read]
+        try:
+            with asked.timed("rerank"):
+                readings = self._readings(asked.text, candidates)
+        except ModelError as exc:
+            log.warning("reranking with %s failed: %s", name, exc)
+            asked.note(
+                f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {asked.ranked_by}"
+            )
+            return list(judged)
+        asked.ranked_by = name
+        return self._judged(judged, dict(zip(read, zip(candidates, readings, strict=True), strict=True)))
+
+    def _readings(self, text: str, candidates: Sequence[Candidate]) -> Sequence[Reading]:
+        name = self._reranker.name
+        ranking = within(self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), name)
+        check_readings(ranking.readings, len(candidates), name)
+        return ranking.readings
+
+    def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, Reading]]) -> list[Judged]:
+        found = [self._with_reading(one, *read[name]) if (name := _document_of(one)) in read else one for one in judged]
+        most = max((one.confidence for one in found if one.reading and not one.least), default=1.0)
+        return [
+            one if _document_of(one) in read or one.least else replace(one, confidence=min(one.confidence, most))
+            for one in found
+        ]
+
+    def _with_reading(self, one: Judged, candidate: Candidate, reading: Reading) -> Judged:
+        """A document that an identifier makes certain isn't doubted."""
+        if one.least and reading.verdict is Verdict.NO:
+            return one
+        model = self._model or model_of(self._reranker.name, scores=reading.score is not None)
+        confidence = min(max(combined(one.confidence, reading, model), one.least), one.most)
+        line = _line(candidate, reading)
+        return replace(one, confidence=confidence, reading=DocumentReading(reading, one.confidence, line))
+
+
+def _document_of(judged: Judged) -> str:
+    return judged.hit.indexed.chunk.document_id
+
+
+def candidate_of(judged: Judged) -> Candidate:
+    """What is read of a document: the passages that it was judged by, the best first, as far as they fit."""
+    chunks = [hit.indexed.chunk for hit in judged.evidence or (judged.hit,)]
+    title = chunks[0].title[:MAX_TITLE_CHARACTERS]
+    text = "\n\n".join(map(_under_heading, chunks))
+    return Candidate(title, text[: MAX_CHARACTERS - len(title) - len("\n\n")])
+
+
+def _under_heading(chunk: DocumentChunk) -> str:
+    """A passage with its heading, which it has itself if it begins there."""
+    headed = chunk.content.startswith("#") or not chunk.section
+    return chunk.content if headed else f"## {chunk.section[-1]}\n{chunk.content}"
+
+
+def _line(candidate: Candidate, reading: Reading) -> str:
+    """The line that a reading names; "" for one that isn't there, and where nothing helps."""
+    lines = lines_of(candidate.text)
+    if reading.verdict is Verdict.NO or not 1 <= reading.line <= len(lines):
+        return ""
+    line = lines[reading.line - 1]
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
