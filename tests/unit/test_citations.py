@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opx.domain.handover import DocumentAnswer
 from opx.domain.results import RetrievalResult
-from opx.retrieval.citations import NOTHING_FOUND, citation, citations, handed_over, mentions
-from tests.builders import a_document_answer
+from opx.retrieval.citations import NOTHING_FOUND, citation, citations
 
 
 def a_result(
@@ -45,6 +43,19 @@ def test_citations_are_separated_by_a_rule() -> None:
     assert "Relevance: 0.50" in other
 
 
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        (0.95, "sure (0.95)"),
+        (0.94, "likely, check that it fits (0.94)"),
+        (0.5, "likely, check that it fits (0.50)"),
+        (0.4, "weak, read it before you rely on it (0.40)"),
+    ],
+)
+def test_citation_says_what_its_confidence_is_good_for(score: float, told: str) -> None:
+    assert f"Confidence: {told}" in citation(a_result(score=score)).splitlines()
+
+
 def test_space_around_the_content_is_left_out_and_space_inside_kept() -> None:
     assert "\n\n1. one\n\n   2. two\n\n[Document" in citation(a_result("\n\n1. one\n\n   2. two\n \n"))
 
@@ -55,33 +66,3 @@ def test_no_results_are_said_in_a_sentence() -> None:
 
 def test_unicode_is_kept() -> None:
     assert "Gerät 🚒 キュー" in citations([a_result("Gerät 🚒 キュー")])
-
-
-def a_document(title: str, confidence: float, content: str = "Delete rotated logs.") -> DocumentAnswer:
-    return a_document_answer(a_result(content, title=title, score=confidence), content=content)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "line"),
-    [
-        (0.96, "Confidence: sure (0.96)"),
-        (0.94, "Confidence: likely, check that it fits (0.94)"),
-        (0.2, "Confidence: weak, read it before you rely on it (0.20)"),
-    ],
-)
-def test_band_says_what_to_do_with_a_document(confidence: float, line: str) -> None:
-    assert line in handed_over([a_document("Disk", confidence)]).splitlines()
-    assert line in citation(a_result(score=confidence)).splitlines()
-
-
-def test_documents_without_text_are_named_with_their_band() -> None:
-    some = [a_document("Disk", 0.97), a_document("Logs", 0.6, ""), a_document("Pods", 0.04, "")]
-    said = handed_over(some)
-    assert said.endswith("Also found:\n- Logs (likely, 0.60) [Document ID: dddddddddddddddddddddddddddddddd]")
-    assert mentions(some[2:]) == []
-
-
-def test_the_only_document_without_text_is_named_as_unlikely_as_it_is() -> None:
-    said = handed_over([a_document("Pods", 0.04, ""), a_document("Logs", 0.03, "")])
-    assert said.startswith("Found, and larger than the budget:\n- Pods (weak, 0.04) [Document ID: ")
-    assert "Logs" not in said

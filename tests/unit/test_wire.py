@@ -121,31 +121,27 @@ def test_an_unknown_field_of_a_configuration_is_refused_by_name() -> None:
         read_request(Query, {"query": "disk", "config": {"minConfidense": 1}})
 
 
-@pytest.mark.parametrize(
-    ("results", "unconfirmed", "nearest"), [((HIT,), (), None), ((HIT,), (HIT,), None), ((), (HIT, HIT), HIT)]
-)
-def test_answers_survive(
-    results: tuple[RetrievalResult, ...], unconfirmed: tuple[RetrievalResult, ...], nearest: RetrievalResult | None
-) -> None:
+@pytest.mark.parametrize("nearest", [None, HIT])
+def test_answers_survive(nearest: RetrievalResult | None) -> None:
     steps = (
         TierStep("internal", searched=True, reason="always", good=1, best=0.75),
         TierStep("internet", False, "off"),
     )
     answer = Answer(
-        query="q",
-        results=results,
+        "q",
+        () if nearest else (HIT,),
         partial=True,
         notes=("note",),
-        unconfirmed=unconfirmed,
-        absent=(Absent("QueueHigh", "alert", "QueueLow", "d1"),),
+        unconfirmed=(nearest,) if nearest else (),
+        absent=(Absent("DiskFull", "alert", "DiskFullSoon", "d1"),),
         timings_ms={"search": 1.5},
         routing=steps,
         ranked_by="local",
         understood={"text": "q"},
         receipt_id="r1",
     )
-    assert answer.best_rejected == nearest
     assert sent(answer) == answer
+    assert sent(answer).best_rejected == nearest
 
 
 def test_categories_survive() -> None:
