@@ -39,7 +39,7 @@ LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
 ALERT, NAME = "alert", "name"
-_FEW_WORDS, _MANY_WORDS = 4, 20
+_FEW_WORDS, _MANY_WORDS = 4, 12
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
 """What is said beside the name of an alert; in a log line, such a name may be that of a function or an error."""
 
@@ -57,7 +57,7 @@ _KINDS = (
         NAME,
         re.compile(
             r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}|[A-Za-z]\w*(?:\.\w*_\w*)+"
-            r"|(?=\S*[a-z])\w+(?:-\w+){2,}|[A-Z]+(?:-[A-Z]+)+-\d+|[1-9]\d{4,}"
+            r"|[A-Za-z]+(?:-[A-Za-z]+){2,}|[A-Z]+(?:-[A-Z]+)+-\d+|[1-9]\d{4,}"
         ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
@@ -34,13 +35,15 @@ from opx.retrieval.hybrid import (
     HybridSearch,
     accepted_by,
 )
-from opx.retrieval.identifiers import Named, absent_of, bounded, certain, holding, is_sought, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
+
+if TYPE_CHECKING:
+    from opx.retrieval.identifiers import Named
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +104,7 @@ class TierSearch:
         found = self.found(asked, vector, where, asked.text)
         asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
-        named = named_in(asked.question, found)
+        named = self._named(asked, found)
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
@@ -116,6 +119,15 @@ class TierSearch:
                 hits += [one for one in self._hits(asked, again.pages) if one.warns]
         return hits
 
+    @staticmethod
+    def _named(asked: Asked, found: FusedHits) -> Sequence[Named]:
+        """The identifiers of the question that mean one thing."""
+        if not (asked.question.identifiers or asked.question.alert):
+            return ()
+        from opx.retrieval.identifiers import named_in
+
+        return named_in(asked.question, found)
+
     def _with_all_of(
         self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
     ) -> tuple[FusedHits, FusedHits]:
@@ -123,6 +135,8 @@ class TierSearch:
         wanted = [one for one in named if one.term and one.count and one.is_rare]
         if not wanted:
             return found, focus
+        from opx.retrieval.identifiers import holding
+
         searches = (found,) if focus is found else (found, focus)
         known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
         shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
@@ -150,6 +164,10 @@ class TierSearch:
     ) -> Sequence[JudgedPage]:
         """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
         within a category, a tag or the like can't say that: its page may be elsewhere."""
+        if not named:
+            return judgement.pages
+        from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
+
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
         elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
