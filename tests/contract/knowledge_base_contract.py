@@ -317,14 +317,15 @@ class KnowledgeBaseContract:
 
     def test_only_what_the_caller_may_see_is_shown(self, seat: Seat, services: System) -> None:
         foreign = services.ingestion.manager_of(services.installation.scope)
-        services.store.put("clients/other/documents/a.md", b"# Foreign\n\ntext\n")
+        services.store.put("clients/other/documents/a.md", b"# Foreign\n\ntext that is foreign\n")
         list(foreign.work())
         (secret,) = services.corpus.catalog.in_category("runbooks/procedures")
         a_global_document(services)
         assert titles(seat) == ["Global"]
         with pytest.raises(DocumentNotFoundError):
             shown(seat, secret.document_id)
-        assert [r.title for r in asked(seat, "foreign text", ANYTHING).results] == ["Global"]
+        assert [r.title for r in asked(seat, "Global text", ANYTHING).results] == ["Global"]
+        assert asked(seat, "foreign text", ANYTHING).results == ()
 
     def test_versions_that_do_not_fit_into_one_reply_are_on_several_pages(
         self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,8 +26,8 @@ FOLDER = "documents/runbooks/procedures/"
 TOPICS = ("disk full", "kafka lag", "dns timeout", "postgres failover", "certificate expiry", "pod restart")
 LATER = ("memory leak", "nginx errors")
 QUESTIONS = (
-    "what to do when disk full",
-    "kafka lag growing",
+    "page the owner when disk full",
+    "kafka lag on a host",
     "purge old logs",
     "memory leak",
 )
@@ -114,7 +114,7 @@ def test_a_question_as_of_then_gets_what_it_got_then(embedded: SystemUnderTest) 
 
 def test_on_aws_too(tmp_path: Path, aws: boto3.Session) -> None:
     with a_system("nextgen", tmp_path, aws) as system:
-        history = History(system, ("purge old logs when the disk is full",))
+        history = History(system, ("disk full on a host",))
         for topic in TOPICS[:2]:
             system.put(name_of(topic), text_of(topic))
         history.note()
@@ -251,7 +251,7 @@ class TestBounds:
     def test_what_came_later_does_not_push_out_what_was_there(
         self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        embedded.put(name_of("disk"), text_of("disk"))
+        embedded.put(name_of("disk"), text_of("disk full"))
         at = worked(embedded)
         for number in range(40):
             embedded.put(name_of(f"disk {number}"), text_of(f"disk full {number}", "Disk full. " * 5))

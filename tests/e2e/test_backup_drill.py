@@ -18,7 +18,7 @@ from opx.tables import KEYS, LIFECYCLE, SOURCES
 from tests.e2e.systems import SystemUnderTest, a_system
 
 PROCEDURES = "runbooks/procedures"
-ASKED = ("restart the heron", "what lags", "zebrafish", "the long one", "gannet")
+ASKED = ("restart the zebrafish", "the gannet lags", "zebrafish", "the long one", "gannet")
 READERS = (Identity("acme", "shop"), Identity("acme"), Identity("other"), Identity())
 
 
