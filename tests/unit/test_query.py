@@ -13,7 +13,7 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.bands import Band, band_of
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig
+from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
@@ -276,6 +276,25 @@ class TestBounds:
         documents = [result.document_id for result in service.query("disk part", config)]
         assert documents.count("d") == most
         assert len(documents) == most + 1
+
+    @pytest.mark.parametrize("mode", list(SearchMode))
+    def test_how_many_chunks_a_document_may_have_changes_no_confidence(
+        self, index: EmbeddedIndex, mode: SearchMode
+    ) -> None:
+        for name in ("disk", "pod"):
+            parts = [
+                a_text(f"{name} part {n} is full {'x' * n}", index=n, document_id=name, source=f"{name}.md")
+                for n in range(8)
+            ]
+            index.apply([a_change(*parts)])
+        service = a_query(index, a_text("certificate expired"))
+        found = []
+        for most in (1, 2, 4, 8):
+            config = QueryConfig(min_confidence=0, max_chunks_per_document=most, max_results=100, mode=mode)
+            results = service.query("disk part full", config)
+            found.append({(result.document_id, result.confidence) for result in results})
+        assert len(found[0]) == 3
+        assert found[0] == found[1] == found[2] == found[3]
 
     def test_same_text_under_two_keys_is_one_result(self, index: EmbeddedIndex) -> None:
         service = a_query(index, a_text("disk full", source="one.md"), a_text("disk full", source="two.md"))
