@@ -149,7 +149,8 @@ def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deplo
     deployed.delete("vault")
     assert deployed.run(do="go on") is Phase.DONE
     assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/256"
-    assert sorted(deployed.ask("volume courier keys")) == ["Disk full", "Tape lost"]
+    found = [deployed.ask(question)[:1] for question in ("grow the volume", "ask the courier", "unseal the vault")]
+    assert found == [["Disk full"], ["Tape lost"], []]
     deployed.call('{"do": "go on"}')  # a message that came twice
     assert deployed.next_turn() is None
 
@@ -159,7 +160,8 @@ def test_the_earlier_index_can_be_gone_back_to_and_the_other_one_removed(deploye
     deployed.put("lock", "# Lock held\n\nFind the session that holds it.\n")
     assert deployed.run(do="rollback") is Phase.DONE
     assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/1024"
-    assert sorted(deployed.ask("volume courier session")) == ["Disk full", "Lock held", "Unseal the vault"]
+    found = [deployed.ask(question)[:1] for question in ("grow the volume", "find the session", "unseal the vault")]
+    assert found == [["Disk full"], ["Lock held"], ["Unseal the vault"]]
     deployed.call('{"do": "discard"}')
     assert len(deployed.services.indexing.every_index()) == 1
     assert deployed.ask("grow the volume")[0] == "Disk full"
