@@ -1,4 +1,5 @@
-"""A home folder and an archive that an earlier program wrote (`earlier/home-and-archive.tar.gz`) open as they are.
+"""A home folder and an archive that an earlier program wrote (`earlier/home-and-archive.tar.gz`) open as they are; of the
+home only the index has to be made anew, as its texts were analysed in another way.
 
 The program is that of commit 808b7f8, with an embedder that counts words. It ingested three documents, one of them changed
 since, one of a client and one that expires; a failure and its solution were captured and became a pattern; an outcome, a
@@ -15,6 +16,7 @@ import pytest
 
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
+from opx.errors import IncompatibleIndexError
 from opx.ingestion.outcomes import Result
 from opx.settings import Settings
 from opx.system import System, bootstrap
@@ -39,14 +41,30 @@ def opened(home: Path) -> System:
     return bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder())
 
 
+def reindexed(system: System) -> None:
+    reindexer = system.lifecycle.reindexer
+    reindexer.start()
+    while not reindexer.advance(lambda: False).finished:
+        pass
+
+
 @pytest.fixture(params=["home", "archive"])
 def system(earlier: Path, request: pytest.FixtureRequest) -> Iterator[System]:
-    """The home folder itself, or another one into which the archive was imported."""
+    """The home folder itself with a new index, or another one into which the archive was imported."""
     with opened(earlier / ("home" if request.param == "home" else "new")) as system:
-        if request.param == "archive":
+        if request.param == "home":
+            reindexed(system)
+        else:
             assert system.lifecycle.importer().run(earlier / "archive.zip").notes == []
             list(system.manager.work())
         yield system
+
+
+def test_the_index_of_the_home_is_refused_with_what_to_do(earlier: Path) -> None:
+    with opened(earlier / "home") as system:
+        for _ in range(2):
+            with pytest.raises(IncompatibleIndexError, match="run `opx reindex`, which makes one for this program"):
+                system.questions.search(SHOP).answer("disk full", ANYTHING)
 
 
 def test_documents_are_found_with_their_facts(system: System) -> None:
@@ -82,12 +100,21 @@ def test_records_are_there(system: System) -> None:
     assert [gap.gap_id for gap in system.records.gaps.gaps("global")]
 
 
-def test_nothing_is_ingested_again(earlier: Path) -> None:
+def announced_again(system: System) -> set[Result]:
+    for key in [info.key for info in system.store.list("documents/")]:
+        with system.store.open(key) as stream:
+            data = stream.read()
+        head = system.store.head(key)
+        assert head is not None
+        system.store.put(key, data, metadata=head.metadata)
+    return {outcome.result for outcome in system.manager.work()}
+
+
+def test_documents_are_ingested_once_more_and_stay_the_versions_that_they_are(earlier: Path) -> None:
+    """Of an index that can't be read nobody knows whether it lacked some of them."""
     with opened(earlier / "home") as system:
-        for key in [info.key for info in system.store.list("documents/")]:
-            with system.store.open(key) as stream:
-                data = stream.read()
-            head = system.store.head(key)
-            assert head is not None
-            system.store.put(key, data, metadata=head.metadata)
-        assert {outcome.result for outcome in system.manager.work()} == {Result.UNCHANGED}
+        reindexed(system)
+        documents = [one.document_id for one in system.corpus.catalog.in_category("runbooks/procedures")]
+        assert announced_again(system) == {Result.INGESTED}
+        assert announced_again(system) == {Result.UNCHANGED}
+        assert [one.document_id for one in system.corpus.catalog.in_category("runbooks/procedures")] == documents
