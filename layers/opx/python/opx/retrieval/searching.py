@@ -120,7 +120,8 @@ class TierSearch:
             pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
             far = farthest(found.entries, english=asked.languages == ENGLISH)
-            if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
+            is_far = judgement.near < far or not (found.words or found.judged)
+            if is_far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
             hits = self._hits(asked, pages)
             if found.with_warnings:
