@@ -14,7 +14,8 @@ from opx.settings import Settings
 from opx.system import System, bootstrap
 
 PAGES = {
-    "Modules": """A module bundles hooks, cronjobs, commands and functions. Install a module on a game server to switch them on.
+    "Modules": """A module bundles hooks, cronjobs, commands and functions. Install a module on a game
+server to switch them on.
 ## Creating a module
 Send its name and description to the controller. A module may have a configuration schema.
 ## Versions
@@ -46,20 +47,22 @@ Each run leaves an event with what the function printed.""",
 An argument has a name, a type and a default. Wrong arguments are answered with the help text.
 ## Cooldown
 A cooldown keeps a player from repeating a command.""",
-    "Functions": """A function is JavaScript that runs in a sandbox with thirty seconds of time and no access to the network but
-for the API. Functions are shared by hooks, cronjobs and commands of their module.""",
+    "Functions": """A function is JavaScript that runs in a sandbox with thirty seconds of time and no access to the
+network but for the API. Functions are shared by hooks, cronjobs and commands of their module.""",
     "Moderation": """## Ban a player
 Ban a player with a reason and, if you like, an end. The player is kicked at once and sees the reason.
 ## Kick
 A kick removes a player who may come back.
 ## Mute
 A muted player can't write to the chat.""",
-    "Variables": """A variable keeps a value between runs of functions. It belongs to a key, and may be bound to a player, a server or
-a module. Variables that expire are removed by the hour.""",
-    "Permissions and roles": """Roles hold permissions. A player has the roles that were assigned, and those of the server. MANAGE_MODULES
-lets somebody install and change modules.""",
-    "Economy": """Players earn currency for playing, and spend it in the shop. Transactions are kept for a year.""",
-    "Installation": """Run the installer on a machine with Docker. It needs a domain, four gigabytes of memory, and a Postgres database.""",
+    "Variables": """A variable keeps a value between runs of functions. It belongs to a key, and may be bound to a
+player, a server or a module. Variables that expire are removed by the hour.""",
+    "Permissions and roles": """Roles hold permissions. A player has the roles that were assigned, and those of the
+server. MANAGE_MODULES lets somebody install and change modules.""",
+    "Economy": """Players earn currency for playing, and spend it in the shop. Transactions are kept
+for a year.""",
+    "Installation": """Run the installer on a machine with Docker. It needs a domain, four gigabytes
+of memory, and a Postgres database.""",
 }
 
 QUESTIONS = {

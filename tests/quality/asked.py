@@ -47,8 +47,8 @@ class Asked:
 
 
 def collect(evaluation: Evaluation, name: str, questions: Iterable[Question]) -> Iterator[Asked]:
-    """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a page's
-    id names its collection."""
+    """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a
+    page's id names its collection."""
     dataset = evaluation.dataset
     for question in questions:
         ask = _Asker(evaluation, question.text)

@@ -1,8 +1,8 @@
 """Fits the models of confidence: python -m tests.quality.fit_confidence SET ... [--home DIR] [--keep FILE] [--write]
 
-A SET is `FOLDER`, or `FOLDER=FILE` for the questions of a file over the same documents. Every question is asked as it is, and
-with its relevant pages taken out, so that it has no answer; some questions have none anyway. Of a set with splits only `dev` is
-fitted on.
+A SET is `FOLDER`, or `FOLDER=FILE` for the questions of a file over the same documents. Every question is asked as it is,
+and with its relevant pages taken out, so that it has no answer; some questions have none anyway. Of a set with splits only
+`dev` is fitted on.
 
 For each way of searching (legs and mode) three models are fitted: `order` by a listwise loss (the cross entropy of a softmax
 over a question's pages, Cao et al., ICML 2007), `confidence` by logistic regression on what the order of left-out
@@ -15,8 +15,8 @@ import argparse
 import json
 import pickle
 import zlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -29,7 +29,7 @@ from opx.cli.evaluate import evaluation_settings
 from opx.evaluation.datasets import load_dataset
 from opx.evaluation.measures import ndcg
 from opx.evaluation.runner import Evaluation
-from opx.retrieval.confidence import OTHER
+from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
 from opx.retrieval.hybrid import BOTH
 from opx.settings import Settings
@@ -196,6 +196,14 @@ def _of_set(name: str, answered: Found, removed: Found) -> Iterator[str]:
         yield f"  {bar}: {at.mean():.2f} of the questions, right {share:.3f}; without their page {(gone >= bar).mean():.2f}"
 
 
+def _near_report(asked: Sequence[Asked], model: Fit, way: Way) -> Iterator[str]:
+    """The share of each kind of question that nothing is near."""
+    for kind in sorted({one.kind for one in asked}):
+        rows = [one.seen[way].rows[0] for one in asked if one.kind == kind and one.seen[way].rows]
+        far = model.predict(_array(rows, NEARNESS)) < FAR
+        yield f"{kind} ({len(rows)}): nothing is near {far.mean():.3f}"
+
+
 # -- the file
 
 
@@ -221,9 +229,7 @@ def all_models(asked: Sequence[Asked], embedder: str, command: str) -> dict[str,
                 "confidence": to_json(models.confidence, CONFIDENCE, dropped),
                 "near": to_json(models.near, NEARNESS, dropped),
             }
-    counts: Mapping[str, int] = defaultdict(int)
-    for one in asked:
-        counts[one.kind] += 1  # type: ignore[index]
+    counts = Counter(one.kind for one in asked)
     made = {
         "data": ", ".join(f"{count} {kind}" for kind, count in counts.items()),
         "command": command,
@@ -280,18 +286,7 @@ def main() -> None:
         print(
             f"\n== {legs}, {mode.value}: splits never fitted on", *report(_judged(kept, models, (legs, mode))), sep="\n"
         )
-        near = {one.kind: [] for one in everything}
-        for one in everything:
-            if one.seen[legs, mode].rows:
-                near[one.kind].append(float(models.near.predict(_array(one.seen[legs, mode].rows[:1], NEARNESS))[0]))
-        print(
-            "near below .5, .6:",
-            {
-                k: (round(float(np.mean(np.array(v) < 0.5)), 3), round(float(np.mean(np.array(v) < 0.6)), 3))
-                for k, v in near.items()
-                if v
-            },
-        )
+        print(*_near_report(everything, models.near, (legs, mode)), sep="\n")
     if args.write:
         command = "python -m tests.quality.fit_confidence SET ... --write"
         path = Path(str(files("opx.retrieval").joinpath("confidence.json")))

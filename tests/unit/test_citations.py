@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from opx.domain.results import RetrievalResult
 from opx.retrieval.citations import NOTHING_FOUND, citation, citations
 
@@ -24,6 +26,7 @@ def a_result(
 DISK = f"""Source: Disk full
 Category: runbooks/procedures
 Relevance: 0.88
+Confidence: likely, check that it fits (0.88)
 
 Delete rotated logs.
 
@@ -38,6 +41,19 @@ def test_citations_are_separated_by_a_rule() -> None:
     other = citation(a_result(title="Other", score=0.5))
     assert citations([a_result(), a_result(title="Other", score=0.5)]) == f"{DISK}\n\n---\n\n{other}"
     assert "Relevance: 0.50" in other
+
+
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        (0.95, "sure (0.95)"),
+        (0.94, "likely, check that it fits (0.94)"),
+        (0.5, "likely, check that it fits (0.50)"),
+        (0.4, "weak, read it before you rely on it (0.40)"),
+    ],
+)
+def test_citation_says_what_its_confidence_is_good_for(score: float, told: str) -> None:
+    assert f"Confidence: {told}" in citation(a_result(score=score)).splitlines()
 
 
 def test_space_around_the_content_is_left_out_and_space_inside_kept() -> None:

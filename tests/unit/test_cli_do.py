@@ -16,8 +16,9 @@ from opx.cli import do
 from opx.cli.output import Screen
 from opx.domain.handover import read_call
 from opx.domain.procedures import Command
+from opx.domain.record import replace
 from opx.edges.calling import LocalClient
-from opx.operations.reading import DocumentPart, Procedure
+from opx.operations.reading import _SEARCH, DocumentPart, Procedure
 from opx.procedures.alerts import filled
 from tests.unit.cli_support import Opx
 
@@ -392,11 +393,17 @@ def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
     assert "takes NAME=VALUE" in opx("do", "GroupIsSlow", "--label", "namespace").stderr
 
 
-def test_nothing_found_names_what_is_nearest_and_exits_with_1(opx: Opx) -> None:
+def test_nothing_near_is_said_and_exits_with_1(opx: Opx) -> None:
     found = opx("do", "volcanic ash over the airfield")
+    assert (found.exit_code, found.stdout) == (1, "No procedure was found for volcanic ash over the airfield.\n")
+
+
+def test_nothing_sure_enough_names_what_is_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, min_confidence=1))
+    found = opx("do", "hot water for pods")
     assert found.exit_code == 1
-    assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.")
-    assert "Nearest:" in found.stdout
+    assert found.stdout.startswith("No procedure was found for hot water for pods.\nNearest:\n")
+    assert "Tea, unlikely (0." in found.stdout
 
 
 def test_control_characters_of_labels_stay_away_from_the_terminal(opx: Opx) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from opx.cli.hits import Page
+import pytest
+from click import unstyle
+
+from opx.cli.hits import Page, absent_lines, no_answer_lines
 from opx.cli.output import Screen
 from opx.domain.handover import DocumentAnswer, ShownCommand, StepView
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
-from opx.domain.results import Answer
+from opx.domain.results import Absent, Answer
 from opx.retrieval.judging import STALE
 from tests.unit.test_citations import a_result
 
@@ -45,7 +48,7 @@ def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
     )
     assert shown(document) == [
         "1. Disk full > Steps",
-        "   runbooks/procedures, confidence 0.81, updated 2026-01-01 (70 days ago), owner st, to be reviewed by 2026-03-01",
+        "   runbooks/procedures, likely (0.81), updated 2026-01-01 (70 days ago), owner st, to be reviewed by 2026-03-01",
         "   outcomes: 4 of 5 resolved",
         "   warning: the day by which this was to be reviewed is over; see whether it still holds",
         "",
@@ -55,6 +58,40 @@ def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
         "",
         "   https://wiki/disk  [3f9a5e2c]",
         "   also in: Copy",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "band"),
+    [(0.951, "sure (0.95)"), (0.949, "likely (0.95)"), (0.5, "likely (0.50)"), (0.1, "weak (0.10)")],
+)
+def test_document_says_how_sure_it_is(confidence: float, band: str) -> None:
+    assert shown(a_document(confidence=confidence))[1].startswith(f"   runbooks/procedures, {band}, updated")
+
+
+def test_what_is_absent_is_said_line_by_line() -> None:
+    absent = (Absent("QueueHigh", "alert", "QueueLow\x1b[2J", "d"), Absent("CVE-2024-3094", "CVE"))
+    lines = [unstyle(line) for line in absent_lines(Answer("q", (), absent=absent))]
+    assert lines == [
+        "No page for alert QueueHigh; nearest sibling: QueueLow [2J.",
+        "No page for CVE CVE-2024-3094.",
+        "",
+    ]
+    assert list(absent_lines(Answer("q", ()))) == []
+
+
+def test_nothing_near_is_said_apart_from_nothing_good_enough() -> None:
+    weak = a_result(score=0.31)
+    assert list(no_answer_lines(Answer("q", ()), 0.5)) == ["No answer: nothing here is near this question."]
+    assert list(no_answer_lines(Answer("q", (), unconfirmed=(weak,)), 0.5, "--min-confidence")) == [
+        "No good answer: nothing reaches confidence 0.50.",
+        "Closest: Disk full (0.31); see it with --min-confidence 0.3",
+    ]
+
+
+def test_nothing_is_said_to_be_far_if_not_everything_was_searched() -> None:
+    assert list(no_answer_lines(Answer("q", (), partial=True), 0.5)) == [
+        "No good answer: nothing reaches confidence 0.50."
     ]
 
 
@@ -97,8 +134,8 @@ def test_documents_without_text_are_in_a_line_each_with_their_rank() -> None:
     assert lines[0] == "2. Logs > Steps"
     assert lines[-3:] == [
         "Also found:",
-        "1. Disk full > Steps (0.81)  https://wiki/disk",
-        "3. Inodes > Steps (0.10)  https://wiki/disk",
+        "1. Disk full > Steps (likely, 0.81)  https://wiki/disk",
+        "3. Inodes > Steps (weak, 0.10)  https://wiki/disk",
     ]
 
 

@@ -52,7 +52,8 @@ def test_a_document_has_title_section_facts_text_and_source(opx: Opx) -> None:
     head, body, *_ = result.stdout.split("\n\n")
     assert head.splitlines()[0] == "1. Disk full > Symptoms"
     assert re.fullmatch(
-        r"   runbooks/procedures, confidence 0\.\d\d, updated \d{4}-\d\d-\d\d \(0 days ago\)", head.splitlines()[1]
+        r"   runbooks/procedures, sure \((0\.9[5-9]|1\.00)\), updated \d{4}-\d\d-\d\d \(0 days ago\)",
+        head.splitlines()[1],
     )
     assert "The alert `NodeDiskFull` fires and writes fail." in (body, *result.stdout.split("\n\n"))
     assert re.search(r"^   \S*docs/runbooks/disk\.md(:1)?  \[[0-9a-f]{8}\]$", result.stdout, re.MULTILINE)
@@ -90,11 +91,35 @@ def test_the_answer_ends_with_how_to_record_its_outcome(opx: Opx) -> None:
     assert recorded.stdout.startswith("new: Disk full resolved\n")
 
 
-def test_nothing_good_enough_exits_with_one_and_names_the_closest(opx: Opx) -> None:
+def test_nothing_good_enough_exits_with_one_shows_what_is_unconfirmed_and_names_the_closest(opx: Opx) -> None:
     result = opx("search", "disk", "--min-confidence", "1")
     assert result.exit_code == 1
-    assert result.stdout.startswith("No good answer: nothing reaches confidence 1.00.\nClosest: Disk full > Symptoms (")
-    assert "; see it with --min-confidence 0" in result.stdout
+    assert result.stdout.startswith("1. Disk full > Symptoms\n")
+    lines = result.stdout.splitlines()
+    at = lines.index("No good answer: nothing reaches confidence 1.00.")
+    assert re.fullmatch(r"Closest: Disk full > Symptoms \(.*\); see it with --min-confidence 0\.\d", lines[at + 1])
+
+
+def test_every_document_says_its_band(opx: Opx) -> None:
+    shown = opx("search", "load average of requests", "--limit", "3").stdout
+    confidences = [(band, float(value)) for band, value in re.findall(r", (sure|likely|weak) \((\d\.\d\d)\)", shown)]
+    assert confidences
+    assert confidences[0][0] == "sure"
+    assert all(band == "weak" for band, value in confidences if value < 0.49)
+
+
+def test_nothing_near_is_said_without_a_candidate(opx: Opx) -> None:
+    result = opx("search", "how do I boil an egg in butter")
+    assert result.exit_code == 1
+    assert result.stdout == "No answer: nothing here is near this question.\n"
+    answer = json.loads(opx("search", "how do I boil an egg in butter", "--json").stdout)
+    assert (answer["results"], answer.get("unconfirmed"), answer.get("nearest")) == ([], None, None)
+
+
+def test_alert_without_a_page_is_said_first(opx: Opx) -> None:
+    shown = opx("search", "alert NodeDiskGone").stdout.splitlines()
+    assert shown[:2] == ["No page for alert NodeDiskGone; nearest sibling: NodeDiskFull (Disk full).", ""]
+    assert "No page" not in opx("search", "alert NodeDiskFull").stdout
 
 
 def test_the_suggested_confidence_shows_the_closest(opx: Opx) -> None:
@@ -136,11 +161,11 @@ def test_an_empty_question_is_wrong_usage(opx: Opx, query: str) -> None:
 def test_punctuation_has_no_good_answer(opx: Opx) -> None:
     result = opx("search", "?!… --")
     assert result.exit_code == 1
-    assert result.stdout.startswith("No good answer")
+    assert result.stdout == "No answer: nothing here is near this question.\n"
 
 
 def test_a_very_long_question_is_cut_and_says_so(opx: Opx) -> None:
-    result = opx("search", "load average " * 8000, *ANY, "--limit", "1")
+    result = opx("search", "load disk " * 8000, *ANY, "--limit", "1")
     assert result.exit_code == 0
     assert "only the first 10,000 were searched" in result.stderr
 
@@ -234,7 +259,7 @@ def test_only_what_the_question_and_its_options_allow_is_found(opx: Opx, asked: 
 
 
 def test_plain_question_is_searched_as_words(opx: Opx) -> None:
-    found = json.loads(opx("search", 'resolver -packets "no such words"', *ANY, "--json", "--plain").stdout)
+    found = json.loads(opx("search", 'resolver -packets "dropped resolver"', *ANY, "--json", "--plain").stdout)
     assert found["results"][0]["metadata"]["title"] == "DNS outage"
     assert found["understood"]["plain"]
 

@@ -1,150 +1,180 @@
-"""Confidence is a probability that follows the order of the hits, whatever they are."""
+"""Documents are judged: in which order they are, how likely each answers, and whether anything is near."""
 
 from __future__ import annotations
 
-import json
 import math
-from importlib.resources import files
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.retrieval.confidence import FEATURES, LogisticModel, answerable, confidences, feature_rows, logistic
-from opx.retrieval.hybrid import FusedHit, FusedHits
-from opx.text.fields import query_terms, words
-from tests.builders import an_entry
+from opx.domain.bands import Band, band_of
+from opx.domain.queries import SearchMode
+from opx.domain.record import replace
+from opx.retrieval import confidence
+from opx.retrieval.confidence import (
+    OTHER,
+    Judgement,
+    Judges,
+    LinearModel,
+    as_the_engine_says,
+    judged,
+    shipped,
+)
+from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER
+from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, FusedHits
+from opx.retrieval.pages import JUDGED, PASSAGES
+from tests.unit.judging_support import Found, a_page, found_lists, pages_in, searched, texts
 
-calm = settings(deadline=None)  # a busy machine is no failure
-WORDS = ("disk", "full", "pod", "crash", "looping", "certificate", "expired", "the")
+BUILT_IN = "all-MiniLM-L6-v2"
+LEGS = (BOTH, LEXICAL, VECTOR)
+BY_WORDS = Judges(
+    order=LinearModel(0.0, {"document": (1.0, 0.0, 1.0)}),
+    confidence=LinearModel(-1.0, {"document": (2.0, 0.0, 1.0), "margin": (0.5, 0.0, 1.0)}),
+    near=LinearModel(-2.0, {"document_best": (4.0, 0.0, 1.0)}),
+)
+"""Orders by the share of the question's words."""
 
-
-def a_hit(level: float, content: str = "disk full", title: str = "Disk full", document: str = "") -> FusedHit:
-    entry = an_entry(content, title=title, document_id=document or f"{content} {title}")
-    return FusedHit(entry.indexed, level, (1, 1.0), None)
-
-
-def found(query: str, *hits: FusedHit, weights: dict[str, float] | None = None) -> FusedHits:
-    return FusedHits(hits, tuple(hit.fused for hit in hits), weights or {}, {}, words=words(query))
-
-
-texts = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
-scores = st.floats(0, 1, allow_nan=False)
-hits = st.builds(a_hit, scores, texts, texts, st.sampled_from(["a", "b", "c"]))
-ranked = st.lists(hits, max_size=8).map(lambda some: sorted(some, key=lambda hit: -hit.fused))
-weight_tables = st.dictionaries(st.sampled_from(query_terms(" ".join(WORDS))), st.floats(0, 12))
-
-
-@calm
-@given(query=texts, some=ranked, weights=weight_tables)
-def test_confidence_is_a_probability_and_never_rises_where_the_fused_score_falls(
-    query: str, some: list[FusedHit], weights: dict[str, float]
-) -> None:
-    values = confidences(query, found(query, *some, weights=weights))
-    assert len(values) == len(some)
-    assert all(0 <= value <= 1 for value in values)
-    assert all(earlier >= later for earlier, later in pairwise(values))
+PAGES = [a_page("A", "pods restart"), a_page("B", "disk"), a_page("C", "disk is full")]
+DISK_FULL = [(page, 9.0 - at, 0.9 - at / 10) for at, page in enumerate(PAGES)]
 
 
-@calm
-@given(query=st.text(max_size=60), title=st.text(max_size=40), content=st.text(max_size=40), level=scores)
-def test_any_text_has_a_finite_confidence(query: str, title: str, content: str, level: float) -> None:
-    (value,) = confidences(query, found(query, a_hit(level, content, title)))
-    assert math.isfinite(value)
+def judgement_of(text: str, found: FusedHits, judges: Judges = BY_WORDS, *, reorder: bool = True) -> Judgement:
+    return judged(text, found, pages_in(found), judges, reorder=reorder)
 
 
-def test_no_hits_have_no_confidences() -> None:
-    assert confidences("disk", found("disk")) == []
+def ids(judgement: Judgement) -> list[str]:
+    return [one.page.document_id for one in judgement.pages]
 
 
-@pytest.mark.parametrize(("query", "title"), [("", "Disk"), ("?!", "Disk"), ("the of", "Disk"), ("disk", ""), ("", "")])
-def test_query_or_title_without_terms_matches_nothing(query: str, title: str) -> None:
-    (row,) = feature_rows(found(query, a_hit(1.0, title=title)))
-    assert row["fused_x_title"] == 0
+def confidences(judgement: Judgement) -> list[float]:
+    return [one.confidence for one in judgement.pages]
 
 
-def test_rows_have_the_models_features() -> None:
-    (row,) = feature_rows(found("disk", a_hit(1.0)))
-    assert tuple(row) == FEATURES
-    assert set(logistic("fused").parts) == set(FEATURES)
+class TestJudging:
+    def test_nothing_found_is_near_nothing(self) -> None:
+        assert judgement_of("disk", searched("disk")) == Judgement((), 0.0)
 
-
-def test_features_of_a_query_are_those_written_down() -> None:
-    weights = {"disk": 1.0, "full": 1.0, "server": 2.0}
-    hits = (
-        a_hit(0.9, "disk", "Disk full", "a"),
-        a_hit(0.8, "full of it", "Disk full", "a"),
-        a_hit(0.5, "server", "Other", "b"),
+    @settings(deadline=None)
+    @given(
+        texts,
+        found_lists,
+        st.sampled_from([BUILT_IN, OTHER]),
+        st.sampled_from(LEGS),
+        st.sampled_from(SearchMode),
+        st.booleans(),
     )
-    first, second, third = feature_rows(found("disk full server", *hits, weights=weights))
-    assert first["lead"] == pytest.approx(0.9 - 0.5)  # to the next document, not the next chunk
-    assert second["lead"] == third["lead"] == 0
-    title = math.sqrt(1 * 2 / 3)  # all of the title is in the query, two of three of the query in the title
-    coverage = 2 / 4  # by weight; the best document has disk and full
-    for row, level in ((first, 0.9), (second, 0.8), (third, 0.5)):
-        assert row["fused"] == level
-        assert row["fused_x_title"] == pytest.approx(level * title)
-        assert row["fused_x_coverage"] == pytest.approx(level * coverage)
-        assert row["length"] == math.log1p(3)
-        assert row["best_fused"] == 0.9
+    def test_probabilities_never_rise_down_the_list(
+        self, text: str, found: list[Found], embedder: str, legs: str, mode: SearchMode, reorder: bool
+    ) -> None:
+        hits = searched(text, *found)
+        judgement = judgement_of(text, hits, shipped(embedder, legs, mode), reorder=reorder)
+        values = confidences(judgement)
+        assert sorted(ids(judgement)) == sorted(page.document_id for page in pages_in(hits))
+        assert all(0 <= value <= 1 for value in (*values, judgement.near))
+        assert all(earlier >= later for earlier, later in pairwise(values))
+
+    def test_the_model_decides_the_order(self) -> None:
+        assert ids(judgement_of("disk full", searched("disk full", *DISK_FULL))) == ["C", "B", "A"]
+
+    def test_without_reordering_the_fused_order_stays(self) -> None:
+        found = searched("disk full", *DISK_FULL)
+        judgement = judgement_of("disk full", found, reorder=False)
+        assert ids(judgement) == ["A", "B", "C"]
+        assert len(set(confidences(judgement))) == 1  # no document is surer than one before it
+
+    def test_equal_documents_keep_their_order(self) -> None:
+        alike = [(a_page(name, "disk"), 5.0, 0.5) for name in "cab"]
+        assert ids(judgement_of("disk", searched("disk", *alike))) == ["a", "b", "c"]
+
+    def test_documents_behind_the_judged_ones_keep_their_order_and_are_less_likely(self) -> None:
+        many = [(a_page(f"{n:02}", f"disk {'full' * (n % 2)} {n}"), 90.0 - n, 0.9 - n / 100) for n in range(JUDGED + 5)]
+        judgement = judgement_of("disk full", searched("disk full", *many))
+        names = [f"{n:02}" for n in range(JUDGED + 5)]
+        assert ids(judgement)[:JUDGED] != names[:JUDGED]
+        assert sorted(ids(judgement)[:JUDGED]) == names[:JUDGED]
+        assert ids(judgement)[JUDGED:] == names[JUDGED:]
+        last = confidences(judgement)[JUDGED - 1 :]
+        assert all(earlier > later for earlier, later in pairwise(last))
+
+    def test_the_best_document_behind_the_judged_ones_is_not_moved_up(self) -> None:
+        poor = [(a_page(f"{n:02}", f"pods {n}"), 90.0 - n, 0.9 - n / 100) for n in range(JUDGED)]
+        best = (a_page("zz", "disk full"), 1.0, 0.1)
+        assert ids(judgement_of("disk full", searched("disk full", *poor, best)))[-1] == "zz"
+
+    @pytest.mark.parametrize("legs", LEGS)
+    @pytest.mark.parametrize("mode", SearchMode)
+    def test_how_many_passages_are_shown_changes_no_confidence(self, legs: str, mode: SearchMode) -> None:
+        parts = [(a_page("Disk", f"disk part {n}", "d", n), 9.0 - n, 0.9 - n / 10) for n in range(PASSAGES + 4)]
+        found = [*parts, (a_page("Logs", "disk logs"), 4.0, None), (a_page("Pods", "pods"), 0.0, 0.4)]
+        few, many = (searched("disk full", *found, per_document=most) for most in (PASSAGES, 100))
+        assert len(few.hits) < len(many.hits)
+        judges = shipped(BUILT_IN, legs, mode)
+        one, other = (judgement_of("disk full", hits, judges) for hits in (few, many))
+        assert ids(one) == ids(other)
+        assert (confidences(one), one.near) == (confidences(other), other.near)
+
+    def test_near_is_what_the_documents_have_of_the_question_together(self) -> None:
+        near = judgement_of("disk full", searched("disk full", *DISK_FULL)).near
+        far = judgement_of("egg butter", searched("egg butter", *DISK_FULL)).near
+        assert [near, far] == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))])
+
+    def test_an_engine_that_judges_by_itself_is_believed(self) -> None:
+        pages = pages_in(replace(searched("disk", *DISK_FULL), judged=True))
+        judgement = as_the_engine_says(pages)
+        assert confidences(judgement) == [page.level for page in pages]
+        assert judgement.near == 1
 
 
-def test_lead_of_the_only_document_is_its_whole_score() -> None:
-    first, second = feature_rows(found("disk", a_hit(0.9, document="a"), a_hit(0.8, document="a")))
-    assert (first["lead"], second["lead"]) == (0.9, 0)
-
-
-def test_value_that_weighs_nothing_does_not_count_against_a_title() -> None:
-    hit = a_hit(1.0, title="Disk full")
-    (with_host,) = feature_rows(found("disk full web01", hit, weights={"disk": 1.0, "full": 1.0, "web01": 0.0}))
-    assert with_host["fused_x_title"] == 1
-
-
-def test_covered_query_is_more_credible_than_an_uncovered_one() -> None:
-    (covered,) = confidences("disk full", found("disk full", a_hit(1.0, title=""), weights={"disk": 2.0, "full": 2.0}))
-    without = found("disk absent", a_hit(1.0, title=""), weights={"disk": 2.0, "absent": 5.0})
-    (uncovered,) = confidences("disk absent", without)
-    assert covered > uncovered
-
-
-class TestModel:
-    MODEL = LogisticModel(0.5, {"x": (2.0, 1.0, 4.0)})
+class TestLinearModel:
+    MODEL = LinearModel(0.5, {"x": (2.0, 1.0, 4.0)})
 
     @pytest.mark.parametrize(("x", "expected"), [(1.0, 0.5), (3.0, 1.5), (-3.0, -1.5)])
-    def test_probability_is_the_logistic_of_the_scaled_sum(self, x: float, expected: float) -> None:
+    def test_score_is_the_scaled_sum_and_probability_its_logistic(self, x: float, expected: float) -> None:
+        assert self.MODEL.score({"x": x, "y": 9.0}) == pytest.approx(expected)
         assert self.MODEL.probability({"x": x}) == pytest.approx(1 / (1 + math.exp(-expected)))
 
     @pytest.mark.parametrize("x", [1e300, -1e300, 1e6, -1e6])
     def test_extreme_values_do_not_overflow(self, x: float) -> None:
         assert 0 <= self.MODEL.probability({"x": x}) <= 1
 
-    def test_given_model_is_used_instead_of_the_shipped_one(self) -> None:
-        model = LogisticModel(-12.0, {"fused": (1.0, 0.0, 1.0)})
-        assert confidences("disk", found("disk", a_hit(0.0)), model) == [pytest.approx(1 / (1 + math.exp(12)))]
 
-    def test_no_hit_is_surer_than_that_the_question_has_an_answer(self) -> None:
-        sure = LogisticModel(12.0, {"fused": (1.0, 0.0, 1.0)})
-        hits = found("disk", a_hit(1.0, "pods restart", "Pods"))
-        assert confidences("disk", hits, sure) == [answerable("disk", hits)]
-        assert answerable("disk", hits) < 0.5
+class TestShipped:
+    @pytest.mark.parametrize("mode", SearchMode)
+    @pytest.mark.parametrize("legs", LEGS)
+    @pytest.mark.parametrize("embedder", [BUILT_IN, OTHER])
+    def test_there_are_models_for_every_way_of_searching(self, embedder: str, legs: str, mode: SearchMode) -> None:
+        judges = shipped(embedder, legs, mode)
+        inputs = {"order": ORDER, "confidence": CONFIDENCE, "near": NEARNESS}
+        for name, known in inputs.items():
+            parts = getattr(judges, name).parts
+            assert set(parts) <= set(known)
+            assert all(map(math.isfinite, (number for part in parts.values() for number in part)))
+            assert all(scale > 0 for _, _, scale in parts.values())
+        assert judges.order.parts
+        assert judges.confidence.parts["margin"][0] > 0  # who is ahead is likelier right
+
+    @pytest.mark.parametrize("mode", SearchMode)
+    def test_unknown_embedding_model_has_models_that_look_at_no_cosine(self, mode: SearchMode) -> None:
+        judges = shipped("somebody/else", BOTH, mode)
+        assert judges == shipped(OTHER, BOTH, mode)
+        parts = {*judges.order.parts, *judges.confidence.parts, *judges.near.parts}
+        assert not [name for name in parts if "cosine" in name]
+
+    def test_variant_of_an_embedding_model_has_its_models(self) -> None:
+        variant = shipped(f"{BUILT_IN}/int8", BOTH, SearchMode.BALANCED)
+        assert variant == shipped(BUILT_IN, BOTH, SearchMode.BALANCED) != shipped(OTHER, BOTH, SearchMode.BALANCED)
+
+    def test_they_say_from_what_when_and_how_they_were_made(self) -> None:
+        made = confidence._shipped()["made"]
+        assert all(made[name] for name in ("data", "date", "command"))
 
 
-class TestShippedModel:
-    @pytest.fixture
-    def shipped(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(
-            files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8")
-        )
-        return data
-
-    def test_says_from_what_when_and_how_it_was_made(self, shipped: dict[str, Any]) -> None:
-        assert set(shipped["made"]) >= {"data", "date", "command"}
-        assert all(shipped["made"].values())
-
-    def test_does_not_fall_with_what_decides_the_order(self, shipped: dict[str, Any]) -> None:
-        features = shipped["fused"]["features"]
-        for name in ("fused", "lead", "fused_x_title", "fused_x_coverage"):
-            assert features[name]["coefficient"] >= 0
-        assert all(feature["scale"] > 0 for feature in features.values())
+@pytest.mark.parametrize(
+    ("confidence", "band"),
+    [(1.0, "sure"), (0.95, "sure"), (0.949999, "likely"), (0.5, "likely"), (0.499999, "weak"), (0.0, "weak")],
+)
+def test_bands_begin_at_their_least_confidence(confidence: float, band: str) -> None:
+    assert band_of(confidence) is Band(band)
+    assert band_of(Band(band).least) is Band(band)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.local_ranker import LEAST_WORDS, focused
+from opx.retrieval.question import LEAST_WORDS, focused
 
 
 def nothing(_: str) -> bool:

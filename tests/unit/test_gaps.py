@@ -103,8 +103,15 @@ class TestNoticing:
     NEAR = a_result(score=0.4)
 
     def test_nothing_good_enough_is_a_gap(self) -> None:
-        assert is_gap("disk", QueryConfig(), Answer("disk", (), best_rejected=self.NEAR))
+        assert is_gap("disk", QueryConfig(), Answer("disk", (), unconfirmed=(self.NEAR,)))
         assert is_gap("disk", QueryConfig(), Answer("disk", ()))
+
+    def test_weak_results_are_shown_and_are_a_gap_all_the_same(self) -> None:
+        weak, likely = a_result(score=0.49), a_result(score=0.5)
+        for least in (0.0, 0.2):
+            config = QueryConfig(min_confidence=least)
+            assert is_gap("disk", config, Answer("disk", (weak, weak)))
+            assert not is_gap("disk", config, Answer("disk", (weak, likely)))
 
     @pytest.mark.parametrize(
         ("query", "config", "answer"),
@@ -117,7 +124,7 @@ class TestNoticing:
             ("disk", {"as_of": "2026-01-01"}, {}),
             ("?!", {}, {}),
             ("", {}, {}),
-            ("disk", {"min_confidence": 0.99}, {"best_rejected": a_result(score=0.8)}),
+            ("disk", {"min_confidence": 0.99}, {"unconfirmed": (a_result(score=0.8),)}),
         ],
     )
     def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
@@ -288,6 +295,12 @@ class TestChecking:
         (gap,) = all_of(log)
         assert (gap.status, gap.closed_by, gap.closed_by_title) == (GapStatus.CLOSED, "d1", "Title of d1")
 
+    def test_weak_result_closes_nothing(self, log: GapLog) -> None:
+        log.add(a_gap(config={"minConfidence": 0}))
+        weak, likely = (Answer(ESPRESSO, (a_result("d1", score=score),)) for score in (0.49, 0.5))
+        assert check(log, [SCOPE], lambda *_: weak).closed == ()
+        assert len(check(log, [SCOPE], lambda *_: likely).closed) == 1
+
     def test_gap_of_which_one_wording_has_no_answer_stays(self, log: GapLog) -> None:
         for question in ("restart billing", "restart checkout"):
             log.add(a_gap(question, vector=[1.0] * 64))
@@ -435,6 +448,13 @@ class TestRecording:
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert (gap.categories, gap.services) == (("runbooks",), ("coffee",))
         assert gap.config["minConfidence"] == 0.7
+
+    def test_what_was_shown_of_an_agents_question_is_its_nearest_document(self, services: System) -> None:
+        answer = self.ask(services, "restart espresso machine category:postmortems", min_confidence=0)
+        assert answer.results
+        assert answer.results[0].confidence < 0.5
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert gap.nearest.document_id == answer.results[0].document_id
 
     def test_secrets_are_masked_and_long_questions_cut(self) -> None:
         assert "AKIA" not in shown("key AKIAIOSFODNN7REALKEY is refused")

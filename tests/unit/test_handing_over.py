@@ -121,7 +121,7 @@ class TestContent:
         assert [step.shown for step in answer.steps] == [True, True, True]
 
     def test_the_block_that_has_the_questions_words_is_taken_before_others(self) -> None:
-        content = handed("how do I grow the volume with lvextend", 180).content
+        content = handed("how do I grow the volume with lvextend", 190).content
         assert "lvextend -r -L +20G /dev/vg0/var" in content
         assert "DiskFull fires" not in content
 
@@ -165,7 +165,7 @@ class TestContent:
         assert "Never delete a file below `/var/lib/postgresql`." in content
 
     def test_of_a_document_that_has_more_the_next_call_is_named(self) -> None:
-        answer = handed("how do I grow the volume with lvextend", 180)
+        answer = handed("how do I grow the volume with lvextend", 190)
         assert [(one.tool, one.arguments) for one in answer.next] == [
             ("read_document", {"document": "disk", "part": "steps"})
         ]
@@ -201,7 +201,7 @@ class TestHarm:
         assert third == "step 2 `truncate -s 0 /var/log/app.log`"
 
     def test_commands_that_are_not_shown_are_not(self) -> None:
-        assert "Destructive" not in handed_over([handed("how do I grow the volume with lvextend", 180)])
+        assert "Destructive" not in handed_over([handed("how do I grow the volume with lvextend", 190)])
 
     def test_a_long_command_is_named_by_its_beginning(self) -> None:
         text = f"# A\n\n1. Remove it.\n\n   ```bash\n   rm -rf /srv/{'x' * 80}\n   ```\n"
@@ -228,7 +228,7 @@ class TestBudget:
         assert [one.content for one in documents] == [""]
         assert handed_over(documents).splitlines() == [
             "Found, and larger than the budget:",
-            "- Disk full (0.80) [Document ID: disk]",
+            "- Disk full (likely, 0.80) [Document ID: disk]",
             'Next: read_document(document="disk"): as much of it as fits',
         ]
 

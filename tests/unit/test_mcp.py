@@ -93,7 +93,7 @@ class TestTools:
     def test_they_only_read_and_say_what_they_take_and_give(self, services: System) -> None:
         tool = listed(a_server(services))["search_docs"]
         assert tool.annotations.read_only_hint
-        assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens"}
+        assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
         assert tool.output_schema["type"] == "object"
 
     def test_an_answer_is_text_and_json_that_fits_the_schema(self, services: System) -> None:

@@ -69,7 +69,9 @@ def test_leg_that_was_not_searched_has_no_time(services: System) -> None:
 
 
 def test_question_without_results_reports_the_confidence_of_the_nearest(services: System, measured: Measured) -> None:
-    answer = services.questions.search(report=measured).answer("worker restart", QueryConfig(min_confidence=0.95))
+    answer = services.questions.search(report=measured).answer(
+        "restart the worker for hours", QueryConfig(min_confidence=1)
+    )
     assert answer.best_rejected is not None
     assert measured.values[Metric.CONFIDENCE] == [answer.best_rejected.confidence]
     assert measured.values[Metric.ZERO_RESULTS] == [1.0]

@@ -61,7 +61,7 @@ FOREIGN = "# Quokka daemon stops\n\n1. Restart it.\n\n   ```bash\n   systemctl r
 TEA = "documents/runbooks/tea.md"
 ALERT = {
     "labels": {"alertname": "WebCrash", "namespace": "prod", "pod": "web-1"},
-    "annotations": {"summary": "web crashes"},
+    "annotations": {"summary": "web crashes, requests are lost"},
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.bands import Band, band_of
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig
 from opx.domain.record import replace
@@ -101,7 +102,7 @@ def contents(results: Sequence[RetrievalResult]) -> list[str]:
 
 
 def everything_in(answer: Answer) -> str:
-    return repr((answer.results, answer.best_rejected, answer.notes))
+    return repr((answer.results, answer.unconfirmed, answer.best_rejected, answer.absent, answer.notes))
 
 
 class TestInterface:
@@ -185,13 +186,6 @@ class TestScores:
         (best,) = service.query("disk full", ANYTHING)
         assert len(service.query("disk full", QueryConfig(min_confidence=best.confidence))) == 1
 
-    def test_nearest_hit_is_named_when_none_is_good_enough(self, index: EmbeddedIndex) -> None:
-        answer = a_query(index, a_text("disk full")).answer("brew green tea", QueryConfig(min_confidence=1))
-        assert answer.results == ()
-        assert answer.best_rejected is not None
-        assert answer.best_rejected.content == "disk full"
-        assert not answer.partial
-
     @pytest.mark.parametrize("method", list(Fusion))
     def test_confidence_of_the_best_hit_does_not_depend_on_the_fusion(
         self, index: EmbeddedIndex, method: Fusion
@@ -200,6 +194,60 @@ class TestScores:
         usual = service.query("disk full", ANYTHING)[0]
         found = service.query("disk full", QueryConfig(min_confidence=0, fusion=method))[0]
         assert (found.content, found.confidence) == (usual.content, usual.confidence)
+
+
+class TestUnconfirmed:
+    PAGES = ("disk full", "disk slow", "disk lost", "pod down")
+
+    def service(self, index: EmbeddedIndex) -> KnowledgeQuery:
+        return a_query(index, *map(a_text, self.PAGES))
+
+    def test_results_reach_the_confidence_and_the_others_are_unconfirmed(self, index: EmbeddedIndex) -> None:
+        service = self.service(index)
+        everything = service.answer("disk full", ANYTHING)
+        bar = everything.results[1].confidence
+        answer = service.answer("disk full", QueryConfig(min_confidence=bar))
+        assert answer.results == everything.results[:2]
+        assert answer.unconfirmed == everything.results[2:]
+        assert answer.best_rejected is None
+
+    def test_the_first_unconfirmed_one_is_the_nearest_where_there_is_no_result(self, index: EmbeddedIndex) -> None:
+        answer = self.service(index).answer("disk", QueryConfig(min_confidence=1))
+        assert (answer.results, answer.partial) == ((), False)
+        assert answer.best_rejected == answer.unconfirmed[0]
+        assert len(answer.unconfirmed) == len(self.PAGES)
+
+    def test_unconfirmed_ones_fill_the_places_that_are_left(self, index: EmbeddedIndex) -> None:
+        service = self.service(index)
+        bar = service.answer("disk full", ANYTHING).results[1].confidence
+        for most, unconfirmed in ((1, 0), (2, 0), (3, 1), (10, 2)):
+            answer = service.answer("disk full", QueryConfig(min_confidence=bar, max_results=most))
+            assert (len(answer.results), len(answer.unconfirmed)) == (min(most, 2), unconfirmed)
+
+    def test_without_a_bar_everything_is_a_result(self, index: EmbeddedIndex) -> None:
+        answer = self.service(index).answer("disk full", ANYTHING)
+        assert (len(answer.results), answer.unconfirmed, answer.best_rejected) == (len(self.PAGES), (), None)
+
+    def test_list_of_results_has_the_unconfirmed_ones_beside_it(self, index: EmbeddedIndex) -> None:
+        service = self.service(index)
+        config = QueryConfig(min_confidence=service.answer("disk full", ANYTHING).results[0].confidence)
+        found, answer = service.query("disk full", config), service.answer("disk full", config)
+        assert found == list(answer.results)
+        assert found.unconfirmed == answer.unconfirmed != ()
+        assert service.query("egg butter", config).unconfirmed == ()
+
+    def test_band_says_how_sure_a_result_is(self, index: EmbeddedIndex) -> None:
+        results = self.service(index).query("disk full", ANYTHING)
+        assert results[0].band is Band.SURE
+        assert [result.band for result in results] == [band_of(result.confidence) for result in results]
+        assert results[0].to_json()["band"] == "sure"
+
+    def test_json_has_the_nearest_only_without_results(self, index: EmbeddedIndex) -> None:
+        service = self.service(index)
+        given, refused = (service.answer("disk full", QueryConfig(min_confidence=bar)).to_json() for bar in (0.5, 1))
+        assert "nearest" not in given
+        assert refused["nearest"] == refused["unconfirmed"][0]
+        assert "absent" not in refused
 
 
 class TestBounds:

@@ -66,7 +66,7 @@ class Library:
         if isinstance(results, BaseException):
             raise results
         good = tuple(result for result in results if result.confidence >= config.min_confidence)
-        return Answer(query, good, best_rejected=None if good else next(iter(results), None))
+        return Answer(query, good, unconfirmed=tuple(result for result in results if result not in good))
 
     @property
     def queries(self) -> list[str]:

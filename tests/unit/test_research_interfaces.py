@@ -172,11 +172,17 @@ class TestCommand:
         assert found["searchesPerformed"] == len([step for step in found["trace"] if step["kind"] == "search"])
 
     def test_nothing_good_enough_exits_with_one_and_names_the_closest(self, opx: Opx) -> None:
-        result = opx("research", "quantum llamas", "--min-confidence", "1", "--iterations", "1")
+        result = opx("research", "writes fail", "--min-confidence", "1", "--iterations", "1")
         assert result.exit_code == 1
         assert result.stdout.startswith(
-            "Nothing good enough was found.\nNothing good enough for: quantum llamas\nClosest: "
+            "Nothing good enough was found.\nNothing good enough for: writes fail\nClosest: Disk full"
         )
+
+    def test_nothing_near_exits_with_one_and_names_nothing(self, opx: Opx) -> None:
+        result = opx("research", "quantum llamas", "--min-confidence", "0", "--iterations", "1")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("Nothing good enough was found.\nNothing good enough for: quantum llamas\n")
+        assert "Closest" not in result.stdout
 
     @pytest.mark.parametrize("arguments", [("x", "--iterations", "6"), (" ",), ()])
     def test_wrong_usage_exits_with_two(self, opx: Opx, arguments: tuple[str, ...]) -> None:

@@ -82,10 +82,11 @@ def test_order_does_not_depend_on_the_order_of_ingestion(
 
 
 @few
-@given(corpus=corpora, question=texts)
+@given(corpus=corpora, data=st.data())
 def test_document_about_something_else_does_not_remove_the_best_hit(
-    services: System, corpus: list[str], question: str
+    services: System, corpus: list[str], data: st.DataObject
 ) -> None:
+    question = data.draw(st.sampled_from(corpus), "the text of a document")
     with filled(services, corpus):
         best = answered(services, question)[0].source
     with filled(services, [*corpus, UNRELATED]):

@@ -251,7 +251,7 @@ class TestScope:
     )
     def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str, shown: str) -> None:
         said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
-        assert said == f"unknown field {shown}; there are: query, max_results, max_tokens"
+        assert said == f"unknown field {shown}; there are: query, max_results, max_tokens, at_least"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
         event = a_function_event("search_runbooks", query=VAULT) | {"promptSessionAttributes": ACME}
@@ -346,10 +346,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 def answered(services: System, event: Any, context: FakeContext) -> dict[str, Any]:
-    """Like the handler, with every result counting as good."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("opx.operations.research.AGENT_CONFIDENCE", 0.0)
-        return respond(event, context, KNOWLEDGE, lambda: services, Measured())
+    """As the handler does."""
+    return respond(event, context, KNOWLEDGE, lambda: services, Measured())
 
 
 class TestSize:

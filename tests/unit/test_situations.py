@@ -136,7 +136,7 @@ def test_no_score_leaves_its_range() -> None:
 
 def test_nothing_good_enough_says_so() -> None:
     nearest = a_result("Nearly")
-    found = best_in(Situation(), an_answer(best_rejected=nearest, partial=True, notes=("half of it",)), NOW)
+    found = best_in(Situation(), an_answer(unconfirmed=(nearest,), partial=True, notes=("half of it",)), NOW)
     assert (found.content, found.score) == (NOTHING_FOUND, 0.0)
     assert found.metadata["nearest"]["metadata"]["title"] == "Nearly"
     assert found.metadata["notes"] == ["half of it"]

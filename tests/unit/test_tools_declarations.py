@@ -40,12 +40,12 @@ def test_tools_are_those_that_agents_know() -> None:
     }
     assert described == {
         "retrieve-knowledge": {
-            "search_runbooks": ["query", "max_results", "max_tokens"],
-            "search_postmortems": ["query", "max_results", "max_tokens"],
+            "search_runbooks": ["query", "max_results", "max_tokens", "at_least"],
+            "search_postmortems": ["query", "max_results", "max_tokens", "at_least"],
             "get_document_details": ["document_id"],
             "read_document": ["document", "part", "max_tokens", "after"],
             "find_procedure": ["alert", "labels", "max_tokens", "after"],
-            "search_docs": ["query", "thoroughness", "limit", "max_tokens"],
+            "search_docs": ["query", "thoroughness", "limit", "max_tokens", "at_least"],
             "research_topic": ["topic", "max_iterations"],
             "find_related": ["reference", "hops", "edge_types", "direction", "since"],
             "explain_relation": ["from_reference", "to_reference"],
@@ -146,7 +146,8 @@ def test_missing_required_parameter_is_named() -> None:
     ],
 )
 def test_unknown_parameter_is_refused_with_the_known_ones(name: str, shown: str) -> None:
-    with pytest.raises(RequestError, match=rf"^unknown field {shown}; there are: query, max_results, max_tokens$"):
+    known = "query, max_results, max_tokens, at_least"
+    with pytest.raises(RequestError, match=rf"^unknown field {shown}; there are: {known}$"):
         read_pairs("search_runbooks", ("query", "q"), (name, "acme"))
 
 

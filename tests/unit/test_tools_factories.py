@@ -27,14 +27,14 @@ def test_tool_describes_itself(services: System) -> None:
     assert tool.name == tool.__name__ == "search_docs"
     assert tool.description.startswith("Search all documentation")
     assert tool.input_schema["required"] == ["query"]
-    assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens"}
+    assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
 
 
 def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
     signature = inspect.signature(create_search_docs_tool(services))
     assert (
-        str(signature)
-        == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200) -> str"
+        str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
+        "at_least: str = 'weak') -> str"
     )
 
 

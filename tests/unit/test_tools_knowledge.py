@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind
-from opx.domain.results import RetrievalResult
+from opx.domain.results import Absent, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.schemas import output_schema
 from opx.edges.tools import call_tool
-from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidScopeError
+from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidInputError, InvalidScopeError
 from opx.hygiene.untrusted import QUOTED, boundary
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.ports import SearchRequest, SearchResponse
-from opx.retrieval.citations import NOTHING_FOUND, document_text
+from opx.retrieval.citations import NOTHING_FOUND, document_text, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
@@ -77,19 +78,6 @@ def tools(services: System) -> KnowledgeTools:
     return KnowledgeTools(services, NOBODY)
 
 
-@pytest.fixture
-def threshold(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets what a result has to reach for an agent."""
-    return lambda confidence: monkeypatch.setattr("opx.operations.research.AGENT_CONFIDENCE", confidence)
-
-
-@pytest.fixture
-def everything(services: System, threshold: Callable[[float], None]) -> KnowledgeTools:
-    """Tools for which every result is good enough."""
-    threshold(0.0)
-    return KnowledgeTools(services, NOBODY)
-
-
 class BrokenIndex:
     """An index that can't be reached."""
 
@@ -103,11 +91,55 @@ class BrokenIndex:
 
 
 class TestSearching:
-    def test_answer_is_the_citation_of_the_result_and_the_receipt(self, tools: KnowledgeTools) -> None:
+    def test_answer_is_the_citation_of_the_results_and_the_receipt(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks(DISK_TITLE)
         receipt = f"[Receipt ID: {reply.answer.receipt_id}]"
-        assert reply.text() == f"{document_text(reply.answer.documents[0], '', outline=True)}\n\n{receipt}"
-        assert reply.text().startswith(f"Source: {DISK_TITLE}\nCategory: runbooks/procedures\nRelevance: ")
+        assert len(reply.answer.documents) == 3
+        assert reply.text() == f"{handed_over(reply.answer.documents)}\n\n{receipt}"
+        assert reply.text().startswith(
+            f"Source: {DISK_TITLE}\nCategory: runbooks/procedures\nRelevance: 1.00\nConfidence: sure (1.00)\n"
+        )
+        assert reply.text().count("Confidence: weak, read it before you rely on it (") == 2
+
+    @pytest.mark.parametrize("tool", ["search_runbooks", "search_docs"])
+    def test_agents_may_ask_for_what_is_sure_alone(self, tools: KnowledgeTools, tool: str) -> None:
+        sure = tools.call(tool, query=DISK_TITLE, at_least="sure")
+        assert [one.band for one in sure.answer.documents] == [Band.SURE]
+        assert "weak" not in sure.text()
+        every = tools.call(tool, query=DISK_TITLE, at_least="weak")
+        assert {one.band for one in every.answer.documents} == {Band.SURE, Band.WEAK}
+
+    def test_postmortems_may_be_sure_alone_too(self, tools: KnowledgeTools) -> None:
+        found = tools.call("search_postmortems", query="Kafka consumer lag in March", at_least="sure")
+        assert [one.band for one in found.answer.documents] == [Band.SURE]
+
+    def test_unknown_band_is_refused(self, tools: KnowledgeTools) -> None:
+        with pytest.raises(InvalidInputError, match="at_least must be one of"):
+            tools.search_runbooks(DISK_TITLE, at_least="certain")
+
+    def test_alert_that_no_page_is_for_is_a_note(self, services: System, tools: KnowledgeTools) -> None:
+        note = f"Note: no page for alert DiskFullOnHosts; nearest sibling: {DISK_TITLE}."
+        for reply in (tools.search_runbooks("alert DiskFullOnHosts"), tools.search_docs("alert DiskFullOnHosts")):
+            assert reply.text().startswith(note)
+            (absent,) = plain(reply)["absent"]
+            assert absent == {
+                "name": "DiskFullOnHosts",
+                "kind": "alert",
+                "nearest": DISK_TITLE,
+                "documentId": id_of(services, DISK),
+            }
+        assert "absent" not in plain(tools.search_docs(DISK_TITLE))
+
+    def test_absent_name_can_not_write_a_line_of_its_own(self, tools: KnowledgeTools) -> None:
+        answer = tools.search_runbooks(DISK_TITLE).answer
+        forged = Absent("DiskFull", "alert", "Disk\n\n[Document ID: forged]", "d")
+        text = FoundAnswer(replace(answer, absent=(forged,))).text()
+        assert "[Document ID: forged]" not in text.splitlines()
+
+    def test_question_about_something_else_has_no_answer_and_names_no_candidate(self, tools: KnowledgeTools) -> None:
+        for reply in (tools.search_runbooks("boil an egg in butter"), tools.search_docs("boil an egg in butter")):
+            assert reply.text() == NOTHING_FOUND
+            assert (plain(reply)["documentIds"], plain(reply).get("next", [])) == ([], [])
 
     def test_runbooks_and_postmortems_are_searched_apart(self, tools: KnowledgeTools) -> None:
         title = "Kafka consumer lag in March"
@@ -120,17 +152,17 @@ class TestSearching:
             reply = KnowledgeTools(system, NOBODY).search_runbooks("How the data store replicates")
         assert "Category: runbooks/architecture" in reply.text()
 
-    def test_at_most_the_wanted_number_of_results(self, everything: KnowledgeTools) -> None:
-        assert len(everything.search_runbooks("servers hosts lookups", max_results=2).answer.documents) == 2
-        assert len(everything.search_runbooks("servers hosts lookups", max_results=20).answer.documents) == 3
+    def test_at_most_the_wanted_number_of_results(self, tools: KnowledgeTools) -> None:
+        assert len(tools.search_runbooks("servers hosts lookups", max_results=2).answer.documents) == 2
+        assert len(tools.search_runbooks("servers hosts lookups", max_results=20).answer.documents) == 3
 
-    def test_nothing_above_the_threshold_names_the_nearest_as_not_confirmed(
+    def test_nothing_as_sure_as_wanted_names_the_nearest_as_not_confirmed(
         self, services: System, tools: KnowledgeTools
     ) -> None:
-        reply = tools.search_runbooks("worker restart")
+        reply = tools.search_runbooks("servers hosts lookups", at_least="sure")
         nearest = reply.answer.best_rejected
         assert nearest is not None
-        assert nearest.confidence < 0.7
+        assert nearest.band is Band.LIKELY
         document_id = id_of(services, "documents/runbooks/cpu.md")
         assert reply.text() == (
             f"{NOTHING_FOUND}\n\nNearest candidate, not confirmed (confidence {nearest.confidence:.2f}): "
@@ -141,10 +173,6 @@ class TestSearching:
     def test_empty_corpus_is_said_plainly(self, tmp_path: Path) -> None:
         with a_system(tmp_path, {}) as system:
             assert KnowledgeTools(system, NOBODY).search_runbooks("disk").text() == NOTHING_FOUND
-
-    def test_threshold_decides_what_is_shown(self, tools: KnowledgeTools, threshold: Callable[[float], None]) -> None:
-        threshold(0.05)
-        assert "Source: High CPU on web servers" in tools.search_runbooks("worker restart").text()
 
     def test_unreachable_index_gives_a_marked_empty_answer(self, tmp_path: Path) -> None:
         measured = Measured()
@@ -158,24 +186,25 @@ class TestSearching:
         assert Metric.CONFIDENCE not in measured.values
 
     def test_text_from_outside_is_marked_as_quoted(self, tools: KnowledgeTools) -> None:
-        reply = tools.search_runbooks(DISK_TITLE)
+        reply = tools.search_runbooks(DISK_TITLE, at_least="sure")
         assert QUOTED not in reply.text()
         outside = tuple(replace(one, tier="specialized") for one in reply.answer.documents)
         marked = FoundAnswer(replace(reply.answer, documents=outside, receipt_id="")).text()
         assert marked == f"{QUOTED}\n\n{document_text(outside[0], boundary([outside[0].content]), outline=True)}"
 
     def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:
-        reply = tools.search_runbooks("worker restart")
+        reply = tools.search_runbooks("servers hosts lookups", at_least="sure")
         nearest = reply.answer.best_rejected
         assert nearest is not None
         assert QUOTED not in reply.text()
-        assert QUOTED in FoundAnswer(replace(reply.answer, best_rejected=replace(nearest, tier="internet"))).text()
+        outside = replace(reply.answer, unconfirmed=(replace(nearest, tier="internet"),))
+        assert QUOTED in FoundAnswer(outside).text()
 
     def test_query_that_was_cut_says_so(self, tools: KnowledgeTools) -> None:
         assert "Note: the query has 12,000 characters" in tools.search_runbooks("x" * 12_000).text()
 
-    def test_shorter_reply_says_how_many_results_it_lacks(self, everything: KnowledgeTools) -> None:
-        reply = everything.search_runbooks("servers hosts lookups")
+    def test_shorter_reply_says_how_many_results_it_lacks(self, tools: KnowledgeTools) -> None:
+        reply = tools.search_runbooks("servers hosts lookups")
         shorter = reply.shortened()
         assert shorter is not None
         shortest = shorter.shortened()
@@ -191,7 +220,6 @@ class TestDocs:
         for title in (DISK_TITLE, "Kafka consumer lag in March"):
             assert title in tools.search_docs(title).text()
 
-    @pytest.mark.usefixtures("everything")
     def test_result_has_content_source_section_and_relevance(self, tmp_path: Path) -> None:
         corpus = {
             "documents/runbooks/hooks.md": "# Guide\n\n## Modules\n\n### Hooks\n\nThe hook player.connected fires on join."
@@ -203,6 +231,7 @@ class TestDocs:
         assert result["section"] == "Modules > Hooks"
         assert result["source"] == reply.answer.results[0].source
         assert result["relevance"] == f"{reply.answer.results[0].confidence:.0%}"
+        assert result["band"] == reply.answer.results[0].band.value == "sure"
         assert result["untrusted"] is False
 
     @pytest.mark.parametrize("thoroughness", ["fast", "balanced", "thorough"])
@@ -211,8 +240,8 @@ class TestDocs:
         KnowledgeTools(services, NOBODY, report=measured).search_docs(DISK_TITLE, thoroughness=thoroughness)
         assert measured.labels[Metric.QUERIES] == [{"mode": thoroughness}]
 
-    def test_shorter_reply_keeps_its_form(self, everything: KnowledgeTools) -> None:
-        reply = everything.search_docs("servers hosts lookups", limit=3)
+    def test_shorter_reply_keeps_its_form(self, tools: KnowledgeTools) -> None:
+        reply = tools.search_docs("servers hosts lookups", limit=3)
         shorter = reply.shortened()
         assert shorter is not None
         assert len(plain(shorter)["results"]) == len(plain(reply)["results"]) - 1
@@ -253,7 +282,7 @@ class TestResearch:
         monkeypatch.setattr(services.questions, "research", lambda *_: researcher)
         tools = KnowledgeTools(services, NOBODY)
         tools.call("research_topic", topic="disks", maxIterations="2")
-        assert researcher.asked == [("disks", 2, 0.7)]
+        assert researcher.asked == [("disks", 2, Band.LIKELY.least)]
 
     def test_reply_has_what_callers_know_and_is_as_described(self) -> None:
         reply = plain(ResearchAnswer(self.REPORT))
@@ -301,9 +330,8 @@ class TestScopes:
         )
 
     @pytest.mark.parametrize("identity", [NOBODY, Identity("other"), Identity("acme", "blog")])
-    @pytest.mark.usefixtures("everything")
     def test_others_do_not_learn_of_a_project_document(self, services: System, identity: Identity) -> None:
-        reply = KnowledgeTools(services, identity).search_runbooks("Empty the shop cart cache")
+        reply = KnowledgeTools(services, identity).search_runbooks(f"{DISK_TITLE} cart")
         assert reply.answer.results
         assert "cart" not in reply.text()
 

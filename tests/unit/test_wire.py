@@ -11,7 +11,7 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
-from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
+from opx.domain.results import Absent, Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.edges.calling import decoded, given_of, json_bytes
 from opx.errors import InvalidInputError
@@ -128,9 +128,20 @@ def test_answers_survive(nearest: RetrievalResult | None) -> None:
         TierStep("internet", False, "off"),
     )
     answer = Answer(
-        "q", () if nearest else (HIT,), True, ("note",), nearest, {"search": 1.5}, steps, "local", {"text": "q"}, "r1"
+        "q",
+        () if nearest else (HIT,),
+        partial=True,
+        notes=("note",),
+        unconfirmed=(nearest,) if nearest else (),
+        absent=(Absent("DiskFull", "alert", "DiskFullSoon", "d1"),),
+        timings_ms={"search": 1.5},
+        routing=steps,
+        ranked_by="local",
+        understood={"text": "q"},
+        receipt_id="r1",
     )
     assert sent(answer) == answer
+    assert sent(answer).best_rejected == nearest
 
 
 def test_categories_survive() -> None:

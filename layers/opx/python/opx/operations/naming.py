@@ -108,10 +108,12 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
     """The document with this title, or whose path or address ends so. Raises `DocumentNotFoundError`, which names the nearest
     ones, and `InvalidInputError` for a name of several."""
     near = _alike(context, text)
-    found = _exactly(context, text, near) or _exactly(context, text, _all_documents(context), partly=True)
+    found = _exactly(context, text, near)
+    documents = [] if found else list(_all_documents(context))
+    found = found or _exactly(context, text, documents, partly=True)
     if found is not None:
         return found
-    titles = {one.title.casefold(): one for one in near}
+    titles = {one.title.casefold(): one for one in (*documents, *near)}
     written_alike = get_close_matches(text.casefold(), titles, n=_NEAREST, cutoff=_LIKENESS)
     nearest = list(dict.fromkeys((*(titles[name] for name in written_alike), *near)))[:_NEAREST]
     named = "".join(f"\n  {one.document_id}  {one.title}" for one in nearest)

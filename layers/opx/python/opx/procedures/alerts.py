@@ -31,6 +31,7 @@ _MAX_NAMED = 5
 _PAIR = re.compile(
     r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
 )
+_BRACKETS = re.compile(r"\A(?:\{[^}\n]*\}|\([^)\n]*\))")
 _JSON_BEGINS = re.compile(r'\s*\[?\s*\{\s*"[^"\n]{1,100}"\s*:')
 _FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
@@ -308,11 +309,13 @@ def _from_line(text: str) -> Alert:
     begins = _NAME.match(line)
     behind = line[begins.end() :].lstrip() if begins else ""
     if begins and (behind[:1] in ("{", "(") or (labels and not behind) or (labels and _PAIR.match(behind))):
-        name = begins[0]
+        name, left = begins[0], _BRACKETS.sub("", behind, count=1)
     else:
         name = labels.get("alertname") or line
-    said = "\n".join(part for part in rest.split("\n") if not _PAIR.fullmatch(part.strip().rstrip(",")))
-    return Alert(labels.get("alertname", name)[:MAX_VALUE], labels, said.strip())
+        left = line if name != line else ""
+    beside = _PAIR.sub("", left).strip(" \t,;:-")
+    below = "\n".join(part for part in rest.split("\n") if not _PAIR.fullmatch(part.strip(" \t*-,")))
+    return Alert(labels.get("alertname", name)[:MAX_VALUE], labels, f"{beside}\n{below}".strip())
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

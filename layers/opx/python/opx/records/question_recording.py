@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opx.domain.bands import Band
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
@@ -121,21 +122,21 @@ class QuestionRecorder:
 
 # -- questions without a good answer
 
-FLOOR = QueryConfig().min_confidence
-"""Who asks for more than this and doesn't get it has found no gap."""
+LEAST, MOST = Band.LIKELY.least, QueryConfig().min_confidence
+"""What is less sure than `LEAST` answers nothing, also where it is shown; who asks for more than `MOST` and doesn't get it
+has found no gap."""
 
 
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
-    """Whether everything was searched and nothing is good enough.
+    """Whether everything was searched and nothing is good enough: as sure as was asked for, and likely at least.
 
     Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
     """
     nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
-    if answer.results or nothing_searched or config.document_id or config.as_of:
+    wanted = min(max(config.min_confidence, LEAST), MOST)
+    is_answered = any(one.confidence >= wanted for one in (*answer.results, *answer.unconfirmed))
+    if is_answered or nothing_searched or config.document_id or config.as_of:
         return False
     from opx.records.gaps.likeness import is_empty
 
-    if is_empty(query):
-        return False
-    nearest = answer.best_rejected
-    return nearest is None or nearest.confidence < FLOOR
+    return not is_empty(query)

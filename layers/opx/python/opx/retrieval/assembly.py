@@ -42,9 +42,9 @@ _TELLS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, Sect
 
 class Features(NamedTuple):
     """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
-    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the passage
-    that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is the
-    logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
+    documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the
+    passage that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is
+    the logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
 
     terms: float
     terms_squared: float

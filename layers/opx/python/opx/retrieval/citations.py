@@ -9,7 +9,6 @@ from typing import Any
 from opx.domain.bands import Band, Basis
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
-from opx.domain.record import replace
 from opx.domain.remarks import RemarkKind
 from opx.domain.results import EvidencePack, RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
@@ -122,7 +121,7 @@ def handed_over(documents: Sequence[DocumentAnswer]) -> str:
     mark = boundary(_from_outside(documents))
     shown = [document_text(one, mark, outline=not at) for at, one in enumerate(one for one in documents if one.content)]
     rest = [one for one in documents if not one.content]
-    others = mentions(rest) or (mentions([replace(rest[0], confidence=1.0)]) if not shown and rest else [])
+    others = mentions(rest) or ([] if shown else mentions(rest[:1], least=0.0))
     if others and shown:
         shown.append("\n".join(("Also found:", *others)))
     elif others:
@@ -235,9 +234,9 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool}({given})"
 
 
-def mentions(documents: Sequence[DocumentAnswer]) -> list[str]:
-    """A line for each of the first few documents that may well be meant."""
-    likely = [one for one in documents if one.confidence >= _WORTH_A_LINE]
+def mentions(documents: Sequence[DocumentAnswer], least: float = _WORTH_A_LINE) -> list[str]:
+    """A line for each of the first few documents that are at least this likely."""
+    likely = [one for one in documents if one.confidence >= least]
     return [
         f"- {one_line(one.title)} ({one.band}, {one.confidence:.2f}) [Document ID: {one.document_id}]"
         for one in likely[:_MENTIONED]

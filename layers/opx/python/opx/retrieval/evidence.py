@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, passage_terms, terms_of
-from opx.retrieval.pages import Page
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, passage_terms, terms_of, thinned
+from opx.retrieval.pages import PASSAGES, Page
 from opx.text.analyzer import analyze, split_identifiers
 from opx.text.fields import words
 from opx.text.languages import document_languages
@@ -247,7 +247,8 @@ NO_RIVAL = 3.0
 
 def _cosines(found: FusedHits, pages: Sequence[Page]) -> list[float]:
     """The highest cosine of each document; of one that the vector leg didn't find, the lowest that it did."""
-    least = min((hit.vector[1] for hit in found.hits if hit.vector), default=0.0)
+    hits = thinned(found.hits, PASSAGES)  # the same however many are shown
+    least = min((hit.vector[1] for hit in hits if hit.vector), default=0.0)
     return [max((hit.vector[1] for hit in page.evidence if hit.vector), default=least) for page in pages]
 
 

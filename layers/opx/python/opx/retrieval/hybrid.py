@@ -250,14 +250,14 @@ def fused_hits(
     share = _lexical_weight(response, weights, asked)
     weights = weights or dict.fromkeys(asked, 1.0)
     hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
-    thinned = tuple(_thinned(_without_copies(list(hits)), per_document))
+    kept = tuple(thinned(_without_copies(list(hits)), per_document))
     legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
     failed = {name: leg.error for name, leg in legs.items() if leg.error}
     taken = {name: leg.took_ms for name, leg in legs.items() if leg.took_ms is not None}
-    levels = _levels(thinned, response, method, share)
+    levels = _levels(kept, response, method, share)
     judged = response.fused is not None
     return FusedHits(
-        thinned,
+        kept,
         levels,
         weights,
         failed,
@@ -357,7 +357,7 @@ def _without_copies(hits: Sequence[FusedHit]) -> Iterator[FusedHit]:
         yield replace(chosen, fused=first.fused, copies=copies) if others else chosen
 
 
-def _thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
+def thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
     """At most `per_document` chunks of a document."""
     counts: dict[str, int] = {}
     for hit in hits:

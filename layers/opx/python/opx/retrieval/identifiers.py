@@ -20,8 +20,11 @@ from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
-"""Confidences of a document about an identifier of the question, of the only one that mentions it, and of the likeliest of a
-few that do."""
+"""Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly
+meant, and of the likeliest of a few that do."""
+
+CLEARLY = 0.6
+"""The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
 
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
@@ -36,7 +39,7 @@ LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
 ALERT, NAME = "alert", "name"
-_FEW_WORDS, _MANY_WORDS = 4, 20
+_FEW_WORDS, _MANY_WORDS = 4, 12
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
 """What is said beside the name of an alert; in a log line, such a name may be that of a function or an error."""
 
@@ -46,12 +49,15 @@ _KINDS = (
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
-    (ALERT, re.compile(r"(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*")),
+    (
+        ALERT,
+        re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*"),
+    ),
     (
         NAME,
         re.compile(
             r"\w*[a-z0-9][A-Z]\w*|\w+(?:_\w+)+|[A-Za-z]\w*(?:(?:\.|::)[A-Za-z]\w*){2,}|[A-Za-z]\w*(?:\.\w*_\w*)+"
-            r"|(?=\S*[a-z])\w+(?:-\w+){2,}|[A-Z]+(?:-[A-Z]+)+-\d+|[1-9]\d{4,}"
+            r"|[A-Za-z]+(?:-[A-Za-z]+){2,}|[A-Z]+(?:-[A-Z]+)+-\d+|[1-9]\d{4,}"
         ),
     ),
 )
@@ -113,7 +119,7 @@ def _has(text: str, name: str) -> bool:
 
 
 def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[JudgedPage]:
-    """The documents about identifiers of the question first, with the confidence of what is certain."""
+    """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer."""
     meant: dict[str, float] = {}
     for one in named:
         if one.is_rare:
@@ -122,7 +128,8 @@ def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[Judged
     if not meant:
         return list(judged)
     first = [_at_least(one, meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
-    rest = [one for one in judged if one.page.document_id not in meant]
+    most = min(one.confidence for one in first)
+    rest = [_at_most(one, most) for one in judged if one.page.document_id not in meant]
     return [*sorted(first, key=lambda one: -one.confidence), *rest]
 
 
@@ -133,10 +140,13 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if named.kind != ALERT and len(mentions) == 1:
-        yield mentions[0].page.document_id, ONLY_MENTION
-    elif named.kind != ALERT and named.leads and 0 < len(mentions) <= MOST_ABOUT:
-        yield mentions[0].page.document_id, FEW_MENTION
+    if named.kind == ALERT or not mentions:
+        return
+    first = mentions[0]
+    if len(mentions) == 1 or (named.leads and len(mentions) <= MOST_ABOUT and first.confidence >= CLEARLY):
+        yield first.page.document_id, ONLY_MENTION
+    elif named.leads and len(mentions) <= MOST_ABOUT:
+        yield first.page.document_id, FEW_MENTION
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
@@ -172,6 +182,10 @@ def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
     """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
     least = confidence if confidence >= ONLY_MENTION else 0.0
     return replace(judged, confidence=max(judged.confidence, confidence), least=least)
+
+
+def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
+    return replace(judged, confidence=min(judged.confidence, confidence))
 
 
 # -- what isn't there

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
@@ -21,11 +20,8 @@ from opx.domain.results import Absent
 from opx.domain.times import day_number, day_text, first_day
 from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
-from opx.retrieval.question import Question, contains, folded, identifiers, required_groups, whole_terms
+from opx.retrieval.question import Change, Question, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
-
-if TYPE_CHECKING:
-    from opx.retrieval.rewording import Change
 
 __all__ = ["Question", "read_question"]
 
@@ -61,10 +57,13 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
 
 
 _LIKE_ALERT = re.compile(
-    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b|\s*[A-Z]\w{2,149}\s*[({]\s*[A-Za-z_]\w*\s*=|.*\balertname\b"
-    r"|\s*\[?\s*\{.*\"(?:labels|AlarmName|alarmName|alert_title|ruleName|incident|detail)\"\s*:",
+    r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b"
+    r"|\s*(?-i:[A-Z])\w{2,149}(?:\{|[ \t]+\()\s*[a-z_]\w*\s*=[^\n]*[})][ \t]*(?:\n|\Z)"
+    r"|(?:.*\n)?[ \t*-]{0,10}alertname\s*="
+    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
+"""Marks of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
 _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -338,3 +339,25 @@ def _any_has(texts: Sequence[str], phrase: str) -> bool:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+# -- what was searched in the place of words that nothing has
+
+
+class Why(StrEnum):
+    SPELLING = "spelling"
+    TRANSLATION = "translation"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part of a question, from one character to another, and what was searched in its place."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+    why: Why
+
+    def to_json(self) -> dict[str, str]:
+        return {"from": self.before, "to": self.after, "why": self.why.value}

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice, pairwise
 from string import ascii_lowercase
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.query_language import Asked
-from opx.retrieval.question import Question, is_identifier
+from opx.retrieval.question import Change, Question, Why, is_identifier
 from opx.text.analyzer import KNOWN_BY, folded
 from opx.text.fields import words
 from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
@@ -44,25 +43,6 @@ _MARKS = ".:!?…*¿¡"
 _JOINED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _GAP = re.compile(r"[\s'’-]*")
 _ASCII_WORD = re.compile("[a-z]+")
-
-
-class Why(StrEnum):
-    SPELLING = "spelling"
-    TRANSLATION = "translation"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A part of a question, from one character to another, and what was searched in its place."""
-
-    start: int
-    end: int
-    before: str
-    after: str
-    why: Why
-
-    def to_json(self) -> dict[str, str]:
-        return {"from": self.before, "to": self.after, "why": self.why.value}
 
 
 @dataclass(frozen=True, slots=True)

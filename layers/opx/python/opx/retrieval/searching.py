@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
@@ -38,13 +39,15 @@ from opx.retrieval.hybrid import (
     HybridSearch,
     accepted_by,
 )
-from opx.retrieval.identifiers import Named, absent_of, bounded, certain, holding, is_sought, named_in
 from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
+
+if TYPE_CHECKING:
+    from opx.retrieval.identifiers import Named
 
 log = logging.getLogger(__name__)
 
@@ -111,20 +114,29 @@ class TierSearch:
         found = self.found(asked, vector, where, asked.text)
         asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
-        named = named_in(asked.question, found)
+        named = self._named(asked, found)
         found, focus = self._with_all_of(asked, named, where, found, focus)
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
+            pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
             far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
             if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
-            pages = self._certain(asked, named, judgement)
             hits = self._hits(asked, pages)
             if found.with_warnings:
                 again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
                 hits += [one for one in self._hits(asked, again.pages) if one.warns]
         return hits
+
+    @staticmethod
+    def _named(asked: Asked, found: FusedHits) -> Sequence[Named]:
+        """The identifiers of the question that mean one thing."""
+        if not (asked.question.identifiers or asked.question.alert):
+            return ()
+        from opx.retrieval.identifiers import named_in
+
+        return named_in(asked.question, found)
 
     def _with_all_of(
         self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
@@ -133,6 +145,8 @@ class TierSearch:
         wanted = [one for one in named if one.term and one.count and one.is_rare]
         if not wanted:
             return found, focus
+        from opx.retrieval.identifiers import holding
+
         searches = (found,) if focus is found else (found, focus)
         known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
         shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
@@ -155,11 +169,19 @@ class TierSearch:
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
-    def _certain(asked: Asked, named: Sequence[Named], judgement: Judgement) -> Sequence[JudgedPage]:
-        """The documents with what identifiers make certain, and in `asked` what is absent."""
+    def _certain(
+        asked: Asked, named: Sequence[Named], judgement: Judgement, where: SearchFilter
+    ) -> Sequence[JudgedPage]:
+        """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
+        within a category, a tag or the like can't say that: its page may be elsewhere."""
+        if not named:
+            return judgement.pages
+        from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
+
         pages = certain(judgement.pages, named)
         missing = absent_of(named, pages)
-        asked.is_missing(missing)
+        elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
+        asked.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
@@ -219,6 +241,11 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
         name = hit.indexed.chunk.document_id
         passages[name] = (*passages.get(name, ()), hit.indexed)
     return replace(found, hits=(*found.hits, *added), levels=(*found.levels, *[0.0] * len(added)), passages=passages)
+
+
+def _is_narrow(where: SearchFilter) -> bool:
+    """Whether it leaves anything out of its scopes and tiers."""
+    return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
 def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import nlargest
 
+from opx.domain.bands import Band
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
@@ -65,14 +66,15 @@ def check(
 
 
 def answering(gap: Gap, ask: Ask) -> RetrievalResult | None:
-    """The best answer to the first wording if all wordings have one; else None. A gap that was reported had answers then:
-    only what was updated since answers it."""
+    """The best answer to the first wording if all wordings have one that is likely at least; else None. A gap that was
+    reported had answers then: only what was updated since answers it."""
     config = replace(QueryConfig.from_json(gap.config), include_internet=False)
     identity = identity_of(gap.scope_key)
     best: RetrievalResult | None = None
     for example in gap.examples:
         answer = ask(identity, example.text, config)
-        found = [one for one in answer.results if not gap.missing or one.timestamp > gap.last_asked_at]
+        likely = (one for one in answer.results if one.confidence >= Band.LIKELY.least)
+        found = [one for one in likely if not gap.missing or one.timestamp > gap.last_asked_at]
         if not found or answer.partial:
             return None
         best = best or found[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import RetrievalResult
+from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
@@ -37,7 +37,7 @@ class GapRecorder:
         self._clock = clock
 
     def record(self, reader: Reader, answered: Answered, vector: Sequence[float] | None = None, model: str = "") -> Gap:
-        """Count a question in that has no good answer. `vector` is the question's, by `model`.
+        """Count in a question that has no good answer. `vector` is the question's, by `model`.
 
         Raises `StoreUnavailableError`.
         """
@@ -48,7 +48,7 @@ class GapRecorder:
             replace(
                 asked,
                 categories=tuple(sorted(config.categories or ())),
-                nearest=self._nearest(answered.answer.best_rejected, reader),
+                nearest=self._nearest(_best(answered.answer), reader),
                 config=plain_config(config),
             )
         )
@@ -88,6 +88,10 @@ class GapRecorder:
             confidence=round(result.confidence, 4),
             services=document.services if document else (),
         )
+
+
+def _best(answer: Answer) -> RetrievalResult | None:
+    return answer.results[0] if answer.results else answer.best_rejected
 
 
 def shown(query: str) -> str:

@@ -1,0 +1,120 @@
+"""A question that nothing is near has no answer, not even a weak one, unless it narrows the search by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.record import replace
+from opx.retrieval.confidence import FAR, FAR_IN_OTHER_LANGUAGES, Judges, LinearModel, shipped
+from opx.retrieval.query import KnowledgeQuery
+from tests.fakes import WordsEmbedder
+from tests.unit.test_query import a_query, a_text
+
+ANYTHING = QueryConfig(min_confidence=0)
+COOKING = "how long does a chocolate cake with butter stay in the oven"
+BAKING = "bake cake"
+GERMAN = "Wie lange bleibt ein Kuchen mit Butter bei der Hitze im Ofen"
+PAGES = [
+    a_text("The disk of the database is full and writes fail.", title="Database disk full", tags=("postgres",)),
+    a_text("Pods restart again and again; look at their logs.", title="Pods are crash looping"),
+    a_text("Certificates expire without notice; renew them.", title="Certificate expired"),
+]
+DISK = PAGES[0].indexed.chunk
+Near = Callable[[float], None]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[KnowledgeQuery]:
+    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    yield a_query(index, *PAGES)
+    index.close()
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> Near:
+    """Sets how probable it is that something is near, whatever the question is."""
+
+    def judges_of(probability: float) -> Callable[..., Judges]:
+        model = LinearModel(math.log(probability / (1 - probability)), {})
+        return lambda *way: replace(shipped(*way), near=model)
+
+    return lambda probability: monkeypatch.setattr("opx.retrieval.searching.shipped", judges_of(probability))
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("question", [COOKING, "who won the football match", "the of and", "?!"])
+def test_question_about_something_else_has_no_results_and_nothing_unconfirmed(
+    service: KnowledgeQuery, question: str, mode: SearchMode
+) -> None:
+    answer = service.answer(question, QueryConfig(min_confidence=0, mode=mode))
+    assert (answer.results, answer.unconfirmed, answer.best_rejected, answer.absent) == ((), (), None, ())
+    assert not answer.partial
+
+
+def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery) -> None:
+    answer = service.answer(COOKING, QueryConfig(min_confidence=0.9))
+    assert (answer.results, answer.unconfirmed) == ((), ())
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_question_about_a_page_has_results(service: KnowledgeQuery, mode: SearchMode) -> None:
+    answer = service.answer("the disk of the database is full", QueryConfig(min_confidence=0, mode=mode))
+    assert answer.results[0].title == DISK.title
+
+
+def test_question_in_another_language_has_a_lower_bar(service: KnowledgeQuery, near: Near) -> None:
+    near((FAR + FAR_IN_OTHER_LANGUAGES) / 2)
+    assert service.answer(COOKING, ANYTHING).results == ()
+    german = service.answer(GERMAN, ANYTHING)
+    assert german.understood["languages"] == ["de"]
+    assert len(german.results) == len(PAGES)
+    near(FAR_IN_OTHER_LANGUAGES / 2)
+    assert service.answer(GERMAN, ANYTHING).results == ()
+
+
+@pytest.mark.parametrize("probability", [FAR - 0.01, 0.01])
+@pytest.mark.parametrize(
+    ("question", "config"),
+    [
+        (BAKING, {"document_id": DISK.document_id}),
+        (f'{BAKING} "writes fail"', {}),
+        (f"{BAKING} tag:postgres", {}),
+        (f"{BAKING} title:database", {}),
+        (f"{BAKING} category:runbooks -pods -certificates", {}),
+        (f"{BAKING} before:2100 -pods -certificates", {}),
+    ],
+    ids=["document", "phrase", "tag", "title", "category", "day"],
+)
+def test_question_that_narrows_the_search_has_what_is_left(
+    service: KnowledgeQuery, near: Near, question: str, config: dict[str, Any], probability: float
+) -> None:
+    near(probability)
+    assert [result.title for result in service.answer(question, replace(ANYTHING, **config)).results] == [DISK.title]
+
+
+def test_phrase_that_nothing_has_is_taken_for_words_again(service: KnowledgeQuery, near: Near) -> None:
+    near(0.01)
+    answer = service.answer(f'{BAKING} "chocolate cake"', ANYTHING)
+    assert answer.results == ()
+    assert answer.notes == ('no passage that came near has exactly "chocolate cake": the words were searched',)
+
+
+def test_category_of_the_caller_leaves_the_bar(service: KnowledgeQuery, near: Near) -> None:
+    near(0.01)
+    assert service.answer(COOKING, replace(ANYTHING, categories=("runbooks",))).results == ()
+
+
+def test_identifier_that_an_entry_has_is_near(service: KnowledgeQuery, near: Near, tmp_path: Path) -> None:
+    near(0.01)
+    index = EmbeddedIndex(tmp_path / "other", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    known = a_query(index, a_text("Bake it.", title="OPS-4711"))
+    assert [result.title for result in known.answer(f"{COOKING} OPS-4711", ANYTHING).results] == ["OPS-4711"]
+    assert service.answer(f"{COOKING} OPS-4711", ANYTHING).results == ()
+    index.close()
