@@ -37,6 +37,7 @@ ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
 ROUTES = load().routes
 WRITTEN = (ALIASES, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, SOURCES, STAGING)
 CHECKPOINTS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-checkpoints"
+REBUILDS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-rebuilds"
 PULLS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-pulls"
 SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/dev-opx-knowledge/source-*"
 SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
@@ -191,7 +192,7 @@ class TestManageKnowledge:
             | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("dynamodb:GetItem", table_arns(AUDIT))
             | pairs("s3:GetObject", {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"})
-            | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS})
+            | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS, REBUILDS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
             | pairs("scheduler:CreateSchedule DeleteSchedule UpdateSchedule", {SCHEDULES})
             | pairs("iam:PassRole", {SCHEDULES_ROLE})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from infra.constructs.rebuild_index import REBUILD_INDEX
 from opx.lifecycle.capability import REINDEX_LEASE_SECONDS, WRITERS_DONE_SECONDS
 from tests.infra.templates import Assembly
@@ -25,3 +27,19 @@ def test_building_waits_for_those_who_take_documents_in(default: Assembly) -> No
     functions = default.resources("ingestion", "Lambda::Function").values()
     (timeout,) = {one["Timeout"] for one in functions if "ingest" in str(one["FunctionName"])}
     assert timeout < WRITERS_DONE_SECONDS
+
+
+def test_it_is_asked_every_day_whether_to_calibrate_and_what_can_not_be_sent_is_kept(default: Assembly) -> None:
+    schedules = default.resources("lifecycle", "Scheduler::Schedule").values()
+    (found,) = (one for one in schedules if one["Name"] == "calibrate-confidence")
+    assert (found["ScheduleExpression"], found["State"]) == ("cron(0 6 * * ? *)", "ENABLED")
+    assert json.loads(found["Target"]["Input"]) == {"do": "calibrate", "ifDue": True}
+    assert found["Target"]["Arn"] == f"<{name_of(default, '-rebuilds')}.Arn>"
+    assert found["Target"]["DeadLetterConfig"]["Arn"] == f"<{name_of(default, '-rebuilds-failed')}.Arn>"
+
+
+def name_of(assembly: Assembly, queue: str) -> str:
+    """The logical id of a queue."""
+    queues = assembly.resources("lifecycle", "SQS::Queue").items()
+    (found,) = (name for name, one in queues if str(one.get("QueueName", "")).endswith(queue))
+    return found

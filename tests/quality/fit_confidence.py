@@ -31,7 +31,7 @@ from opx.evaluation.measures import ndcg
 from opx.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
-from opx.retrieval.hybrid import BOTH
+from opx.retrieval.hybrid import BOTH, LEXICAL
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.asked import ANSWERABLE, REMOVED, WAYS, Asked, Way, collect
@@ -49,6 +49,8 @@ LATER = 0.3
 FOREIGN_WEIGHT = 5.0
 RIDGE = {"order": 30.0, "confidence": 3.0, "near": 1.0}
 NEVER_NEGATIVE = ("margin", "cosine", "bm25", "document", "title_match", "pairs")
+CERTAINLY = 9.0
+"""Log-odds."""
 PLACES = 10
 """Of a question's pages, for the model of confidence."""
 FOLDS = 5
@@ -114,6 +116,10 @@ def _order(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
 
 
 def _near(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
+    """Without cosines, words alone can't say that nothing is near: then everything is."""
+    if dropped or way[0] == LEXICAL:
+        nothing = np.zeros(len(NEARNESS))
+        return Fit(nothing, nothing + 1, nothing, CERTAINLY)
     chosen = [
         one
         for one in asked
@@ -123,7 +129,7 @@ def _near(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
     rows = _without(_array([one.seen[way].rows[0] for one in chosen], NEARNESS), NEARNESS, dropped)
     labels = np.array([float(one.kind == ANSWERABLE) for one in chosen])
     weights = np.where(labels == 0, FOREIGN_WEIGHT, 1.0)
-    return fit_logistic(rows, labels, weights, positive=np.array([True, True, False]), ridge=RIDGE["near"])
+    return fit_logistic(rows, labels, weights, positive=np.array([True, True]), ridge=RIDGE["near"])
 
 
 def _array(rows: Sequence[Parts], names: Sequence[str]) -> Array:

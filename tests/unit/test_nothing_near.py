@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,15 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.retrieval.confidence import FAR, FAR_IN_OTHER_LANGUAGES, Judges, LinearModel, shipped
+from opx.retrieval.confidence import (
+    FAR,
+    FAR_IN_FEW,
+    FAR_IN_OTHER_LANGUAGES,
+    FEW_ENTRIES,
+    Judgement,
+    farthest,
+    judged,
+)
 from opx.retrieval.query import KnowledgeQuery
 from tests.fakes import WordsEmbedder
 from tests.unit.test_query import a_query, a_text
@@ -20,7 +27,7 @@ from tests.unit.test_query import a_query, a_text
 ANYTHING = QueryConfig(min_confidence=0)
 COOKING = "how long does a chocolate cake with butter stay in the oven"
 BAKING = "bake cake"
-GERMAN = "Wie lange bleibt ein Kuchen mit Butter bei der Hitze im Ofen"
+NOWHERE = FAR_IN_FEW / 2
 PAGES = [
     a_text("The disk of the database is full and writes fail.", title="Database disk full", tags=("postgres",)),
     a_text("Pods restart again and again; look at their logs.", title="Pods are crash looping"),
@@ -41,24 +48,38 @@ def service(tmp_path: Path) -> Iterator[KnowledgeQuery]:
 def near(monkeypatch: pytest.MonkeyPatch) -> Near:
     """Sets how probable it is that something is near, whatever the question is."""
 
-    def judges_of(probability: float) -> Callable[..., Judges]:
-        model = LinearModel(math.log(probability / (1 - probability)), {})
-        return lambda *way: replace(shipped(*way), near=model)
+    def sets(probability: float) -> None:
+        def judged_so(*args: Any, **options: Any) -> Judgement:
+            return replace(judged(*args, **options), near=probability)
 
-    return lambda probability: monkeypatch.setattr("opx.retrieval.searching.shipped", judges_of(probability))
+        monkeypatch.setattr("opx.retrieval.searching.judged", judged_so)
+
+    return sets
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("question", [COOKING, "who won the football match", "the of and", "?!"])
+@pytest.mark.parametrize("question", [COOKING, "who won the football match"])
 def test_question_about_something_else_has_no_results_and_nothing_unconfirmed(
-    service: KnowledgeQuery, question: str, mode: SearchMode
+    service: KnowledgeQuery, near: Near, question: str, mode: SearchMode
 ) -> None:
+    near(NOWHERE)
     answer = service.answer(question, QueryConfig(min_confidence=0, mode=mode))
     assert (answer.results, answer.unconfirmed, answer.best_rejected, answer.absent) == ((), (), None, ())
     assert not answer.partial
 
 
-def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery) -> None:
+@pytest.mark.parametrize("question", ["the of and", "?!", "🔥"])
+def test_question_without_words_has_nothing(service: KnowledgeQuery, question: str) -> None:
+    answer = service.answer(question, ANYTHING)
+    assert (answer.results, answer.unconfirmed) == ((), ())
+
+
+def test_models_without_cosines_take_everything_for_near(service: KnowledgeQuery) -> None:
+    assert service.answer(COOKING, ANYTHING).results
+
+
+def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery, near: Near) -> None:
+    near(NOWHERE)
     answer = service.answer(COOKING, QueryConfig(min_confidence=0.9))
     assert (answer.results, answer.unconfirmed) == ((), ())
 
@@ -69,17 +90,18 @@ def test_question_about_a_page_has_results(service: KnowledgeQuery, mode: Search
     assert answer.results[0].title == DISK.title
 
 
-def test_question_in_another_language_has_a_lower_bar(service: KnowledgeQuery, near: Near) -> None:
-    near((FAR + FAR_IN_OTHER_LANGUAGES) / 2)
-    assert service.answer(COOKING, ANYTHING).results == ()
-    german = service.answer(GERMAN, ANYTHING)
-    assert german.understood["languages"] == ["de"]
-    assert len(german.results) == len(PAGES)
-    near(FAR_IN_OTHER_LANGUAGES / 2)
-    assert service.answer(GERMAN, ANYTHING).results == ()
+def test_bar_is_lower_for_other_languages_and_among_few_entries() -> None:
+    assert farthest(FEW_ENTRIES, english=True) == FAR
+    assert farthest(FEW_ENTRIES, english=False) == FAR_IN_OTHER_LANGUAGES
+    assert farthest(FEW_ENTRIES - 1, english=True) == FAR_IN_FEW
 
 
-@pytest.mark.parametrize("probability", [FAR - 0.01, 0.01])
+def test_paraphrase_among_three_pages_has_results(service: KnowledgeQuery, near: Near) -> None:
+    near(2 * FAR_IN_FEW)
+    assert service.answer("the volume is full", ANYTHING).results
+
+
+@pytest.mark.parametrize("probability", [FAR - 0.01, FAR_IN_FEW / 2])
 @pytest.mark.parametrize(
     ("question", "config"),
     [
@@ -100,19 +122,19 @@ def test_question_that_narrows_the_search_has_what_is_left(
 
 
 def test_phrase_that_nothing_has_is_taken_for_words_again(service: KnowledgeQuery, near: Near) -> None:
-    near(0.01)
+    near(NOWHERE)
     answer = service.answer(f'{BAKING} "chocolate cake"', ANYTHING)
     assert answer.results == ()
     assert answer.notes == ('no passage that came near has exactly "chocolate cake": the words were searched',)
 
 
 def test_category_of_the_caller_leaves_the_bar(service: KnowledgeQuery, near: Near) -> None:
-    near(0.01)
+    near(NOWHERE)
     assert service.answer(COOKING, replace(ANYTHING, categories=("runbooks",))).results == ()
 
 
 def test_identifier_that_an_entry_has_is_near(service: KnowledgeQuery, near: Near, tmp_path: Path) -> None:
-    near(0.01)
+    near(NOWHERE)
     index = EmbeddedIndex(tmp_path / "other", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
     known = a_query(index, a_text("Bake it.", title="OPS-4711"))
     assert [result.title for result in known.answer(f"{COOKING} OPS-4711", ANYTHING).results] == ["OPS-4711"]

@@ -28,12 +28,22 @@ REFERENCE = "all-MiniLM-L6-v2"
 OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
 
-FAR = 0.6
-"""Nothing is near a question below this probability: of questions about other things 2 in 123 pass, of those with an answer
-1 in 70 doesn't (docs/confidence.md)."""
+FAR = 0.3
+"""Nothing is near a question below this probability: of questions about other things 19 of 20 are, of those with an answer
+1 in 100 (docs/confidence.md)."""
 
 FAR_IN_OTHER_LANGUAGES = 0.1
 """The same for a question that may be in another language than English, of which a glossary may not know the words."""
+
+FEW_ENTRIES, FAR_IN_FEW = 200, 0.01
+"""The same where there are fewer entries: which words are rare isn't known then."""
+
+
+def farthest(entries: int, *, english: bool) -> float:
+    """The probability below which nothing is near, by how many entries there are and the question's language."""
+    if entries < FEW_ENTRIES:
+        return FAR_IN_FEW
+    return FAR if english else FAR_IN_OTHER_LANGUAGES
 
 
 @dataclass(frozen=True, slots=True)

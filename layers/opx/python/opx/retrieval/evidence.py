@@ -187,8 +187,8 @@ CONFIDENCE = (
 )
 """Of the model that says how likely a document answers the question."""
 
-NEARNESS = ("cosine_best", "document_best", "unknown")
-"""Of the model that says whether anything here is near the question."""
+NEARNESS = ("cosine_best", "document_best")
+"""Of the model that says whether anything here is near the question; without cosines, everything is."""
 
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:

@@ -166,9 +166,9 @@ class FusedHits:
     say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
     relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
     question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had. `frequencies`: of each word, how many entries have it, where the engine says so. `legs`:
-    those that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found, None if
-    none was.
+    document that either leg had. `frequencies`: of each word, how many of the `entries` have it, where the engine says so.
+    `legs`: those that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found,
+    None if none was.
     """
 
     hits: tuple[FusedHit, ...]
@@ -181,6 +181,7 @@ class FusedHits:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     passages: Mapping[str, tuple[IndexedChunk, ...]] = field(default_factory=dict)
     frequencies: Mapping[str, int] = field(default_factory=dict)
+    entries: int = 0
     legs: str = BOTH
     with_warnings: FusedHits | None = None
 
@@ -267,6 +268,7 @@ def fused_hits(
         words=asked,
         passages=_by_document(response.chunks.values()),
         frequencies=response.term_frequencies,
+        entries=response.entry_count,
     )
 
 

@@ -16,14 +16,13 @@ from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
 from opx.models.deadlines import within
 from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
-    FAR,
-    FAR_IN_OTHER_LANGUAGES,
     OTHER,
     JudgedPage,
     Judgement,
     Judges,
     ModelsOf,
     as_the_engine_says,
+    farthest,
     judged,
     shipped,
 )
@@ -120,8 +119,9 @@ class TierSearch:
             judgement = self._judgement(asked, text, found, focus)
             pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
-            far = FAR if asked.languages == ENGLISH else FAR_IN_OTHER_LANGUAGES
-            if judgement.near < far and not (is_known or where.document_ids or asked.question.narrows):
+            far = farthest(found.entries, english=asked.languages == ENGLISH)
+            is_far = judgement.near < far or not (found.words or found.judged)
+            if is_far and not (is_known or where.document_ids or asked.question.narrows):
                 return []
             hits = self._hits(asked, pages)
             if found.with_warnings:
