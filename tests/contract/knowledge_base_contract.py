@@ -325,7 +325,7 @@ class KnowledgeBaseContract:
         with pytest.raises(DocumentNotFoundError):
             shown(seat, secret.document_id)
         assert [r.title for r in asked(seat, "Global text", ANYTHING).results] == ["Global"]
-        assert asked(seat, "foreign text", ANYTHING).results == ()
+        assert {r.title for r in asked(seat, "foreign text", ANYTHING).results} <= {"Global"}
 
     def test_versions_that_do_not_fit_into_one_reply_are_on_several_pages(
         self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch

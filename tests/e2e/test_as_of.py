@@ -26,8 +26,8 @@ FOLDER = "documents/runbooks/procedures/"
 TOPICS = ("disk full", "kafka lag", "dns timeout", "postgres failover", "certificate expiry", "pod restart")
 LATER = ("memory leak", "nginx errors")
 QUESTIONS = (
-    "page the owner when disk full",
-    "kafka lag on a host",
+    "what to do when disk full",
+    "kafka lag growing",
     "purge old logs",
     "memory leak",
 )

@@ -31,7 +31,7 @@ from opx.evaluation.measures import ndcg
 from opx.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
-from opx.retrieval.hybrid import BOTH, LEXICAL
+from opx.retrieval.hybrid import BOTH
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.asked import ANSWERABLE, REMOVED, WAYS, Asked, Way, collect
@@ -49,8 +49,6 @@ LATER = 0.3
 FOREIGN_WEIGHT = 5.0
 RIDGE = {"order": 30.0, "confidence": 3.0, "near": 1.0}
 NEVER_NEGATIVE = ("margin", "cosine", "bm25", "document", "title_match", "pairs")
-CERTAINLY = 9.0
-"""Log-odds."""
 PLACES = 10
 """Of a question's pages, for the model of confidence."""
 FOLDS = 5
@@ -116,10 +114,6 @@ def _order(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
 
 
 def _near(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
-    """Without cosines, words alone can't say that nothing is near: then everything is."""
-    if dropped or way[0] == LEXICAL:
-        nothing = np.zeros(len(NEARNESS))
-        return Fit(nothing, nothing + 1, nothing, CERTAINLY)
     chosen = [
         one
         for one in asked

@@ -164,7 +164,8 @@ class TestUnicode:
     def test_what_has_no_words_has_no_good_answer(self, handler: Handler, question: str) -> None:
         status, answer = queried(handler, question)
         assert (status, answer["results"], answer["partial"]) == (200, [], False)
-        assert "No good answer" in ask(handler, "search_runbooks", query=question)
+        told = [line for line in ask(handler, "search_runbooks", query=question).splitlines() if "Confidence: " in line]
+        assert all(line.startswith("Confidence: weak") for line in told)
 
     def test_wide_operators_are_operators(self, handler: Handler) -> None:
         understood = searched(handler, q="ｄｉｓｋ ｔａｇ：ｋａｆｋａ")[1]["understood"]
@@ -269,7 +270,7 @@ class TestInstructions:
         assert VAULT_TITLE not in [result.title for result in answer.results]
 
     def test_a_quotation_can_not_be_left(self, handler: Handler) -> None:
-        text = ask(handler, "search_docs", query="Volumes of the vendor grow online")
+        text = ask(handler, "search_docs", query="Volumes of the vendor grow online", limit="1")
         mark = re.findall(r"^\[untrusted content (\w+) begins\]$", text, re.MULTILINE)[0]
         quoted, _, after = text.partition(f"\n[untrusted content {mark} ends]\n")
         assert OBEY in quoted.partition(f"[untrusted content {mark} begins]")[2]

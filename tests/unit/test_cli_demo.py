@@ -60,7 +60,7 @@ def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path:
     for question, part in zip(QUESTIONS[:4], parts, strict=False):
         first = part.split("Document ID")[0]
         assert question.answered_by in first, question.text
-    assert "No answer: nothing here is near this question." in parts[4]
+    assert "nothing here is near" in parts[4]
     with bootstrap(Settings(home=str(home))) as services:
         answer = services.questions.search().answer(FOREIGN.text, QueryConfig(min_confidence=0))
     assert ("Arbeitsspeicher", "memory") in [(one["from"], one["to"]) for one in answer.understood["reworded"]]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.bands import Band
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.retrieval.confidence import (
@@ -17,7 +18,7 @@ from opx.retrieval.confidence import (
     FAR_IN_OTHER_LANGUAGES,
     FEW_ENTRIES,
     Judgement,
-    farthest,
+    is_far,
     judged,
 )
 from opx.retrieval.query import KnowledgeQuery
@@ -50,7 +51,7 @@ def near(monkeypatch: pytest.MonkeyPatch) -> Near:
 
     def sets(probability: float) -> None:
         def judged_so(*args: Any, **options: Any) -> Judgement:
-            return replace(judged(*args, **options), near=probability)
+            return replace(judged(*args, **options), near=probability, by_meaning=True)
 
         monkeypatch.setattr("opx.retrieval.searching.judged", judged_so)
 
@@ -74,8 +75,8 @@ def test_question_without_words_has_nothing(service: KnowledgeQuery, question: s
     assert (answer.results, answer.unconfirmed) == ((), ())
 
 
-def test_models_without_cosines_take_everything_for_near(service: KnowledgeQuery) -> None:
-    assert service.answer(COOKING, ANYTHING).results
+def test_without_cosines_what_hardly_a_word_supports_is_weak(service: KnowledgeQuery) -> None:
+    assert {result.band for result in service.answer(COOKING, ANYTHING).results} == {Band.WEAK}
 
 
 def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery, near: Near) -> None:
@@ -91,9 +92,15 @@ def test_question_about_a_page_has_results(service: KnowledgeQuery, mode: Search
 
 
 def test_bar_is_lower_for_other_languages_and_among_few_entries() -> None:
-    assert farthest(FEW_ENTRIES, english=True) == FAR
-    assert farthest(FEW_ENTRIES, english=False) == FAR_IN_OTHER_LANGUAGES
-    assert farthest(FEW_ENTRIES - 1, english=True) == FAR_IN_FEW
+    between, low = Judgement(near=(FAR + FAR_IN_OTHER_LANGUAGES) / 2), Judgement(near=NOWHERE)
+    assert is_far(between, FEW_ENTRIES, english=True)
+    assert not is_far(between, FEW_ENTRIES, english=False)
+    assert not is_far(between, FEW_ENTRIES - 1, english=True)
+    assert all(is_far(low, entries, english=False) for entries in (FEW_ENTRIES, FEW_ENTRIES - 1))
+
+
+def test_words_alone_withhold_nothing() -> None:
+    assert not is_far(Judgement(near=NOWHERE, by_meaning=False), FEW_ENTRIES, english=True)
 
 
 def test_paraphrase_among_three_pages_has_results(service: KnowledgeQuery, near: Near) -> None:

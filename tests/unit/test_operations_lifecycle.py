@@ -279,11 +279,8 @@ class TestReindex:
         owner = context_of(system, steps=steps)
         job = reindex(owner, Reindex(model="32"))
         assert (job.phase, job.documents, job.rollback) == (Phase.DONE, 3, False)
-        assert [step.partition(":")[0] for step in steps] == [
-            "a new index for words-32/1",
-            "done",
-            "the models of confidence stay as they are",
-        ]
+        assert steps[0] == "a new index for words-32/1"
+        assert any(step.startswith("done:") for step in steps)
         status = get_index_status(owner, GetIndexStatus())
         assert {one.state: one.embedding_model for one in status.indexes}[EditionState.ACTIVE] == "words-32/1"
         assert (status.target, status.job) == (None, job)

@@ -17,6 +17,7 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.queries import SearchMode
+from opx.domain.record import replace
 from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
@@ -29,21 +30,26 @@ OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
 
 FAR = 0.3
-"""Nothing is near a question below this probability: of questions about other things 19 of 20 are, of those with an answer
-1 in 100 (docs/confidence.md)."""
+"""Where it is less probable that anything is near, nothing is more than weak. Of questions about other things it is for 19 of
+20, of those with an answer for 1 in 100 (docs/confidence.md)."""
 
-FAR_IN_OTHER_LANGUAGES = 0.1
-"""The same for a question that may be in another language than English, of which a glossary may not know the words."""
+FAR_IN_OTHER_LANGUAGES, FEW_ENTRIES, FAR_IN_FEW = 0.1, 200, 0.01
+"""Nothing is given below `FAR`; of questions that may be in another language than English, and where there are few entries,
+so that nobody knows which words are rare, only below these."""
 
-FEW_ENTRIES, FAR_IN_FEW = 200, 0.01
-"""The same where there are fewer entries: which words are rare isn't known then."""
+DOUBTFUL = 0.45
+"""The highest confidence where hardly anything is near."""
+
+COSINE = "cosine_best"
 
 
-def farthest(entries: int, *, english: bool) -> float:
-    """The probability below which nothing is near, by how many entries there are and the question's language."""
+def is_far(judgement: Judgement, entries: int, *, english: bool) -> bool:
+    """Whether nothing is near enough to be given. Words alone can't tell that."""
+    if not judgement.by_meaning:
+        return False
     if entries < FEW_ENTRIES:
-        return FAR_IN_FEW
-    return FAR if english else FAR_IN_OTHER_LANGUAGES
+        return judgement.near < FAR_IN_FEW
+    return judgement.near < (FAR if english else FAR_IN_OTHER_LANGUAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +98,12 @@ class JudgedPage:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Documents, the likeliest first. `near`: the probability that anything here is near the question."""
+    """Documents, the likeliest first. `near`: the probability that anything here is near the question; `by_meaning`: whether
+    cosines say so, too."""
 
     pages: tuple[JudgedPage, ...] = ()
     near: float = 0.0
+    by_meaning: bool = True
 
 
 def judged(text: str, found: FusedHits, pages: Sequence[Page], judges: Judges, *, reorder: bool = True) -> Judgement:
@@ -115,7 +123,10 @@ def judged(text: str, found: FusedHits, pages: Sequence[Page], judges: Judges, *
         confidence.append(most)
     first = [JudgedPage(pages[at], one) for at, one in zip(order, confidence, strict=True)]
     rest = [JudgedPage(page, most * _share(page, pages[JUDGED - 1])) for page in pages[JUDGED:]]
-    return Judgement((*first, *rest), judges.near.probability({name: rows[0][name] for name in NEARNESS}))
+    near = judges.near.probability({name: rows[0][name] for name in NEARNESS})
+    most = 1.0 if near >= FAR else DOUBTFUL
+    bound = tuple(replace(one, confidence=min(one.confidence, most)) for one in (*first, *rest))
+    return Judgement(bound, near, by_meaning=bool(judges.near.parts.get(COSINE, (0.0,))[0]))
 
 
 def _share(page: Page, last: Page) -> float:

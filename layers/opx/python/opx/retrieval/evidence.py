@@ -188,7 +188,7 @@ CONFIDENCE = (
 """Of the model that says how likely a document answers the question."""
 
 NEARNESS = ("cosine_best", "document_best")
-"""Of the model that says whether anything here is near the question; without cosines, everything is."""
+"""Of the model that says whether anything here is near the question."""
 
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:

@@ -22,7 +22,7 @@ from opx.retrieval.confidence import (
     Judges,
     ModelsOf,
     as_the_engine_says,
-    farthest,
+    is_far,
     judged,
     shipped,
 )
@@ -119,9 +119,9 @@ class TierSearch:
             judgement = self._judgement(asked, text, found, focus)
             pages = self._certain(asked, named, judgement, where)
             is_known = any(one.count for one in named)
-            far = farthest(found.entries, english=asked.languages == ENGLISH)
-            is_far = judgement.near < far or not (found.words or found.judged)
-            if is_far and not (is_known or where.document_ids or asked.question.narrows):
+            far = is_far(judgement, found.entries, english=asked.languages == ENGLISH)
+            is_empty = not (found.words or found.judged)
+            if (far or is_empty) and not (is_known or where.document_ids or asked.question.narrows):
                 return []
             hits = self._hits(asked, pages)
             if found.with_warnings:
