@@ -235,7 +235,7 @@ class TestOtherClients:
         cloud.put(VAULT, f"# {VAULT_TITLE}\n\nThree key holders unseal the vault.")
         cloud.put(DISK, TEXT)
         cloud.deliver()
-        return cloud.ask(VAULT_TITLE, "acme").rpartition("[Document ID: ")[2].partition("]")[0]
+        return cloud.ask(VAULT_TITLE, "acme").partition("[Document ID: ")[2].partition("]")[0]
 
     def test_owner_finds_the_document(self, cloud: Cloud, document_id: str) -> None:
         assert f"Source: {VAULT_TITLE}" in cloud.ask(VAULT_TITLE, "acme")
