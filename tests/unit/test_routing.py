@@ -187,8 +187,9 @@ class TestLive:
         return service.answer("disk full", config)
 
     def test_the_web_is_searched_where_nothing_else_covers(self, index: Recording) -> None:
-        answer = self.ask(index, internet=live(a_live_result()))
-        assert "found on the web" in contents(list(answer.results))
+        config = replace(WITH_INTERNET, min_confidence=0.3)
+        answer = self.ask(index, internet=live(a_live_result()), config=config)
+        assert contents(list(answer.results)) == ["found on the web"]
         assert steps(answer)["live"][0]
 
     def test_the_web_is_not_searched_where_it_is_not_enabled(self, index: Recording) -> None:
