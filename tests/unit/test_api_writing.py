@@ -517,6 +517,7 @@ class TestWhoMayWrite:
 
     def test_these_are_all_routes_of_the_function(self) -> None:
         names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | SOURCES
+        names |= {"calibrate", "discard_calibration", "get_calibration"}
         assert names == {name for name, route in ROUTE.items() if route.function == "manage_knowledge"}
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])

@@ -396,7 +396,8 @@ def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
 def test_nothing_found_is_said_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, tags=("of no document",)))
     found = opx("do", "volcanic ash over the airfield")
-    assert (found.exit_code, found.stdout) == (1, "No procedure was found for volcanic ash over the airfield.\n")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
 
 
 def test_nothing_sure_enough_names_what_is_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,10 +289,10 @@ class TestCommand:
         (folder / "asked.jsonl").write_text(
             lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in asked])
         )
-        options = ["--questions", str(folder / "asked.jsonl"), "--mode", "fast", "--floor", "0.01", "--losers", "1"]
+        options = ["--questions", str(folder / "asked.jsonl"), "--mode", "fast", "--floor", "0.5", "--losers", "1"]
         saved = run.invoke(eval_command, [str(folder), *options, "--save", "run.json"], obj=Settings(home="home"))
         assert saved.exit_code == 0, saved.output
-        table = saved.stdout.split("refused, floor 0.01")[1].splitlines()[:2]
+        table = saved.stdout.split("refused, floor 0.5")[1].splitlines()[:2]
         assert [table[0].split(), table[1].split()] == [
             ["near-miss", "(1)", "foreign", "(2)"],
             ["fast", "0.0000", "1.0000"],
@@ -302,8 +302,8 @@ class TestCommand:
         assert again.exit_code == 0, again.output
         compared = again.stdout.split("second - first")[1].splitlines()[1:3]
         assert [line.split()[:3] for line in compared] == [
-            ["fast", "refused@0.01", "near-miss"],
-            ["fast", "refused@0.01", "foreign"],
+            ["fast", "refused@0.5", "near-miss"],
+            ["fast", "refused@0.5", "foreign"],
         ]
         assert "0 questions with an answer, 3 without" in (tmp_path / "run.html").read_text()
 

@@ -178,6 +178,11 @@ class TestCommand:
             "Nothing good enough was found.\nNothing good enough for: writes fail\nClosest: Disk full"
         )
 
+    def test_nothing_near_exits_with_one_and_names_nothing(self, opx: Opx) -> None:
+        result = opx("research", "quantum llamas", "--min-confidence", "0.5", "--iterations", "1")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("Nothing good enough was found.\nNothing good enough for: quantum llamas\n")
+
     @pytest.mark.parametrize("arguments", [("x", "--iterations", "6"), (" ",), ()])
     def test_wrong_usage_exits_with_two(self, opx: Opx, arguments: tuple[str, ...]) -> None:
         assert opx("research", *arguments).exit_code == 2

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from msgspec import Meta, field
 
+from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, call
 from opx.domain.knowledge import Tier
@@ -529,7 +530,7 @@ _BROKEN_JSON = (
     "the alert begins like JSON and isn't valid JSON, so it was read as plain text: its labels may be missing"
 )
 RUNBOOKS = "runbooks"
-_SEARCH = QueryConfig(min_confidence=0.2, max_results=10, max_chunks_per_document=2, plain=True)
+_SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chunks_per_document=2, plain=True)
 
 
 def _searched(context: Context, question: str) -> Answer:
