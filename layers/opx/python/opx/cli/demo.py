@@ -45,9 +45,9 @@ QUESTIONS = (
     ),
     DemoQuestion("An exact identifier: the name of an alert", "KubePodCrashLooping", "runbooks/pod-crashlooping.md"),
     DemoQuestion(
-        "No word of the question is in the answer: it is in another language, and searched for in English, too",
-        "der Arbeitsspeicher ist voll, Prozesse werden beendet",
-        "runbooks/linux-oom-killer.md",
+        "No word of the question is in the answer: found by meaning alone, so it is less sure",
+        "the website's photos are inaccessible",
+        "postmortems/2024-11-s3-bucket-policy-lockout.md",
     ),
     DemoQuestion(
         "Only a postmortem knows",
