@@ -38,7 +38,8 @@ them first; and so is which index answers, which is nobody's own."""
 
 @dataclass(slots=True)
 class Seen:
-    """All that one operation showed, and what was read for it."""
+    """All that one operation showed, and what was read for it. `metrics`: the labels that each was counted with, sorted:
+    searches at the same time count in any order."""
 
     asked: str
     reply: Any
@@ -67,7 +68,7 @@ def seen(observed: Observed, identity: Identity, operation: Operation) -> Seen:
             reply = plain(operation.ask(Seat(observed, identity)))
         except OpxError as exc:
             reply = {"error": type(exc).__name__, "text": str(exc)}
-    metrics = {metric.name: labels for metric, labels in observed.told.labels.items()}
+    metrics = {metric.name: sorted(labels, key=str) for metric, labels in observed.told.labels.items()}
     reads = observed.reads
     return Seen(operation.name, without(reply, observed.home), list(reads.rows), list(reads.calls), logs, metrics)
 
