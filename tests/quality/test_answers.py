@@ -163,4 +163,4 @@ class TestReplies:
         }
         differing = list(differences(figures(found), figures(replace(found, answers=answers))))
         assert any("reply, bar 0, all, helped" in line for line in differing)
-        assert any("reply, bar 0.7, all, grade" in line for line in differing)
+        assert any("reply, bar 0.5, all, grade" in line for line in differing)
