@@ -39,6 +39,7 @@ VALUES = {
     "labels": "host=web-1",
     "document_id": "0" * 32,
     "thoroughness": "fast",
+    "at_least": "weak",
     "limit": "5",
     "reference": "service:checkout",
     "hops": "1",
