@@ -11,6 +11,7 @@ import yaml
 from opx.domain.documents import KnowledgeDocument, Revision
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.graph.bindings import Runbooks
 from opx.graph.extraction.alert_rules import (
     MAX_BYTES,
     AlertRule,
@@ -19,7 +20,6 @@ from opx.graph.extraction.alert_rules import (
     read_rules,
 )
 from opx.graph.extraction.own_node import runbook_at
-from opx.operations.bindings import Runbooks
 from tests.unit.extraction_support import Extraction, Said
 
 RULES = """\

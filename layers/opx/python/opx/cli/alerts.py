@@ -20,6 +20,7 @@ from opx.cli.session import Session, pass_session
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
 from opx.errors import InvalidInputError
+from opx.graph.bindings import BoundBy
 from opx.graph.extraction.alert_rules import (
     EXTENSIONS,
     MAX_BYTES,
@@ -31,7 +32,6 @@ from opx.graph.extraction.references import made
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome
 from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
-from opx.operations.bindings import BoundBy
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from opx.tables import ALIASES, EMBEDDINGS, GRAPH
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument
     from opx.graph.aliases import AliasRegistry
+    from opx.graph.bindings import Bindings, Runbooks
     from opx.graph.expansion import GraphExpansion
     from opx.graph.extraction.extractor import Extractor
     from opx.graph.extraction.mentions import KnownNames
@@ -83,16 +84,32 @@ class Graph:
             seconds=installation.settings.graph_seconds,
         )
 
+    def bindings(self, reader: Reader, alerts: Sequence[str], labels: Mapping[str, str] | None = None) -> Bindings:
+        """The runbooks that alerts are bound to, by their references; `labels` are those of an alert."""
+        from opx.graph.bindings import Bindings
+
+        return Bindings(self.of(reader), lambda: self.runbooks(reader), alerts, labels or {})
+
+    def runbooks(self, reader: Reader) -> Runbooks:
+        """The current runbooks that this reader may see."""
+        from opx.graph.bindings import Runbooks
+        from opx.graph.extraction.own_node import is_runbook_category
+
+        categories = sorted(filter(is_runbook_category, self._installation.knowledge.categories))
+        found = self._corpus.catalog.visible(reader.visible, categories=categories)
+        return Runbooks((one for one in found if not self._expired_since(one)), reader.visible)
+
     def passage_reader(self, reader: Reader) -> PassageReader:
         """Reads the passages behind edges, of documents that may be shown."""
         from opx.graph.passages import PassageReader
-        from opx.retrieval.judging import expired_since
-
-        def expired(document: KnowledgeDocument) -> str:
-            return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
 
         corpus, threads = self._corpus, self._storage.read_threads
-        return PassageReader(corpus.catalog, corpus.store, reader, expired=expired, threads=threads)
+        return PassageReader(corpus.catalog, corpus.store, reader, expired=self._expired_since, threads=threads)
+
+    def _expired_since(self, document: KnowledgeDocument) -> str:
+        from opx.retrieval.judging import expired_since
+
+        return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
 
     @cached_property
     def merging(self) -> Merging:

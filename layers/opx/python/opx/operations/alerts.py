@@ -11,7 +11,7 @@ from msgspec import Meta
 from opx.domain.graph import Edge
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.record import Record
-from opx.operations.bindings import Bindings, Bound, BoundBy
+from opx.graph.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
 from opx.operations.paging import After, Next, read_token, token
@@ -99,7 +99,7 @@ def list_alerts(context: Context, request: ListAlerts) -> AlertPage:
 
 def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
     """The alerts with these references; those that aren't there are left out."""
-    bindings = Bindings(context, references)
+    bindings = context.system.graph.bindings(context.reader, references)
     known = [key for key in references if key in bindings.nodes]
     if not known:
         return []

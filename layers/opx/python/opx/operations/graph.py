@@ -211,10 +211,9 @@ def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCove
 def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
     """Without the alerts that are bound to a page which is called like them, and without these pages: no relation says so."""
     from opx.graph.extraction.own_node import reference_of_source
-    from opx.operations.bindings import Bindings
 
     keys = [one.key for one in found.alerts_without_runbook]
-    pages = Bindings(context, keys).pages() if keys else {}
+    pages = context.system.graph.bindings(context.reader, keys).pages() if keys else {}
     bound = {
         reference_of_source(one.document.key.source, one.document.category) for some in pages.values() for one in some
     }

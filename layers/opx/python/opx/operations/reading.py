@@ -563,21 +563,21 @@ class BoundPage:
 def _bound(context: Context, alert: Alert) -> list[BoundPage]:
     """Documents that are for the alert for sure: the runbook that it names itself, else those that its rules name, that are
     called like it, and that say they handle it."""
-    from opx.operations.bindings import Bindings, BoundBy, runbooks_of
+    from opx.graph.bindings import BoundBy
 
     if alert.runbook:
         own: KnowledgeDocument | None
         try:
             own = named_document(context, alert.runbook)[0]
         except (DocumentNotFoundError, InvalidInputError):
-            own = runbooks_of(context).at(alert.runbook)
+            own = context.system.graph.runbooks(context.reader).at(alert.runbook)
         if own:
             return [BoundPage(own.document_id, own.title, "the runbook that the alert names", alert.runbook)]
     try:
         key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
     except InvalidReferenceError:
         return []
-    pages = Bindings(context, [key], alert.labels).pages()[key][:_OTHERS]
+    pages = context.system.graph.bindings(context.reader, [key], alert.labels).pages()[key][:_OTHERS]
     return [
         BoundPage(
             document_id=one.document.document_id,

@@ -7,18 +7,17 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
-from opx.graph.extraction.own_node import is_runbook_category, page_parts, reference_of_source, runbook_at
+from opx.graph.extraction.own_node import page_parts, reference_of_source, runbook_at
 from opx.graph.extraction.references import is_alert_name
+from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.operations.context import Context
-from opx.operations.documents import documents_within
 from opx.procedures.alerts import RULE, RUNBOOK, WHEN
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -80,14 +79,6 @@ class Runbooks:
 
     def _rank_of(self, document: KnowledgeDocument) -> int:
         return self._rank.get(document.scope.key, -1)
-
-
-def runbooks_of(context: Context) -> Runbooks:
-    """The current runbooks that the caller may see."""
-    categories = [
-        path for path in sorted(context.system.installation.knowledge.categories) if is_runbook_category(path)
-    ]
-    return Runbooks(documents_within(context, categories), context.reader.visible)
 
 
 def _parts(place: str) -> tuple[str, ...]:
@@ -164,15 +155,17 @@ class Bound:
 
 @dataclass(frozen=True)
 class Bindings:
-    """What some alerts, by their references, are bound to. `labels` of an alert choose among several rules of its name."""
+    """What some alerts, by their references, are bound to. `labels` of an alert choose among several rules of its name;
+    `list_runbooks` is asked for the runbooks of the graph's reader when they are needed first."""
 
-    context: Context
+    graph: KnowledgeGraph
+    list_runbooks: Callable[[], Runbooks]
     alerts: Sequence[str]
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
-        return {node.key: node for node in self.context.system.graph.seen_by(self.context.identity).nodes(self.alerts)}
+        return {node.key: node for node in self.graph.nodes(self.alerts)}
 
     def pages(self) -> dict[str, list[Bound]]:
         """The runbooks of each alert, the surest first: those that its rules name, the one that is called like it, then
@@ -233,16 +226,16 @@ class Bindings:
 
     @cached_property
     def _runbooks(self) -> Runbooks:
-        return runbooks_of(self.context)
+        return self.list_runbooks()
 
     @cached_property
     def _handling(self) -> dict[str, list[Edge]]:
         return self._edges("handles")
 
     def _edges(self, edge_type: str) -> dict[str, list[Edge]]:
-        graph = self.context.system.graph.seen_by(self.context.identity)
         walk = Walk(1, Direction.IN, (edge_type,), MAX_FAN_OUT)
-        return {key: edges for key, (edges, _) in graph.store.edges_of(graph.reader.visible, self.alerts, walk).items()}
+        found = self.graph.store.edges_of(self.graph.reader.visible, self.alerts, walk)
+        return {key: edges for key, (edges, _) in found.items()}
 
 
 def _rules_of(edge: Edge) -> Iterator[RuleRunbook]:
