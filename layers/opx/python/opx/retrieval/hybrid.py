@@ -323,11 +323,6 @@ def terms_of(indexed: IndexedChunk) -> Set[str]:
     return _terms(indexed.chunk.text, document_languages(indexed.language))
 
 
-def passage_terms(indexed: IndexedChunk) -> Set[str]:
-    """All terms of a chunk's own text, in its language."""
-    return _terms(indexed.chunk.content, document_languages(indexed.language))
-
-
 @lru_cache(2048)
 def _terms(text: str, languages: tuple[str, ...]) -> frozenset[str]:
     return frozenset(query_terms(text, languages))
