@@ -68,8 +68,12 @@ class LinearModel:
         return self.intercept + sum(c * (row[name] - mean) / scale for name, (c, mean, scale) in self.parts.items())
 
     def probability(self, row: Mapping[str, float]) -> float:
-        """1 / (1 + exp(-score))."""
-        return 1 / (1 + math.exp(-max(-700.0, min(700.0, self.score(row)))))
+        return logistic(self.score(row))
+
+
+def logistic(log_odds: float) -> float:
+    """The probability 1 / (1 + exp(-log_odds))."""
+    return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
 
 
 @dataclass(frozen=True, slots=True)

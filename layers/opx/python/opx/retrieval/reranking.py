@@ -24,6 +24,7 @@ from opx.errors import ModelError
 from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, check_readings, lines_of
 from opx.models.deadlines import within
 from opx.ports.models import Candidate, Reading, Reranker
+from opx.retrieval.confidence import logistic
 from opx.retrieval.judging import DocumentReading, Judged
 from opx.retrieval.query_language import Asked
 
@@ -58,7 +59,7 @@ def _log_odds(probability: float, most: float) -> float:
 def combined(estimate: float, reading: Reading, model: ReaderModel) -> float:
     """The probability that a document answers, of its estimate and what a model says that read it."""
     found = inputs(estimate, reading)
-    probability = 1 / (1 + math.exp(-sum(model.get(name, 0.0) * value for name, value in found.items())))
+    probability = logistic(sum(model.get(name, 0.0) * value for name, value in found.items()))
     return min(probability, MOST_USELESS) if reading.verdict is Verdict.NO else probability
 
 
