@@ -17,7 +17,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.catalog import Catalog
 from opx.ports import Clock, Embedder, SearchFilter, SearchIndex
 from opx.retrieval.calibration import Calibration, CalibrationStore, Fit, KeptCalibration, with_changes
@@ -186,14 +186,17 @@ def _loss_of_fits(model: str, parts: tuple[list[Seen], list[Seen]], *, mapped: b
     return mean(loss_of(part, with_changes(model, one, BOTH, MODE)) for part, one in zip(parts, fits, strict=True))
 
 
-def calibrate(calibrator: Calibrator) -> str:
-    """What came of a calibration, in a line for people. Raises as `run`."""
-    return outcome_line(calibrator.run())
-
-
 def calibrate_if_due(calibrator: Calibrator) -> str:
-    """The same; "" if none was due."""
-    return calibrate(calibrator) if calibrator.is_due() else ""
+    """Calibrate, and give a line for people about the outcome; "" if no calibration was due. Raises as `run`."""
+    return outcome_line(calibrator.run()) if calibrator.is_due() else ""
+
+
+def attempt_if_due(calibrator: Callable[[], Calibrator]) -> str:
+    """The same for a caller that goes on if it fails: the line gives the reason then."""
+    try:
+        return calibrate_if_due(calibrator())
+    except OpxError as exc:
+        return f"not calibrated: {exc}"
 
 
 def outcome_line(outcome: Outcome) -> str:

@@ -71,10 +71,7 @@ class DailyCalibration:
         if now < self._next:
             return ()
         self._next = now + _DAY_SECONDS
-        from opx.calibration.calibrating import calibrate_if_due
+        from opx.calibration.calibrating import attempt_if_due
 
-        try:
-            line = calibrate_if_due(self._calibrator())
-        except OpxError as exc:
-            line = f"not calibrated: {exc}"
+        line = attempt_if_due(self._calibrator)
         return (line,) if line else ()
