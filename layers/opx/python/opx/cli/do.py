@@ -56,7 +56,7 @@ _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
-_SURE = 0.7
+_OTHERS_BELOW = 0.7
 """Confidence below which other procedures are named."""
 _SHORT = 160
 """Characters of a command that is shown beside the one to run."""
@@ -221,7 +221,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
     if found.labels:
         yield "labels: " + ", ".join(printable(f"{name}={value}") for name, value in found.labels.items())
     yield from (click.style(f"Note: {printable(note)}", dim=True) for note in (*found.notes, *part.notes))
-    if found.confidence < _SURE and found.others:
+    if found.confidence < _OTHERS_BELOW and found.others:
         yield screen.styled("It may be another one (`opx do` takes the id, too):", "caution")
         yield from (f"{_INDENT}{_other(one)}" for one in found.others)
     if walk.steps:
