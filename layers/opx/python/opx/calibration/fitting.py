@@ -26,14 +26,14 @@ NOTHING = -10.0
 
 LEAST_SPREAD = 1e-3
 LEAST_LEAD = 0.25
-"""How far right documents have to be above wrong ones, in standard deviations of the wrong ones."""
+"""Least lead of the mean cosine of right documents over that of wrong ones, in standard deviations of the wrong ones."""
 
 OF_MADE = (1.27, -1.32)
 """Slope and intercept on log-odds that the shipped models have on made questions where they are right about people's: a
 made question counts as answered by its own document alone, even where another one answers as well. Taken off again."""
 
 PRIOR = 50.0
-"""How strongly slope and intercept are drawn to the shipped ones: as by a normal prior with a standard deviation of .14."""
+"""Draws slope and intercept to the shipped ones, as a normal prior with a standard deviation of .14."""
 
 LEAST_SLOPE = 0.1
 

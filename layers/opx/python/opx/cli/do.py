@@ -210,7 +210,7 @@ class Walk:
 
 
 def head_lines(walk: Walk) -> Iterator[str]:
-    """What the procedure is, where it is from, and how it was found."""
+    """The procedure's name, its source, and how it was found."""
     part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
     if part.untrusted:
@@ -233,7 +233,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
 
 
 def step_lines(walk: Walk, at: int) -> Iterator[str]:
-    """What is said before a step under its headings, then the step: warnings first, then its text with labels filled in, each
+    """The text before a step under its headings, then the step: warnings first, then its text with labels filled in, each
     command below what it does."""
     step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
     lead, own = _lead_and_own(part, step)
@@ -288,7 +288,7 @@ def _warning(text: str) -> str:
 
 
 def _lead_and_own(part: DocumentPart, step: StepView) -> tuple[list[str], str]:
-    """What stands before the step's first line, and its own words; without lines of ours, which are shown before it."""
+    """The lines before the step's first one, and its own text; without lines of ours, which are shown before it."""
     ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
     lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
     title = _bare(step.title)

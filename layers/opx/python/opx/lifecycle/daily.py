@@ -1,5 +1,4 @@
-"""What is done once a day where one process does what schedules and functions do on AWS: pruning, and calibrating if
-due."""
+"""Prunes, and calibrates if due, once a day where one process does the work of schedules and functions on AWS."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class CalibrationStatus(Record, frozen=True):
 
 @operation(http="GET /calibration", function=Function.MANAGE, access=Access.OPERATOR)
 def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
-    """Which models of confidence are in use, and how good they were found to be.
+    """Show the models of confidence in use, and their figures.
 
     Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
     itself, and `StoreUnavailableError`.
@@ -69,7 +69,7 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """`asked`: a function does it, and `get_calibration` shows what came of it. Else `reason` says why the models stay
+    """`asked`: a function does it, and `get_calibration` shows the outcome. Else `reason` says why the models stay
     as they are; it is empty if new ones are in use."""
 
     embedding_model: str

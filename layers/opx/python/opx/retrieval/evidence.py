@@ -27,8 +27,8 @@ BM25_MOST = 2.2
 
 
 class Cover:
-    """How far hits cover one question: its `terms`, each with the weight of the word that it stands for (`weights`), and its
-    pieces of three letters (`grams`)."""
+    """Measures how far hits cover one question: its `terms`, each with the weight of the word that it stands for (`weights`),
+    and its pieces of three letters (`grams`)."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
         self._found = found
@@ -94,7 +94,7 @@ class Contrast:
         return self._share(self._documents[at], self._rare_documents)
 
     def title_missing(self, at: int) -> float:
-        """How much of the title that the other titles don't have is not in the question."""
+        """The part of the title that neither the question nor the other titles have, by rarity among the titles."""
         missing = sum(self._rare_titles[term] for term in self._titles[at] - self._cover.terms)
         return missing / max(1.0, self._most)
 
@@ -171,7 +171,7 @@ NEARNESS = ("cosine_best", "document_best")
 
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:
-    """What speaks for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
+    """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
     for `text`.
 
     `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of what it could be at most.

@@ -41,7 +41,7 @@ LIKE = 0.5
 ALERT, NAME = "alert", "name"
 _FEW_WORDS = 4
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
-"""What is said beside the name of an alert; in a log line, such a name may be that of a function or an error."""
+"""Words beside the name of an alert; in a log line, such a name may be that of a function or an error."""
 
 _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
@@ -83,7 +83,7 @@ class Named:
 
     @property
     def is_rare(self) -> bool:
-        """Whether so few entries have it that it tells them from the others."""
+        """True if so few entries have it that it tells them from the others."""
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
@@ -97,7 +97,7 @@ def named_in(question: Question, found: FusedHits) -> list[Named]:
 
 
 def kind_of(name: str) -> str:
-    """What an identifier is a name of; "" for one that may mean several things."""
+    """The kind of thing that an identifier names; "" for one that may mean several things."""
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), "")
 
 
@@ -113,7 +113,7 @@ def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
 
 
 def _has(text: str, name: str) -> bool:
-    """Whether a text has a folded name. Most haven't, and needn't be folded."""
+    """True if a text has a folded name. Most haven't, and needn't be folded."""
     return name in text.casefold() and contains(folded(text), name)
 
 
@@ -146,7 +146,7 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
-    """Whether a document is called so. Of an alert also whether it begins with the name, or lists it as its symptom."""
+    """True if a document is called so. For an alert also if it begins with the name, or lists it as its symptom."""
     name = folded(named.name)
     return any(
         any(_has(text, name) for text in _names_of(hit.indexed))
@@ -156,7 +156,7 @@ def _is_about(judged: JudgedPage, named: Named) -> bool:
 
 
 def _says_when(indexed: IndexedChunk) -> bool:
-    """Whether a passage says when its document is to be used."""
+    """True if a passage says when its document is to be used."""
     return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
 
 
@@ -188,12 +188,12 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
 
 
 def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
-    """Whether a document is about an identifier of the question."""
+    """True if a document is about an identifier of the question."""
     return any(_is_about(page, one) for one in named for page in judged)
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
-    """What the question asks for by its name and no entry has, and alerts that pages mention and none is for; each with the
+    """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for; each with the
     page of the most similar name."""
     return [_absent(one, judged) for one in named if one.kind in _CLAIMED and _is_absent(one, judged)]
 

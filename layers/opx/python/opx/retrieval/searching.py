@@ -54,7 +54,7 @@ EMBED_SECONDS = 3.0
 """After so long the words alone are searched. A model that was not used for a while takes a second or two."""
 
 LOCAL = "local"
-"""What decided the order where the library's own models did."""
+"""Named in answers where the library's own models decided the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
 
 
 def _is_narrow(where: SearchFilter) -> bool:
-    """Whether it leaves anything out of its scopes and tiers."""
+    """True if it leaves anything out of its scopes and tiers."""
     return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
@@ -319,7 +319,7 @@ class CalibratedModels:
         return found(legs, mode) if found else shipped(embedder, legs, mode)
 
     def _current(self, embedder: str) -> OfLegs | None:
-        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        """The models that were read at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
         at, known = self._seen.get(embedder, (-math.inf, None))
         now = self._clock()
         if now - at < CACHE_SECONDS:
