@@ -61,7 +61,10 @@ def get_calibration(context: Context, request: GetCalibration) -> CalibrationSta
     Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
     itself, and `StoreUnavailableError`.
     """
-    return _status(_calibrator(context))
+    calibrator = _calibrator(context)
+    kept, model = calibrator.kept(), calibrator.embedder
+    facts = _facts(kept.calibration) if kept.calibration else None
+    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
 
 
 class Calibrate(Request, frozen=True):
@@ -133,12 +136,6 @@ def _calibrator(context: Context) -> Calibrator:
     if context.scope != own:
         raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} look after them")
     return context.system.lifecycle.calibrator(context.progress)
-
-
-def _status(calibrator: Calibrator) -> CalibrationStatus:
-    kept, model = calibrator.kept(), calibrator.embedder
-    facts = _facts(kept.calibration) if kept.calibration else None
-    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
 
 
 def _facts(made: Calibration) -> CalibrationFacts:
