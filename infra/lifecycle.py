@@ -30,8 +30,9 @@ PRUNE_KNOWLEDGE = FunctionSpec(
 
 PRUNED = "cron(30 2-5 * * ? *)"
 """Once a night, and thrice more in case a run ends for lack of time: one that has nothing left to do reads a few items."""
+
 CALIBRATED = "cron(0 6 * * ? *)"
-"""Once a day it is looked whether that is due, which takes a second."""
+"""Once a day: a second's work if no calibration is due."""
 
 CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
 
@@ -41,8 +42,8 @@ _FOLDER_REASON = "objects have no names known at deployment; the folders are tho
 
 
 class LifecycleStack(Stack):
-    """The function that removes what is expired, once a day, and the one that makes a new index when it is asked to. The
-    schedule is in the sources stack's group."""
+    """The function that removes expired documents once a day, and the one that makes new indexes on request and calibrates
+    once a day if due. The schedules are in the sources stack's group."""
 
     def __init__(
         self,

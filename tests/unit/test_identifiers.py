@@ -188,14 +188,13 @@ class TestCertain:
             ((0.1,), PUSH, [(ONLY_MENTION, ONLY_MENTION)]),
             ((CLEARLY, 0.1), PUSH, [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
             ((CLEARLY - 0.01, 0.1), PUSH, [(FEW_MENTION, 0.0), (0.1, 0.0)]),
-            ((CLEARLY, 0.1), replace(PUSH, leads=False), [(CLEARLY, 0.0), (0.1, 0.0)]),
             ((0.5, 0.4, 0.3, 0.2), PUSH, [(0.5, 0.0), (0.4, 0.0), (0.3, 0.0), (0.2, 0.0)]),
             ((0.1,), replace(PUSH, kind=ALERT), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=0), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=MOST_ENTRIES + 1), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=None), [(ONLY_MENTION, ONLY_MENTION)]),
         ],
-        ids=["only", "clearly", "unclear", "among words", "many", "alert", "none", "frequent", "untold"],
+        ids=["only", "clearly", "unclear", "many", "alert", "none", "frequent", "untold"],
     )
     def test_mentions_make_certain_who_is_meant(
         self, confidences: tuple[float, ...], named: Named, expected: list[tuple[float, float]]

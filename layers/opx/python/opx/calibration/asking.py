@@ -20,7 +20,7 @@ from opx.text.languages import question_languages
 
 MODE = SearchMode.BALANCED
 LENGTH_ERROR = 0.05
-"""How far the length of a vector may be from 1."""
+"""The length of a vector may differ so much from 1."""
 
 
 class Kind(StrEnum):
@@ -74,13 +74,13 @@ class Asker:
         self._embedder = embedder
 
     def made(self, text: str, where: SearchFilter, answer: str) -> Iterator[Seen]:
-        """What is seen of a question with its document and without it."""
+        """The evidence for a question with its document, and without it."""
         response = self._searched(text, where)
         yield self._seen(text, response, answer, Kind.ANSWERED)
         yield self._seen(text, response, answer, Kind.REMOVED)
 
     def foreign(self, text: str, where: SearchFilter) -> Seen:
-        """What is seen of a question that nothing answers."""
+        """The evidence for a question that nothing answers."""
         return self._seen(text, self._searched(text, where), text, Kind.FOREIGN)
 
     def _searched(self, text: str, where: SearchFilter) -> SearchResponse:

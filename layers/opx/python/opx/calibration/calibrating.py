@@ -17,7 +17,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.catalog import Catalog
 from opx.ports import Clock, Embedder, SearchFilter, SearchIndex
 from opx.retrieval.calibration import Calibration, CalibrationStore, Fit, KeptCalibration, with_changes
@@ -33,7 +33,7 @@ FEWEST_SEEN = 30
 """Questions of each half, each with its document and without it."""
 
 GROWN = 2.0
-"""How many times as many entries as at the last calibration make another one due, or as few."""
+"""So many times as many entries as at the last calibration, or as few, make another one due."""
 
 _SHOWN_EVERY = 25
 
@@ -85,7 +85,7 @@ class Calibrator:
         return self._corpus.embedder.model_id
 
     def kept(self) -> KeptCalibration:
-        """What is kept for the model. Raises `StoreUnavailableError`."""
+        """The calibration that is kept for the model. Raises `StoreUnavailableError`."""
         return self._store.read(self.embedder)
 
     def discard(self) -> bool:
@@ -95,8 +95,8 @@ class Calibrator:
         return bool(kept.calibration or kept.problem)
 
     def is_due(self) -> bool:
-        """Whether the corpus is another one than at the last calibration, or there was none and no models are shipped
-        for the embedding model."""
+        """True if the corpus grew or shrank since the last calibration as `GROWN` says, or if there was none and no models
+        are shipped for the embedding model."""
         before = self.kept().entries
         if before is None:
             return not has_models(self.embedder)
@@ -168,7 +168,7 @@ class Calibrator:
 
 
 def visible_to_owner(scope: Scope) -> tuple[str, ...]:
-    """What whoever the scope is of sees: everybody's, the client's and its own."""
+    """The scopes that the owner of a scope sees: everybody's, the client's and its own."""
     return tuple(dict.fromkeys((GLOBAL_KEY, Scope(scope.client_id).key, scope.key)))
 
 
@@ -186,14 +186,17 @@ def _loss_of_fits(model: str, parts: tuple[list[Seen], list[Seen]], *, mapped: b
     return mean(loss_of(part, with_changes(model, one, BOTH, MODE)) for part, one in zip(parts, fits, strict=True))
 
 
-def calibrate(calibrator: Calibrator) -> str:
-    """What came of a calibration, in a line for people. Raises as `run`."""
-    return outcome_line(calibrator.run())
-
-
 def calibrate_if_due(calibrator: Calibrator) -> str:
-    """The same; "" if none was due."""
-    return calibrate(calibrator) if calibrator.is_due() else ""
+    """Calibrate, and give a line for people about the outcome; "" if no calibration was due. Raises as `run`."""
+    return outcome_line(calibrator.run()) if calibrator.is_due() else ""
+
+
+def attempt_if_due(calibrator: Callable[[], Calibrator]) -> str:
+    """The same for a caller that goes on if it fails: the line gives the reason then."""
+    try:
+        return calibrate_if_due(calibrator())
+    except OpxError as exc:
+        return f"not calibrated: {exc}"
 
 
 def outcome_line(outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from opx.calibration.asking import MODE, Kind, Seen
 from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration import CosineMap, Fit, with_changes
-from opx.retrieval.confidence import Judges
+from opx.retrieval.confidence import Judges, logistic
 from opx.retrieval.evidence import NEARNESS, ordered_evidence
 from opx.retrieval.hybrid import BOTH
 
@@ -26,14 +26,14 @@ NOTHING = -10.0
 
 LEAST_SPREAD = 1e-3
 LEAST_LEAD = 0.25
-"""How far right documents have to be above wrong ones, in standard deviations of the wrong ones."""
+"""Least lead of the mean cosine of right documents over that of wrong ones, in standard deviations of the wrong ones."""
 
 OF_MADE = (1.27, -1.32)
 """Slope and intercept on log-odds that the shipped models have on made questions where they are right about people's: a
 made question counts as answered by its own document alone, even where another one answers as well. Taken off again."""
 
 PRIOR = 50.0
-"""How strongly slope and intercept are drawn to the shipped ones: as by a normal prior with a standard deviation of .14."""
+"""Draws slope and intercept to the shipped ones, as a normal prior with a standard deviation of .14."""
 
 LEAST_SLOPE = 0.1
 
@@ -124,7 +124,7 @@ def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
         g1, g2 = PRIOR * (slope - OF_MADE[0]), PRIOR * (intercept - OF_MADE[1])
         h11, h12, h22 = PRIOR, 0.0, PRIOR
         for one in points:
-            chance = _logistic(slope * one.log_odds + intercept)
+            chance = logistic(slope * one.log_odds + intercept)
             off, bend = one.weight * (chance - one.right), one.weight * chance * (1 - chance)
             g1, g2 = g1 + off * one.log_odds, g2 + off
             h11, h12, h22 = h11 + bend * one.log_odds**2, h12 + bend * one.log_odds, h22 + bend
@@ -147,7 +147,3 @@ def _loss(log_odds: float, *, right: bool) -> float:
     """-ln of the probability of what is the case."""
     z = log_odds if right else -log_odds
     return math.log1p(math.exp(-abs(z))) + max(-z, 0.0)
-
-
-def _logistic(log_odds: float) -> float:
-    return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))

@@ -56,7 +56,7 @@ _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
-_SURE = 0.7
+_OTHERS_BELOW = 0.7
 """Confidence below which other procedures are named."""
 _SHORT = 160
 """Characters of a command that is shown beside the one to run."""
@@ -210,7 +210,7 @@ class Walk:
 
 
 def head_lines(walk: Walk) -> Iterator[str]:
-    """What the procedure is, where it is from, and how it was found."""
+    """The procedure's name, its source, and how it was found."""
     part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
     if part.untrusted:
@@ -221,7 +221,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
     if found.labels:
         yield "labels: " + ", ".join(printable(f"{name}={value}") for name, value in found.labels.items())
     yield from (click.style(f"Note: {printable(note)}", dim=True) for note in (*found.notes, *part.notes))
-    if found.confidence < _SURE and found.others:
+    if found.confidence < _OTHERS_BELOW and found.others:
         yield screen.styled("It may be another one (`opx do` takes the id, too):", "caution")
         yield from (f"{_INDENT}{_other(one)}" for one in found.others)
     if walk.steps:
@@ -233,7 +233,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
 
 
 def step_lines(walk: Walk, at: int) -> Iterator[str]:
-    """What is said before a step under its headings, then the step: warnings first, then its text with labels filled in, each
+    """The text before a step under its headings, then the step: warnings first, then its text with labels filled in, each
     command below what it does."""
     step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
     lead, own = _lead_and_own(part, step)
@@ -288,7 +288,7 @@ def _warning(text: str) -> str:
 
 
 def _lead_and_own(part: DocumentPart, step: StepView) -> tuple[list[str], str]:
-    """What stands before the step's first line, and its own words; without lines of ours, which are shown before it."""
+    """The lines before the step's first one, and its own text; without lines of ours, which are shown before it."""
     ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
     lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
     title = _bare(step.title)

@@ -311,8 +311,8 @@ def absent_lines(answer: Answer) -> Iterator[str]:
 
 
 def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:
-    """What to say when there is no result: that nothing is near, or the bar, what came closest and, if `option` is given, how
-    to see it."""
+    """Lines for an answer without a result: that nothing is near, or the bar, what came closest and, if `option` is given,
+    how to see it."""
     closest = answer.best_rejected
     if closest is None and not answer.partial:
         yield "No answer: nothing here is near this question."

@@ -220,7 +220,7 @@ def _status_lines(status: calibration.CalibrationStatus) -> list[str]:
 
 def _calibration_line(report: calibration.CalibrationReport) -> str:
     if report.asked:
-        return "a function calibrates; `opx calibrate --show` shows what came of it in some minutes"
+        return "a function calibrates; `opx calibrate --show` shows the outcome in some minutes"
     from opx.calibration.calibrating import Outcome, outcome_line
 
     return outcome_line(Outcome(report.documents, report.questions, report.reason, report.loss, report.loss_before))

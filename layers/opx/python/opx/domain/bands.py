@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Band(StrEnum):
-    """How sure an answer is: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong), else
+    """Degrees of confidence: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong), else
     `weak`. `docs/confidence.md` has how often each is right."""
 
     SURE = "sure"
@@ -23,7 +23,7 @@ _LEAST = {Band.SURE: 0.95, Band.LIKELY: 0.5, Band.WEAK: 0.0}
 
 
 class Basis(StrEnum):
-    """What a confidence is based on: `estimated` from words, meaning and counts, or `read` by a model."""
+    """The basis of a confidence: `estimated` from words, meaning and counts, or `read` by a model."""
 
     ESTIMATED = "estimated"
     READ = "read"

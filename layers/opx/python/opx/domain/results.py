@@ -95,8 +95,8 @@ def _counted(count: int, what: str) -> str:
 
 
 class Absent(Record, frozen=True, omit_defaults=True):
-    """What a question asks for by its name and nothing that the reader may see is about. `nearest` is the title of the page
-    that is about something with a similar name, and `document_id` that page's."""
+    """Something that a question asks for by its name, and that no page which the reader may see is about. `nearest` is the
+    title of the page about something with a similar name, and `document_id` that page's."""
 
     name: str
     kind: Annotated[str, Meta(description="What it is a name of, such as alert or CVE.")]
@@ -116,8 +116,8 @@ class ScoreParts(Record, frozen=True):
     `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
     probability that the hit's document answers the question. Where a model read that, `verdict` is the model's, `rerank` the
     score that it stands for, if the model gives scores, and `estimated` the confidence before it was read. `outcome` is what
-    earlier outcomes of the document multiply with, None where none was told; `final` = confidence x trust x outcome, at most
-    1, decides the order.
+    earlier outcomes of the document multiply with, None without any; `final` = confidence x trust x outcome, at most 1,
+    decides the order.
     """
 
     lexical_rank: int | None

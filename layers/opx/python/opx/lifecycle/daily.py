@@ -1,5 +1,4 @@
-"""What is done once a day where one process does what schedules and functions do on AWS: pruning, and calibrating if
-due."""
+"""Prunes, and calibrates if due, once a day where one process does the work of schedules and functions on AWS."""
 
 from __future__ import annotations
 
@@ -71,10 +70,7 @@ class DailyCalibration:
         if now < self._next:
             return ()
         self._next = now + _DAY_SECONDS
-        from opx.calibration.calibrating import calibrate_if_due
+        from opx.calibration.calibrating import attempt_if_due
 
-        try:
-            line = calibrate_if_due(self._calibrator())
-        except OpxError as exc:
-            line = f"not calibrated: {exc}"
+        line = attempt_if_due(self._calibrator)
         return (line,) if line else ()

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.domain.times import iso_time
-from opx.errors import InvalidInputError, OpxError, ReindexBusyError
+from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.differences_found import ReconcileReport
 from opx.lifecycle.reindex.book import EditionState
 from opx.lifecycle.reindex.job import Job, Phase
@@ -335,13 +335,9 @@ def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
 
 def _calibrate(context: Context) -> None:
     """For the model that answers now, if it was never calibrated for; the index answers whatever comes of it."""
-    from opx.calibration.calibrating import calibrate_if_due
+    from opx.calibration.calibrating import attempt_if_due
 
-    try:
-        line = calibrate_if_due(context.system.lifecycle.calibrator(context.progress))
-    except OpxError as exc:
-        line = f"not calibrated: {exc}"
-    if line:
+    if line := attempt_if_due(lambda: context.system.lifecycle.calibrator(context.progress)):
         context.progress(line, 0)
 
 

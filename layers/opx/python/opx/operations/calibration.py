@@ -56,12 +56,15 @@ class CalibrationStatus(Record, frozen=True):
 
 @operation(http="GET /calibration", function=Function.MANAGE, access=Access.OPERATOR)
 def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
-    """Which models of confidence are in use, and how good they were found to be.
+    """Show the models of confidence in use, and their figures.
 
     Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
     itself, and `StoreUnavailableError`.
     """
-    return _status(_calibrator(context))
+    calibrator = _calibrator(context)
+    kept, model = calibrator.kept(), calibrator.embedder
+    facts = _facts(kept.calibration) if kept.calibration else None
+    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
 
 
 class Calibrate(Request, frozen=True):
@@ -69,7 +72,7 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """`asked`: a function does it, and `get_calibration` shows what came of it. Else `reason` says why the models stay
+    """`asked`: a function does it, and `get_calibration` shows the outcome. Else `reason` says why the models stay
     as they are; it is empty if new ones are in use."""
 
     embedding_model: str
@@ -133,12 +136,6 @@ def _calibrator(context: Context) -> Calibrator:
     if context.scope != own:
         raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} look after them")
     return context.system.lifecycle.calibrator(context.progress)
-
-
-def _status(calibrator: Calibrator) -> CalibrationStatus:
-    kept, model = calibrator.kept(), calibrator.embedder
-    facts = _facts(kept.calibration) if kept.calibration else None
-    return CalibrationStatus(model, kept.models_of(model), facts, kept.problem)
 
 
 def _facts(made: Calibration) -> CalibrationFacts:

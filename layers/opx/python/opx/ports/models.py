@@ -79,7 +79,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """Which one it is, as answers say it: `chat:openai:llama3.2`, `bedrock:cohere.rerank-v3-5:0`."""
+        """Its name in answers: `chat:openai:llama3.2`, `bedrock:cohere.rerank-v3-5:0`."""
 
     def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
         """Readings of all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than

@@ -173,7 +173,7 @@ class SearchEngine(Protocol):
         raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        """How many entries of these scopes have each of the terms (of `opx.text.fields`) in title or text. A term that
+        """Counts the entries of these scopes with each of the terms (of `opx.text.fields`) in title or text. A term that
         none of them has is left out, whoever else has it; entries that were just removed may count for a while. `{}` from
         an engine that doesn't tell. Thousands of terms are one round trip. Raises `IndexUnavailableError`."""
 

@@ -60,7 +60,7 @@ _LABEL_KEYS = (
     "Trigger",
 )
 _SHARED_KEYS = ("commonLabels", "groupLabels", "commonAnnotations")
-_TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription", "runbook_url", "runbook")
+_TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription")
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 RULE = "alert rule"
@@ -158,7 +158,7 @@ def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
     named = [
         labels.get("alertname", ""),
         *(one.labels.get("alertname", "") for one in alerts),
-        *(str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str)),
+        *_names_in(parts),
     ]
     name = next((one for one in named if one.strip()), "")
     said = [
@@ -166,7 +166,7 @@ def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
         for key in _TEXT_KEYS
     ]
     runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
-    text = " ".join(dict.fromkeys(filter(None, said[:5])))
+    text = " ".join(dict.fromkeys(filter(None, said)))
     return Alert(_FIRING.sub("", name).strip(), labels, text, runbook, (*notes, *_runbook_notes(alerts)))
 
 
@@ -174,6 +174,10 @@ def _parts_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """An event and the objects within that may describe the alert."""
     inner = (data.get("detail"), data.get("alarm"), data.get("event"))
     return [data, *(part for part in inner if isinstance(part, Mapping))]
+
+
+def _names_in(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (part[key] for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))
 
 
 def _labels_of(parts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -199,10 +203,9 @@ class _OneOf(Record, frozen=True):
 def _one_of(data: Mapping[str, Any]) -> _OneOf:
     parts = _parts_of(data)
     labels = _labels_of(parts)
-    names = (str(part[key]) for part in parts for key in _NAME_KEYS if isinstance(part.get(key), str))
     status = data.get("status", data.get("state", ""))
     state = status.get("state", "") if isinstance(status, Mapping) else status
-    return _OneOf(data, labels.get("alertname") or next(names, ""), labels, str(state).lower() in _OVER)
+    return _OneOf(data, labels.get("alertname") or next(_names_in(parts), ""), labels, str(state).lower() in _OVER)
 
 
 def _chosen(data: Mapping[str, Any], given: Mapping[str, str]) -> tuple[list[_OneOf], list[str]]:

@@ -170,7 +170,7 @@ def _step(outline: Outline, name: str) -> Part | None:
 
 def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
     """The units of a step with what the procedure says between the step before and it, and what warns above it under its
-    headings; of the last step also with what is said behind it."""
+    headings; of the last step also with the text behind it."""
     own = _of_steps(outline, {number})
     step, procedure = outline.steps[number - 1], _procedure(outline)
     first, last = bisect_left(procedure, own[0]), bisect_left(procedure, own[-1])
@@ -184,7 +184,7 @@ def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
 
 
 def _warns_of(outline: Outline, unit: Unit, step: Step) -> bool:
-    """Whether a block above a step warns of what is below it: it is in no step, or the step has its warning."""
+    """True if a block above a step warns of what is below it: it is in no step, or the step has its warning."""
     if not unit.step:
         return unit.cautions
     text = " ".join(outline.slice(unit).split())

@@ -130,7 +130,7 @@ def _placed(found: Sequence[_Found], sections: Sequence[Section], steps: Sequenc
 
 
 def _cautions(content: str, in_step: bool) -> bool:
-    """Whether a block warns or forbids: `Never restart it`, but not `uploads that were never finished`. Outside of steps it
+    """True if a block warns or forbids: `Never restart it`, but not `uploads that were never finished`. Outside of steps it
     may also say who has to agree."""
     if not in_step and approval((content,)):
         return True

@@ -315,7 +315,7 @@ class _Passages:
 
 
 def _level(result: RetrievalResult) -> float:
-    """How well a passage fits, compared with others of the same search."""
+    """The score of a passage that compares with others of the same search."""
     return result.parts.fused if result.parts else result.score
 
 

@@ -1,4 +1,4 @@
-"""What a calibration on a deployment's own corpus changes of the shipped models of confidence, and where it is kept."""
+"""Changes the shipped models of confidence as a calibration on a deployment's own corpus found, and stores that."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class KeptCalibration:
     entries: int | None = None
 
     def models_of(self, embedder: str) -> Literal["calibrated", "fitted", "general"]:
-        """Which models searches use with this embedding model."""
+        """The kind of models that searches use with this embedding model."""
         return "calibrated" if self.calibration else "fitted" if has_models(embedder) else "general"
 
 

@@ -1,4 +1,4 @@
-"""How likely a document answers the question, and whether anything here is near it.
+"""Estimates the probability that a document answers the question, and that anything here is near it.
 
 Three small linear models, fitted for each way of searching: one orders the documents, one gives the probability that a
 document answers, given its place, and one says whether anything is near at all. Their coefficients are in `confidence.json`
@@ -30,8 +30,8 @@ OTHER = "other"
 """Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
 
 FAR = 0.3
-"""Where it is less probable that anything is near, nothing is more than weak. Of questions about other things it is for 19 of
-20, of those with an answer for 1 in 100 (docs/confidence.md)."""
+"""If the probability that anything is near is lower, nothing is more than weak. It is for 19 of 20 questions about other
+things, and for 1 of 100 with an answer (docs/confidence.md)."""
 
 FAR_IN_OTHER_LANGUAGES, FEW_ENTRIES, FAR_IN_FEW = 0.1, 200, 0.01
 """Nothing is given below `FAR`; of questions that may be in another language than English, and where there are few entries,
@@ -44,7 +44,7 @@ COSINE = "cosine_best"
 
 
 def is_far(judgement: Judgement, entries: int, *, english: bool) -> bool:
-    """Whether nothing is near enough to be given. Words alone can't tell that."""
+    """True if nothing is near enough to be given. Words alone can't tell that."""
     if not judgement.by_meaning:
         return False
     if entries < FEW_ENTRIES:
@@ -68,8 +68,12 @@ class LinearModel:
         return self.intercept + sum(c * (row[name] - mean) / scale for name, (c, mean, scale) in self.parts.items())
 
     def probability(self, row: Mapping[str, float]) -> float:
-        """1 / (1 + exp(-score))."""
-        return 1 / (1 + math.exp(-max(-700.0, min(700.0, self.score(row)))))
+        return logistic(self.score(row))
+
+
+def logistic(log_odds: float) -> float:
+    """The probability 1 / (1 + exp(-log_odds))."""
+    return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def has_models(embedder: str) -> bool:
-    """Whether models with cosines were fitted for this embedding model."""
+    """True if models with cosines were fitted for this embedding model."""
     return embedder.partition("/")[0] in _shipped()["models"].keys() - {OTHER}
 
 

@@ -10,9 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, passage_terms, terms_of, thinned
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of, thinned
 from opx.retrieval.pages import PASSAGES, Page
 from opx.text.analyzer import analyze, split_identifiers
 from opx.text.fields import words
@@ -26,43 +26,38 @@ BM25_MOST = 2.2
 """k1 + 1: what one field of BM25 gives a term at most, times its weight."""
 
 
-def title_match(found: FusedHits, hit: FusedHit) -> float:
-    """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
-    title = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
-    counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
-    if not title or not counted:
-        return 0.0
-    asked = {term for terms in found.words.values() for term in terms}
-    there = {term for terms in title.values() for term in terms}
-    in_query = sum(not asked.isdisjoint(terms) for terms in title.values()) / len(title)
-    in_title = sum(not there.isdisjoint(found.words[word]) for word in counted) / len(counted)
-    return math.sqrt(in_query * in_title)
-
-
 class Cover:
-    """How far hits cover one question. `weights` are those of its words, by each term that stands for one."""
+    """Measures how far hits cover one question: its `terms`, each with the weight of the word that it stands for (`weights`),
+    and its pieces of three letters (`grams`)."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
         self._found = found
-        self._weights = found.term_weights
-        self._words = found.words
-        self._grams = grams(text)
-        self.weights = {term: self._weights.get(word, 0.0) for word, terms in self._words.items() for term in terms}
+        self._counted = [word for word in found.words if found.term_weights.get(word, 0.0) > 0] or list(found.words)
+        self.grams = grams(text)
+        self.weights = {
+            term: found.term_weights.get(word, 0.0) for word, terms in found.words.items() for term in terms
+        }
+        self.terms = frozenset(self.weights)
         order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
         self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
-
-    def passage(self, hit: FusedHit) -> float:
-        """Share of the question, by weight, that the hit's text has, its title aside."""
-        return coverage(self._weights, self._words, passage_terms(hit.indexed))
-
-    def document(self, hit: FusedHit) -> float:
-        """The same of all that was found of the hit's document."""
-        return coverage(self._weights, self._words, self.document_terms(hit))
 
     def document_terms(self, hit: FusedHit) -> Set[str]:
         """The terms of all that was found of the hit's document."""
         pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
-        return {term for piece in pieces for term in terms_of(piece)}
+        return frozenset[str]().union(*map(terms_of, pieces))
+
+    def share(self, there: Set[str]) -> float:
+        """Share of the question, by weight, that is among the terms."""
+        return coverage(self._found.term_weights, self._found.words, there)
+
+    def title_match(self, hit: FusedHit) -> float:
+        """Geometric mean of the share of the title that is in the question and of the question that is in the title."""
+        title, there = _title_words(hit), title_terms(hit)
+        if not title or not self._counted:
+            return 0.0
+        in_query = sum(not self.terms.isdisjoint(terms) for terms in title) / len(title)
+        in_title = sum(not there.isdisjoint(self._found.words[word]) for word in self._counted) / len(self._counted)
+        return math.sqrt(in_query * in_title)
 
     def title_asked(self, hit: FusedHit) -> float:
         """Share of the title's terms that stand for a word of the question."""
@@ -72,80 +67,64 @@ class Cover:
     def pairs(self, hit: FusedHit) -> float:
         """Share of the question's neighbouring words that are neighbours in the hit, too, by the lesser weight."""
         total = sum(self._pairs.values())
-        there = _pairs_of(hit.indexed.chunk.text)
+        there = _pairs_of(hit.indexed.chunk.text) if total else ()
         return sum(weight for pair, weight in self._pairs.items() if pair in there) / total if total else 0.0
-
-    @property
-    def grams(self) -> Mapping[str, int]:
-        """The question's pieces of three letters."""
-        return self._grams
-
-    @property
-    def terms(self) -> Set[str]:
-        """All terms that stand for a word of the question."""
-        return {term for terms in self._words.values() for term in terms}
 
 
 class Contrast:
-    """What sets each of some documents apart from the others: a word that all of them have tells none of them apart."""
+    """Sets each of some documents apart from the others: a word that all of them have tells none of them apart. `documents`
+    are the terms of each."""
 
-    def __init__(self, cover: Cover, pages: Sequence[Page]) -> None:
-        hits = [page.best for page in pages]
+    def __init__(self, cover: Cover, hits: Sequence[FusedHit], documents: Sequence[Set[str]]) -> None:
         self._cover = cover
-        self._weights = cover.weights
         self._titles = [title_terms(hit) for hit in hits]
-        self._passages = [terms_of(hit.indexed) for hit in hits]
-        self._documents = [cover.document_terms(hit) for hit in hits]
-        self._grams = [frozenset(grams(hit.indexed.chunk.title)) for hit in hits]
-        self._rare = {
-            name: _rarities(sets)
-            for name, sets in (
-                ("title", self._titles),
-                ("passage", self._passages),
-                ("document", self._documents),
-                ("grams", self._grams),
-            )
-        }
+        self._grams = [grams(hit.indexed.chunk.title).keys() for hit in hits]
+        self._passages = [terms_of(hit.indexed) & cover.terms for hit in hits]
+        self._documents = [terms & cover.terms for terms in documents]
+        self._rare_titles, self._rare_grams = _rarities(self._titles), _rarities(self._grams)
+        self._rare_passages, self._rare_documents = _rarities(self._passages), _rarities(self._documents)
         self._most = math.log(len(hits) + 1)
 
     def passage(self, at: int) -> float:
         """Share of the question that the hit's text has, by weight times rarity among the documents."""
-        return self._share(self._passages[at], self._rare["passage"])
+        return self._share(self._passages[at], self._rare_passages)
 
     def document(self, at: int) -> float:
         """The same of all that was found of its document."""
-        return self._share(self._documents[at], self._rare["document"])
+        return self._share(self._documents[at], self._rare_documents)
 
     def title_missing(self, at: int) -> float:
-        """How much of the title that the other titles don't have is not in the question."""
-        rare, asked = self._rare["title"], self._cover.terms
-        missing = sum(max(rare[term], 0.0) for term in self._titles[at] if term not in asked)
+        """The part of the title that neither the question nor the other titles have, by rarity among the titles."""
+        missing = sum(self._rare_titles[term] for term in self._titles[at] - self._cover.terms)
         return missing / max(1.0, self._most)
 
     def title_grams(self, at: int) -> float:
         """Share of the title's pieces that are in the question, by rarity among the titles."""
-        rare, grams_there = self._rare["grams"], self._grams[at]
-        total = sum(rare[gram] for gram in grams_there)
-        return sum(rare[gram] for gram in grams_there if gram in self._cover.grams) / total if total > 0 else 0.0
+        return _rare_share(self._grams[at], self._cover.grams.keys(), self._rare_grams)
 
     def question_grams(self, at: int) -> float:
         """Share of the question's pieces, as far as any title has them, that are in this title, by rarity."""
-        rare, there = self._rare["grams"], self._grams[at]
-        total = sum(rare.get(gram, 0.0) for gram in self._cover.grams)
-        return sum(rare[gram] for gram in self._cover.grams if gram in there) / total if total > 0 else 0.0
+        return _rare_share(self._cover.grams.keys(), self._grams[at], self._rare_grams)
 
     def _share(self, there: Set[str], rare: Mapping[str, float]) -> float:
-        worth = {
-            term: self._weights.get(term, 0.0) * max(rare[term], 0.0) for term in self._cover.terms if term in rare
-        }
+        worth = {term: weight * rare[term] for term, weight in self._cover.weights.items() if term in rare}
         total = sum(worth.values())
         return sum(value for term, value in worth.items() if term in there) / total if total > 0 else 0.0
 
 
 def title_terms(hit: FusedHit) -> Set[str]:
     """The terms of the hit's title, in its language."""
-    found = words(hit.indexed.chunk.title, document_languages(hit.indexed.language))
-    return {term for terms in found.values() for term in terms}
+    return frozenset(chain.from_iterable(_title_words(hit)))
+
+
+def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
+    return _words_of(hit.indexed.chunk.title, document_languages(hit.indexed.language))
+
+
+@lru_cache(2048)
+def _words_of(title: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The terms that stand for each word."""
+    return tuple(words(title, languages).values())
 
 
 # -- the inputs of the models
@@ -192,7 +171,7 @@ NEARNESS = ("cosine_best", "document_best")
 
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:
-    """What speaks for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
+    """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
     for `text`.
 
     `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of what it could be at most.
@@ -201,8 +180,9 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Part
     `rare` is weighted by how few of the other documents have it. `unknown`: share of the question's words that nothing
     here has.
     """
-    cover = Cover(text, found)
-    contrast = Contrast(cover, pages)
+    cover, hits = Cover(text, found), [page.best for page in pages]
+    documents = [cover.document_terms(hit) for hit in hits]
+    contrast = Contrast(cover, hits, documents)
     cosines, most = _cosines(found, pages), BM25_MOST * sum(found.term_weights.values())
     bm25 = [max((hit.lexical[1] for hit in page.evidence if hit.lexical), default=0.0) for page in pages]
     shared = {"length": math.log1p(len(found.words)), "unknown": _unknown(found)}
@@ -213,8 +193,8 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Part
             "fused_focused": page.focused,
             "bm25": bm25[at] / most if most else 0.0,
             "cosine": cosines[at],
-            "document": cover.document(page.best),
-            "title_match": title_match(found, page.best),
+            "document": cover.share(documents[at]),
+            "title_match": cover.title_match(page.best),
             "title_asked": cover.title_asked(page.best),
             "title_letters": contrast.title_grams(at),
             "question_letters": contrast.question_grams(at),
@@ -270,8 +250,13 @@ def _pairs_of(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(pairwise(analyze(text)))
 
 
-def _rarities(sets: Iterable[Set[str]]) -> dict[str, float]:
-    """ln((n + 1) / (those that have it + .5)) of each member."""
-    many = list(sets)
-    counted = Counter(member for one in many for member in one)
-    return {member: math.log((len(many) + 1) / (count + 0.5)) for member, count in counted.items()}
+def _rarities(sets: Sequence[Set[str]]) -> dict[str, float]:
+    """ln((n + 1) / (those that have it + .5)) of each member, which is above 0."""
+    counted = Counter(chain.from_iterable(sets))
+    return {member: math.log((len(sets) + 1) / (count + 0.5)) for member, count in counted.items()}
+
+
+def _rare_share(pieces: Iterable[str], others: Set[str], rare: Mapping[str, float]) -> float:
+    """Share of the pieces, by rarity, that are among the others."""
+    total = sum(rare.get(piece, 0.0) for piece in pieces)
+    return sum(rare[piece] for piece in pieces if piece in others) / total if total > 0 else 0.0

@@ -155,7 +155,7 @@ class FusedHit:
 
 
 BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
-"""Which legs are searched, or took part."""
+"""The legs that are searched, or took part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk
 
 
 def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | None:
-    """Whether a hit may be shown; with `require_provenance`, only one that names its source. None: every hit may."""
+    """Accepts hits that may be shown; with `require_provenance`, only those that name their source. None: every hit may."""
     if not require_provenance:
         return accepts
     return lambda indexed: bool(indexed.source_uri) and (accepts is None or accepts(indexed))
@@ -321,11 +321,6 @@ def coverage(weights: Mapping[str, float], asked: Mapping[str, tuple[str, ...]],
 def terms_of(indexed: IndexedChunk) -> Set[str]:
     """All terms of a chunk under its title and section, in its language."""
     return _terms(indexed.chunk.text, document_languages(indexed.language))
-
-
-def passage_terms(indexed: IndexedChunk) -> Set[str]:
-    """All terms of a chunk's own text, in its language."""
-    return _terms(indexed.chunk.content, document_languages(indexed.language))
 
 
 @lru_cache(2048)

@@ -39,16 +39,16 @@ LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
 ALERT, NAME = "alert", "name"
-_FEW_WORDS, _MANY_WORDS = 4, 12
+_FEW_WORDS = 4
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
-"""What is said beside the name of an alert; in a log line, such a name may be that of a function or an error."""
+"""Words beside the name of an alert; in a log line, such a name may be that of a function or an error."""
 
 _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
     ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
-    ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+|E[A-Z]{4,}")),
+    ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+")),
     (
         ALERT,
         re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*"),
@@ -74,17 +74,16 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 @dataclass(frozen=True, slots=True)
 class Named:
     """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
-    have that; None where the engine doesn't say. `leads`: few other words are with it, so that the question is about it."""
+    have that; None where the engine doesn't say."""
 
     name: str
     kind: str
     term: str
     count: int | None
-    leads: bool = True
 
     @property
     def is_rare(self) -> bool:
-        """Whether so few entries have it that it tells them from the others."""
+        """True if so few entries have it that it tells them from the others."""
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
@@ -98,7 +97,7 @@ def named_in(question: Question, found: FusedHits) -> list[Named]:
 
 
 def kind_of(name: str) -> str:
-    """What an identifier is a name of; "" for one that may mean several things."""
+    """The kind of thing that an identifier names; "" for one that may mean several things."""
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), "")
 
 
@@ -114,7 +113,7 @@ def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
 
 
 def _has(text: str, name: str) -> bool:
-    """Whether a text has a folded name. Most haven't, and needn't be folded."""
+    """True if a text has a folded name. Most haven't, and needn't be folded."""
     return name in text.casefold() and contains(folded(text), name)
 
 
@@ -140,27 +139,24 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
             yield from ((one.page.document_id, ABOUT) for one in about)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if named.kind == ALERT or not mentions:
-        return
-    first = mentions[0]
-    if len(mentions) == 1 or (named.leads and len(mentions) <= MOST_ABOUT and first.confidence >= CLEARLY):
-        yield first.page.document_id, ONLY_MENTION
-    elif named.leads and len(mentions) <= MOST_ABOUT:
-        yield first.page.document_id, FEW_MENTION
+    if named.kind != ALERT and 0 < len(mentions) <= MOST_ABOUT:
+        first = mentions[0]
+        is_clear = len(mentions) == 1 or first.confidence >= CLEARLY
+        yield first.page.document_id, ONLY_MENTION if is_clear else FEW_MENTION
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
-    """Whether a document is called so. Of an alert also whether it begins with the name, or lists it as its symptom."""
+    """True if a document is called so. For an alert also if it begins with the name, or lists it as its symptom."""
     name = folded(named.name)
     return any(
-        any(_has(text, name) for text in _names_of(hit.indexed, sections=named.leads))
+        any(_has(text, name) for text in _names_of(hit.indexed))
         or (named.kind == ALERT and _says_when(hit.indexed) and _has(hit.indexed.chunk.content, name))
         for hit in judged.page.hits
     )
 
 
 def _says_when(indexed: IndexedChunk) -> bool:
-    """Whether a passage says when its document is to be used."""
+    """True if a passage says when its document is to be used."""
     return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
 
 
@@ -169,13 +165,13 @@ def _mentions(judged: JudgedPage, named: Named) -> bool:
     return any(_has(hit.indexed.chunk.text, name) for hit in judged.page.hits)
 
 
-def _names_of(indexed: IndexedChunk, *, sections: bool) -> Iterator[str]:
-    """What a document and, if wanted, the section of a passage are called."""
+def _names_of(indexed: IndexedChunk) -> Iterator[str]:
+    """Names of the document and of the section of a passage."""
     chunk = indexed.chunk
     yield chunk.title
     yield indexed.source_uri.rstrip("/").rpartition("/")[2]
     yield from chunk.tags
-    yield from chunk.section if sections else ()
+    yield from chunk.section
 
 
 def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
@@ -192,12 +188,12 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
 
 
 def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
-    """Whether a document is about an identifier of the question."""
+    """True if a document is about an identifier of the question."""
     return any(_is_about(page, one) for one in named for page in judged)
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
-    """What the question asks for by its name and no entry has, and alerts that pages mention and none is for; each with the
+    """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for; each with the
     page of the most similar name."""
     return [_absent(one, judged) for one in named if one.kind in _CLAIMED and _is_absent(one, judged)]
 

@@ -32,7 +32,7 @@ STALE = "review_overdue"
 
 @dataclass(frozen=True, slots=True)
 class DocumentReading:
-    """What a model that read a document says of it, the confidence before that, and the line that answers or helps."""
+    """A model's reading of a document, the confidence before it was read, and the line that answers or helps."""
 
     reading: Reading
     estimated: float
@@ -41,7 +41,7 @@ class DocumentReading:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A hit with the confidence of its document in [0, 1], and what came of acting upon that, if it is known. The document
+    """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
     was judged by `evidence`, the best hit first; `least` and `most` bound its confidence whatever reads it. `reading` is
     there if a model read it."""
 

@@ -227,7 +227,7 @@ _EXPOSURE = re.compile(
 
 
 def asks_for_exposure(query: str) -> bool:
-    """Whether a question is about what a vulnerability affects, which the graph knows."""
+    """True if a question is about what a vulnerability affects, which the graph knows."""
     return bool(_EXPOSURE.match(query))
 
 

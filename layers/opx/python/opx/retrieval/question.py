@@ -81,7 +81,7 @@ def is_identifier(word: str) -> bool:
 _SHELL = ".,:;()[]{}%\"'`"
 _DIGIT = re.compile(r"\d")
 _MEANT = re.compile(r"[A-Za-z]+\d{1,3}|[1-5][xX]{2}|[1-5]\d\d|v\d[\d.]*|\d+[A-Za-z]{3,}\w*")
-"""What has digits and is a word all the same: IPv4, p99, 5xx, 503, v1.2, 3scale."""
+"""Words with digits that are no values: IPv4, p99, 5xx, 503, v1.2, 3scale."""
 
 LEAST_WORDS = 3
 """A question that would have fewer is left as it is."""
@@ -341,7 +341,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-# -- what was searched in the place of words that nothing has
+# -- rewording: words that nothing has, corrected or translated
 
 
 class Why(StrEnum):

@@ -24,13 +24,14 @@ from opx.errors import ModelError
 from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, check_readings, lines_of
 from opx.models.deadlines import within
 from opx.ports.models import Candidate, Reading, Reranker
+from opx.retrieval.confidence import logistic
 from opx.retrieval.judging import DocumentReading, Judged
 from opx.retrieval.query_language import Asked
 
 log = logging.getLogger(__name__)
 
 ReaderModel = Mapping[str, float]
-"""What each input of `inputs` counts."""
+"""The coefficient of each input of `inputs`."""
 
 MOST_USELESS = 0.49
 """The highest confidence of a document that was judged `no`: a weak one."""
@@ -43,7 +44,7 @@ MAX_LINE = 200
 
 
 def inputs(estimate: float, reading: Reading) -> dict[str, float]:
-    """What the confidence of a document that was read depends on."""
+    """The inputs that decide the confidence of a document that was read."""
     row = {"estimate": _log_odds(estimate, SURE_ESTIMATE)}
     if reading.score is None:
         return row | {reading.verdict.value: 1.0}
@@ -58,7 +59,7 @@ def _log_odds(probability: float, most: float) -> float:
 def combined(estimate: float, reading: Reading, model: ReaderModel) -> float:
     """The probability that a document answers, of its estimate and what a model says that read it."""
     found = inputs(estimate, reading)
-    probability = 1 / (1 + math.exp(-sum(model.get(name, 0.0) * value for name, value in found.items())))
+    probability = logistic(sum(model.get(name, 0.0) * value for name, value in found.items()))
     return min(probability, MOST_USELESS) if reading.verdict is Verdict.NO else probability
 
 
@@ -76,7 +77,7 @@ def assumed_model(*, scores: bool) -> ReaderModel:
 
 
 def model_of(name: str, *, scores: bool) -> ReaderModel:
-    """What was fitted for a reranker by its name, or what is assumed of one."""
+    """The model that was fitted for a reranker by its name, or the assumed one."""
     found: ReaderModel | None = _shipped()["fitted"].get(name)
     return found or assumed_model(scores=scores)
 
@@ -140,7 +141,7 @@ def _document_of(judged: Judged) -> str:
 
 
 def candidate_of(judged: Judged) -> Candidate:
-    """What is read of a document: the passages that it was judged by, the best first, as far as they fit."""
+    """The text of a document for a reranker: the passages that it was judged by, the best first, as far as they fit."""
     chunks = [hit.indexed.chunk for hit in judged.evidence or (judged.hit,)]
     title = chunks[0].title[:MAX_TITLE_CHARACTERS]
     text = "\n\n".join(map(_under_heading, chunks))

@@ -54,7 +54,7 @@ EMBED_SECONDS = 3.0
 """After so long the words alone are searched. A model that was not used for a while takes a second or two."""
 
 LOCAL = "local"
-"""What decided the order where the library's own models did."""
+"""Named in answers where the library's own models decided the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class TierSearch:
         model fails, which is noted."""
         if self._rules.legs == LEXICAL:
             return None
-        return self.embedded(asked, asked.text)
+        return self._embedded(asked, asked.text)
 
-    def embedded(self, asked: Asked, text: str) -> Vector | None:
+    def _embedded(self, asked: Asked, text: str) -> Vector | None:
         """The vector of a text for this question."""
         embedder = self._embedder
         if embedder is None or not text.strip():
@@ -110,7 +110,7 @@ class TierSearch:
     def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
-        found = self.found(asked, vector, where, asked.text)
+        found = self._found(asked, vector, where, asked.text)
         asked.lacking(word for word, entries in found.frequencies.items() if not entries)
         text, focus = self._focused(asked, vector, where, found)
         named = self._named(asked, found)
@@ -194,7 +194,7 @@ class TierSearch:
         text = focused(asked.text, lambda word: any(found.frequencies.get(first, 0) for first in words(word)))
         if text == asked.text:
             return text, found
-        return text, self.found(asked, None if vector is None else self.embedded(asked, text), where, text)
+        return text, self._found(asked, None if vector is None else self._embedded(asked, text), where, text)
 
     def _judgement(self, asked: Asked, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
         pages = pages_of(whole, focus)
@@ -215,7 +215,7 @@ class TierSearch:
             for hit in one.page.hits[:most]
         ]
 
-    def found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
+    def _found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
         accepts = _accepts(asked.question, self._valid)
         by_meaning = self._rules.legs == VECTOR and vector is not None
@@ -244,7 +244,7 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
 
 
 def _is_narrow(where: SearchFilter) -> bool:
-    """Whether it leaves anything out of its scopes and tiers."""
+    """True if it leaves anything out of its scopes and tiers."""
     return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
@@ -319,7 +319,7 @@ class CalibratedModels:
         return found(legs, mode) if found else shipped(embedder, legs, mode)
 
     def _current(self, embedder: str) -> OfLegs | None:
-        """What was seen at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        """The models that were read at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
         at, known = self._seen.get(embedder, (-math.inf, None))
         now = self._clock()
         if now - at < CACHE_SECONDS:

@@ -22,7 +22,7 @@ WORD = re.compile(r"[^\W\d_]+")
 LONGEST_WORD = 60
 _COMPOUNDING = ("de",)
 _LINKS = ("", "s", "n", "en", "es", "e", "er", "ns")
-"""What German puts between the words of a compound."""
+"""Letters that German puts between the words of a compound."""
 
 _MIN_PART = 3
 _MIN_KNOWN_PART = 5

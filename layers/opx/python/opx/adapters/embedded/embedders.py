@@ -234,7 +234,7 @@ class OnnxEmbedder:
         return tuple(mean_vector(vectors[at : at + share]) for at in range(0, len(vectors), share))
 
     def _pieces(self, prefix: str, text: str) -> _Pieces:
-        """All tokens of a text, told from the special ones around it and from those that end within the prefix."""
+        """All tokens of a text, apart from the special ones around it and from those that end within the prefix."""
         readable = prefix + split_identifiers(text).encode("utf-8", "replace").decode()
         read = self._tokenizer.encode(readable)
         ids, special = read.ids, read.special_tokens_mask

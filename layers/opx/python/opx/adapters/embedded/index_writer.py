@@ -218,7 +218,7 @@ class IndexWriter:
 
 
 def _spread(entries: Iterable[Vectors]) -> bytes:
-    """How many vectors each entry has, as `SegmentRow` says it. Raises `ValueError` if one has none, or too many."""
+    """The number of vectors of each entry, as in `SegmentRow.spread`. Raises `ValueError` if one has none, or too many."""
     counts = [len(vectors) for vectors in entries]
     if not all(0 < count <= np.iinfo(SPREAD).max for count in counts):
         raise ValueError(f"an entry has from 1 to {np.iinfo(SPREAD).max} vectors, not {min(counts)} or {max(counts)}")

@@ -219,8 +219,8 @@ class LexicalSearcher:
             }
 
     def entries_with(self, terms: Iterable[str], rarity: Rarity) -> dict[str, int]:
-        """How many entries have each of the terms in title or text, dead ones included, without terms that none has. Most
-        terms are in no dictionary: nothing is kept of those."""
+        """Counts the entries with each of the terms in title or text, dead ones included; terms that none has are left out.
+        Most terms are in no dictionary: nothing is kept of those."""
         with _tantivy_errors(self._folder):
             existing = (term for term in dict.fromkeys(terms) if self._searcher.doc_freq(WHOLE_FIELD, term))
             counts = {term: rarity.frequency(WHOLE_FIELD, term) for term in existing}

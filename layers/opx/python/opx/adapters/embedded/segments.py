@@ -72,7 +72,7 @@ class SegmentRow:
 
     @property
     def bounds(self) -> list[int]:
-        """Where the rows of each entry begin within the segment's, and where the last end."""
+        """The first row of each entry within the segment's, and the end of the last."""
         each = np.frombuffer(self.spread, SPREAD) if self.spread else np.ones(self.count, SPREAD)
         return [0, *np.cumsum(each, dtype=np.int64).tolist()]
 
@@ -194,7 +194,7 @@ class SegmentMap:
 
 
 def _slot_counts(rows: Sequence[SegmentRow]) -> Numbers | None:
-    """How many slots each entry has; None if each has one."""
+    """The number of slots of each entry; None if each has one."""
     if not any(row.spread for row in rows):
         return None
     ones = np.ones(max(row.count for row in rows), SPREAD).tobytes()

@@ -171,8 +171,8 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def exposure(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """Whether anything runs a version that the vulnerability affects: what does, then the runbooks about that. Raises as
-    `affected`."""
+    """Services that run a version which the vulnerability affects, then the runbooks about it. Without such services, the
+    explanation is that it is not in the inventory. Raises as `affected`."""
     services = affected(graph, cve)
     if not services.rows:
         return replace(services, explanation=f"{services.explanation}: not in the inventory")

@@ -42,10 +42,11 @@ def calibrate_as_asked(body: str, calibrator: Callable[[], Calibrator]) -> bool:
         return False
     if not isinstance(asked, dict) or asked.get("do") != "calibrate":
         return False
-    from opx.calibration.calibrating import calibrate, calibrate_if_due
+    from opx.calibration.calibrating import calibrate_if_due, outcome_line
 
     try:
-        line = (calibrate_if_due if asked.get("ifDue") else calibrate)(calibrator())
+        found = calibrator()
+        line = calibrate_if_due(found) if asked.get("ifDue") else outcome_line(found.run())
     except (EmbeddingError, InvalidInputError) as exc:
         line = f"not calibrated: {exc}"
     log.info("%s", line or "no calibration is due")

@@ -176,7 +176,7 @@ class Indexing:
 
     @property
     def calibrations(self) -> CalibrationStore:
-        """What calibrations on this corpus found, by embedding model."""
+        """Stores calibrations on this corpus, by embedding model."""
         from opx.retrieval.calibration import CalibrationStore
 
         return CalibrationStore(self._tables.table(LIFECYCLE), self.indexes.subject)
