@@ -126,6 +126,18 @@ class TestGaps:
         assert "no gaps" in opx("gaps").stdout
         assert "a document answers it" in opx("gaps", "--all").stdout
 
+    def test_absent_name_is_shown_in_the_place_of_the_question(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
+        opx.write("runbooks/queue.md", "# QueueHighWarning\n\nDrain the queue.")
+        opx("ingest", tmp_path / "docs")
+        for question in ("alert QueueHighCritical", "the alert QueueHighCritical fires, what now"):
+            opx("search", question)
+        found = opx("gaps").stdout
+        assert "no page for alert QueueHighCritical; nearest sibling: QueueHighWarning" in found
+        assert "2x" in found
+        opx.write("runbooks/critical.md", "# QueueHighCritical\n\nStop the producers.")
+        assert "closed gap: alert QueueHighCritical  <- QueueHighCritical" in opx("ingest", tmp_path / "docs").stdout
+
     def test_they_are_closed_and_ignored_by_hand(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         opx.write("runbooks/disk.md", DISK)

@@ -17,6 +17,7 @@ from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, OpxError
 from opx.evaluation.asking import MODES, WARM_UP, ask_all
+from opx.evaluation.bands import ROWS
 from opx.evaluation.datasets import Dataset, Question, load_dataset
 from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.evaluation.runner import Evaluation
@@ -213,7 +214,10 @@ class CountingIndex:
 def asked_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("asking")
     dataset = load_dataset(write_dataset(folder / "small"))
-    nothing = replace(dataset, unanswerable=(Question("none", "zebra", "unanswerable", {}),))
+    texts = {"none": "zebra", "gone": "alert QueueHighCritical"}
+    nothing = replace(
+        dataset, unanswerable=tuple(Question(name, text, "unanswerable", {}) for name, text in texts.items())
+    )
     with bootstrap(Settings(home=str(folder / "home")), embedder=CountingEmbedder()) as services:
         evaluation = Evaluation(services, nothing)
         evaluation.ingest()
@@ -223,7 +227,7 @@ def asked_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 class TestAsking:
     def test_every_mode_answers_every_question(self, asked_run: Run) -> None:
         assert asked_run.modes == tuple(mode.value for mode in MODES)
-        assert {len(replies) for replies in asked_run.replies.values()} == {4}
+        assert {len(replies) for replies in asked_run.replies.values()} == {5}
         assert [asked_run.replies[mode][0].pages[0] for mode in asked_run.modes] == ["storage/disk"] * len(MODES)
 
     def test_answers_have_confidences_and_times(self, asked_run: Run) -> None:
@@ -233,6 +237,10 @@ class TestAsking:
                 assert all(0 <= confidence <= 1 for confidence in reply.confidences)
                 assert reply.milliseconds > 0
                 assert reply.milliseconds >= reply.timings_ms["search"] > 0
+
+    def test_what_an_answer_says_is_absent_is_kept(self, asked_run: Run) -> None:
+        for mode in asked_run.modes:
+            assert [reply.absent for reply in asked_run.replies[mode]] == [(), (), (), (), ("QueueHighCritical",)]
 
     def test_legs_and_fusions_are_ranked_beside_the_modes(self, asked_run: Run) -> None:
         assert set(asked_run.replies) == {
@@ -269,7 +277,9 @@ class TestCommand:
         blocks = result.stdout.split("\n\n")
         assert blocks[0].startswith('ingest: {"pages": 4,')
         heads = [block.split()[0] for block in blocks[1:] if block.strip()]
-        assert heads == [*MEASURES, "confidence,", "milliseconds"]
+        assert heads == [*MEASURES, "confidence,", "bands", "milliseconds"]
+        bands = next(block for block in blocks if block.startswith("bands")).splitlines()
+        assert [line.split()[0] for line in bands[1:]] == [mode.value for mode in MODES for _ in ROWS]
         assert "all (3)" in blocks[1]
         assert "words (2)" in blocks[1]
         systems = [line.split()[0] for line in blocks[1].splitlines()[1:]]

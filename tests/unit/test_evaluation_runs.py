@@ -12,6 +12,7 @@ import pytest
 from opx.cli.evaluate import lapse_lines
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
+from opx.evaluation.bands import ROWS, SURE_AND_WRONG
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs
 from opx.evaluation.datasets import Question
@@ -21,8 +22,9 @@ from opx.evaluation.report import report_html, write_report
 from opx.evaluation.runs import Run, load_run, save_run
 from opx.evaluation.summary import summary
 from opx.evaluation.svg import Drawing
-from tests.unit.evaluation_support import a_question, a_reply, a_run
+from tests.unit.evaluation_support import CONFIDENCE, a_question, a_reply, a_run
 
+SURE, BANDS = 0.97, {*ROWS, SURE_AND_WRONG}
 HOSTILE = '</title><script>alert("x")</script>\'& <b>'
 QUESTIONS = (
     a_question("q1", "a", kind="exact", split="dev"),
@@ -37,15 +39,28 @@ def before() -> Run:
     return a_run(*zip(QUESTIONS, replies, strict=True))
 
 
-def after() -> Run:
-    replies = (a_reply("b", "a"), a_reply("x", "c"), a_reply("d"), a_reply("a", confidences=(0.2,)))
-    return a_run(*zip(QUESTIONS, replies, strict=True))
+def after(confidence: float = CONFIDENCE) -> Run:
+    found = (a_reply(*pages, confidences=(confidence,) * len(pages)) for pages in (("b", "a"), ("x", "c"), ("d",)))
+    return a_run(*zip(QUESTIONS, (*found, a_reply("a", confidences=(0.2,))), strict=True))
+
+
+def telling(run: Run, *absent: str) -> Run:
+    """The same run, which tells for questions with these ids that something is absent."""
+    replies = [
+        replace(reply, absent=("DiskFull",) if question.id in absent else ())
+        for question, reply in zip(run.questions, run.replies["balanced"], strict=True)
+    ]
+    return replace(run, replies={"balanced": tuple(replies)})
 
 
 class TestFiles:
     def test_run_comes_back_as_it_was(self, tmp_path: Path) -> None:
         save_run(before(), tmp_path / "run.json")
         assert load_run(tmp_path / "run.json") == before()
+
+    def test_what_was_told_absent_comes_back(self, tmp_path: Path) -> None:
+        save_run(telling(before(), "q2"), tmp_path / "run.json")
+        assert load_run(tmp_path / "run.json") == telling(before(), "q2")
 
     def test_legs_alone_have_no_confidence_in_the_file(self, tmp_path: Path) -> None:
         run = replace(before(), replies={"lexical": tuple(replace(r, confidences=(), milliseconds=0.0, timings_ms={})
@@ -100,6 +115,24 @@ class TestComparison:
         assert found["semantic", "MRR"].difference == pytest.approx((0.5 - 1 + 1 - 0.5) / 2)
         assert found["unanswerable", "refused@0.7"].difference == 1.0
 
+    def test_shares_in_each_band_are_compared(self) -> None:
+        rows = {(row.kind, row.measure): row.difference for row in compare_runs(before(), after(SURE))}
+        found = {name: (one.first, one.second) for name, one in rows.items() if name[1] in BANDS}
+        assert found["all", "sure"] == (0.0, 1.0)
+        assert found["all", "likely"] == (1.0, 0.0)
+        assert found["all", "sure and wrong"] == pytest.approx((0.0, 2 / 3))
+        assert found["unanswerable", "likely"] == (1.0, 0.0)
+        assert found["unanswerable", "weak"] == (0.0, 1.0)
+        assert ("unanswerable", "sure and wrong") not in found
+
+    def test_what_is_told_absent_is_compared_if_both_runs_have_it(self) -> None:
+        def rows(first: Run, second: Run) -> dict[str, tuple[float, float]]:
+            told = [row for row in compare_runs(first, second) if row.measure == "told absent"]
+            return {row.kind: (row.difference.first, row.difference.second) for row in told}
+
+        assert rows(telling(before()), telling(after(), "n1")) == {"all": (0.0, 0.0), "unanswerable": (0.0, 1.0)}
+        assert rows(before(), telling(after(), "n1")) == {}
+
     def test_run_compared_with_itself_differs_in_nothing(self) -> None:
         assert all(row.difference.difference == 0 and row.difference.p == 1 for row in compare_runs(before(), before()))
 
@@ -122,8 +155,9 @@ class TestComparison:
 
     def test_system_without_confidence_has_no_row_of_refusals(self) -> None:
         run = replace(before(), replies={**before().replies, "lexical": before().replies["balanced"]})
-        rows = compare_runs(run, run, [("lexical", "balanced")])
-        assert not [row for row in rows if row.measure.startswith("refused")]
+        rows = list(compare_runs(run, run, [("lexical", "balanced")]))
+        assert rows
+        assert not [row for row in rows if row.measure.startswith("refused") or row.measure in BANDS]
 
     @pytest.mark.parametrize(
         ("questions", "reason"),
@@ -198,6 +232,7 @@ class TestReport:
         page = Reading(report_html(after(), before=before()))
         assert page.tags.count("svg") == 5
         assert "Compared with another run" in page.text
+        assert "balanced told absent" in page.text
         assert "text of q2" in page.text
 
     def test_whatever_questions_and_pages_are_called_nothing_but_text_comes_of_it(self) -> None:
@@ -274,5 +309,8 @@ def test_summary_has_figures_of_systems_and_modes() -> None:
     found = summary(before(), 0.5)
     assert found["figures"]["balanced"]["exact"]["MRR"] == 1.0
     assert found["confidence"]["balanced"]["atFloor"]["unanswerableRefused"] == 0.0
+    assert found["confidence"]["balanced"]["bands"]["likely"] == {
+        "answerable": 3, "right": 0.6667, "unanswerable": 1, "unanswerableByKind": {"unanswerable": 1}
+    }  # fmt: skip
     assert found["latency"]["balanced"]["answer"]["p50"] == 5.0
     json.dumps(found)

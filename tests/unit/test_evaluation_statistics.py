@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.domain.record import replace
 from opx.evaluation.abstention import FLOORS, abstention, separation
+from opx.evaluation.bands import band_figures, band_table
 from opx.evaluation.calibration import calibration, calibrations
 from opx.evaluation.latency import latencies, percentiles
 from opx.evaluation.significance import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
@@ -170,6 +172,54 @@ class TestAbstention:
 
     def test_separation_needs_questions_of_both_sorts(self) -> None:
         assert separation(a_run((a_question("q", "a"), a_reply("a"))), "balanced") is None
+
+
+class TestBands:
+    RUN = a_run(
+        (a_question("q1", "a"), a_reply("a", confidences=(0.95,))),
+        (a_question("q2", "a"), a_reply("b", "a", confidences=(0.96, 0.5))),
+        (a_question("q3", "a"), a_reply("a", confidences=(0.5,))),
+        (a_question("q4", "a"), replace(a_reply("b", confidences=(0.49,)), absent=("DiskFull",))),
+        (a_question("q5", "a"), a_reply()),
+        (
+            a_question("n1", kind="near-miss"),
+            replace(a_reply("a", confidences=(0.6,)), absent=("DiskFull", "CVE-2024-1")),
+        ),
+        (a_question("n2", kind="near-miss"), a_reply("a", confidences=(0.99,))),
+        (a_question("n3", kind="foreign"), a_reply()),
+    )
+
+    def test_first_page_has_the_band_and_is_right_or_not(self) -> None:
+        found = band_figures(self.RUN, "balanced")
+        assert {name: (one.answerable, one.right) for name, one in found.items()} == {
+            "sure": (2, 0.5),
+            "likely": (1, 1.0),
+            "weak": (1, 0.0),
+            "nothing found": (1, None),
+            "told absent": (1, 0.0),
+        }
+
+    def test_questions_without_an_answer_are_counted_by_kind(self) -> None:
+        found = band_figures(self.RUN, "balanced")
+        assert {name: one.unanswerable for name, one in found.items()} == {
+            "sure": {"near-miss": 1, "foreign": 0},
+            "likely": {"near-miss": 1, "foreign": 0},
+            "weak": {"near-miss": 0, "foreign": 0},
+            "nothing found": {"near-miss": 0, "foreign": 1},
+            "told absent": {"near-miss": 1, "foreign": 0},
+        }
+
+    def test_every_question_has_one_band(self) -> None:
+        rows = [one for name, one in band_figures(self.RUN, "balanced").items() if name != "told absent"]
+        assert sum(one.answerable + sum(one.unanswerable.values()) for one in rows) == len(self.RUN.questions)
+
+    def test_table_has_a_column_for_each_kind_if_there_are_several(self) -> None:
+        table = band_table(self.RUN)
+        assert table.heads == ("bands", "answerable", "right", "unanswerable", "near-miss (2)", "foreign (1)")
+        assert table.rows[0] == ("balanced sure", "2", "0.500", "1", "1", "0")
+        one_kind = band_table(a_run((a_question("n1", kind="foreign"), a_reply())))
+        assert one_kind.heads == ("bands", "answerable", "right", "unanswerable")
+        assert one_kind.rows[3] == ("balanced nothing found", "0", "-", "1")
 
 
 class TestLatency:

@@ -16,7 +16,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer
+from opx.domain.results import Absent, Answer
 from opx.domain.scopes import Identity
 from opx.errors import (
     ConditionFailedError,
@@ -28,18 +28,18 @@ from opx.errors import (
 from opx.knowledge_file import load_knowledge
 from opx.records.gaps.checking import check, identity_of
 from opx.records.gaps.likeness import likeness, wording_of
-from opx.records.gaps.listing import NOBODY, GapView, listed, report_lines
-from opx.records.gaps.log import GapLog, gap_id, the_gap
+from opx.records.gaps.listing import NOBODY, GapView, headline, listed, report_lines
+from opx.records.gaps.log import GapLog, absent_gap_id, gap_id, the_gap
 from opx.records.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
 from opx.records.gaps.owners import Owners, read_owners
-from opx.records.gaps.recording import MAX_TEXT, shown
+from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
 from opx.records.question_recording import is_gap
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
 from opx.retrieval.searching import RememberedVectors
 from opx.runtime.metrics import Metric
 from opx.system import System
 from opx.tables import GAPS
-from tests.agent_calls import a_system
+from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured, WordsEmbedder
 from tests.unit.records_support import BrokenTable, without_records
 from tests.unit.test_receipts import a_result
@@ -47,6 +47,7 @@ from tests.unit.test_receipts import a_result
 ACME, OTHER = Identity("acme", principal="bob"), Identity("other")
 SCOPE = "client:acme"
 ESPRESSO = "how do we brew espresso"
+MISSING = Absent("QueueHighCritical", "alert", "QueueHighWarning", "d1")
 NOBODYS = Owners({}, {})
 
 
@@ -91,6 +92,10 @@ def a_gap(question: str = ESPRESSO, scope: str = SCOPE, at: str = "2026-01-01T00
     return Gap(scope, gap_id(scope, wording, named), (wording,), at, at, **more)
 
 
+def a_gap_of(absent: Absent, question: str = ESPRESSO, **more: Any) -> Gap:
+    return replace(a_gap(question, **more), gap_id=absent_gap_id(SCOPE, absent.name), absent=absent)
+
+
 def all_of(log: GapLog, scope: str = SCOPE) -> list[Gap]:
     return list(log.gaps(scope))
 
@@ -129,6 +134,12 @@ class TestNoticing:
     )
     def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
         assert not is_gap(query, QueryConfig(**config), Answer(query, **{"results": (), **answer}))
+
+    def test_what_is_absent_is_a_gap_whatever_else_is_found(self) -> None:
+        sure = Answer("disk", (a_result(score=0.98),), absent=(MISSING,))
+        assert is_gap("disk", QueryConfig(), sure)
+        assert not is_gap("disk", QueryConfig(document_id="d"), sure)
+        assert not is_gap("disk", QueryConfig(), replace(sure, partial=True))
 
 
 class TestLikeness:
@@ -267,6 +278,44 @@ class TestLog:
         assert [gap.count for gap in all_of(log)] == [1]
         assert log.scopes() == ["client:acme", "client:other"]
 
+    def test_same_absent_name_is_one_gap_however_it_is_worded(self, log: GapLog) -> None:
+        log.add(a_gap_of(MISSING, "QueueHighCritical fires", named=("shop",), callers=("x",)))
+        log.add(a_gap_of(replace(MISSING, nearest="QueueLow"), "why am I paged for queues", named=("web",)))
+        (gap,) = all_of(log)
+        assert [example.text for example in gap.examples] == ["QueueHighCritical fires", "why am I paged for queues"]
+        assert (gap.count, gap.named) == (2, ("shop", "web"))
+        assert gap.absent == replace(MISSING, nearest="QueueLow")
+
+    def test_other_absent_names_and_questions_are_other_gaps(self, log: GapLog) -> None:
+        vector = [1.0] * 64
+        log.add(a_gap("alert fires", vector=vector))
+        log.add(a_gap_of(MISSING, "alert fires", vector=vector))
+        log.add(a_gap_of(Absent("QueueLowCritical", "alert"), "alert fires", vector=vector))
+        log.add(a_gap("alert fired", vector=vector))
+        assert sorted((gap.absent.name if gap.absent else "", gap.count) for gap in all_of(log)) == [
+            ("", 2), ("QueueHighCritical", 1), ("QueueLowCritical", 1)
+        ]  # fmt: skip
+
+    def test_report_in_the_same_words_belongs_to_what_is_absent(self, log: GapLog) -> None:
+        log.add(a_gap_of(MISSING, callers=("x",)))
+        log.add(a_gap(missing=("no page",), callers=("x",)))
+        log.add(a_gap("something else", missing=("no page",), callers=("x",)))
+        found = {gap.absent: (gap.count, gap.missing) for gap in all_of(log)}
+        assert found == {MISSING: (1, ("no page",)), None: (1, ("no page",))}
+
+    def test_gap_that_a_report_opens_again_says_no_more_that_something_is_absent(self, log: GapLog) -> None:
+        log.settle(log.add(a_gap_of(MISSING)), GapStatus.CLOSED)
+        log.add(a_gap(missing=("which queue",)))
+        assert [(gap.status, gap.absent) for gap in all_of(log)] == [(GapStatus.OPEN, None)]
+        log.add(a_gap_of(MISSING))
+        assert [(gap.count, gap.absent) for gap in all_of(log)] == [(2, MISSING)]
+
+    @pytest.mark.parametrize("absent", [None, MISSING, Absent("CVE-2024-3094", "CVE")])
+    def test_what_is_absent_is_stored(self, log: GapLog, absent: Absent | None) -> None:
+        gap = replace(a_gap(), absent=absent)
+        log.add(gap)
+        assert all_of(log) == [gap]
+
     def test_gap_is_stored_whole(self) -> None:
         gap = replace(a_gap(vector=[1.0, -1.0] * 8, named=("a",)), nearest=Nearest("d", "T", "c", "ann", 0.5, ("s",)))
         gap = replace(gap, config={"tiers": ["internal"]}, status=GapStatus.CLOSED, categories=("x",), callers=("y",))
@@ -314,6 +363,22 @@ class TestChecking:
         found = check(log, [SCOPE], self.asking("alpha", "beta"), limit=1)
         assert [gap.question for gap in found.closed] == ["beta"]
         assert found.left == 1
+
+    def test_absent_name_alone_is_asked_for_without_filters(self, log: GapLog) -> None:
+        log.add(a_gap_of(MISSING, "why am I paged", config={"categories": ["runbooks"], "minConfidence": 0}))
+        asked: list[tuple[str, QueryConfig]] = []
+
+        def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
+            asked.append((query, config))
+            return Answer(query, (a_result("d1"),))
+
+        (closed,) = check(log, [SCOPE], ask).closed
+        assert asked == [("alert QueueHighCritical", QueryConfig())]
+        assert closed.closed_by == "d1"
+
+    def test_gap_stays_as_long_as_its_name_is_absent(self, log: GapLog) -> None:
+        log.add(a_gap_of(MISSING))
+        assert not check(log, [SCOPE], lambda *_: Answer("", (a_result(),), absent=(MISSING,))).closed
 
     def test_partial_answer_closes_nothing(self, log: GapLog) -> None:
         log.add(a_gap())
@@ -413,11 +478,21 @@ class TestListing:
         with pytest.raises(InvalidInputError):
             GapView.from_json({"gapId": "x"})
 
+    def test_view_says_what_is_absent(self) -> None:
+        (view,) = views(a_gap_of(MISSING))
+        assert GapView.from_json(json.loads(json.dumps(view.to_json()))).absent == MISSING
+        assert headline(view) == MISSING.text
+        assert headline(views(a_gap())[0]) == ESPRESSO
+
     def test_report_is_by_owner_and_quotes_nothing_as_markdown(self) -> None:
         found = views(a_gap("alpha <b> # [x](y)", named=("payments",)), a_gap("beta"), owners=TestOwners.OWNERS)
         report = "\n".join(report_lines(found))
         assert report.index("## nobody") < report.index("## team-pay")
         assert r"alpha \<b\> \# \[x\](y)" in report
+        absent = "\n".join(report_lines(views(a_gap_of(MISSING, "it_fires", nearest=Nearest("d", "Disk")))))
+        assert "- **no page for alert QueueHighCritical; nearest sibling: QueueHighWarning**" in absent
+        assert r"  - asked: it\_fires" in absent
+        assert "Disk" not in absent
         assert "There are none." in "\n".join(report_lines([]))
 
 
@@ -460,6 +535,24 @@ class TestRecording:
         assert "AKIA" not in shown("key AKIAIOSFODNN7REALKEY is refused")
         assert len(shown("word " * 10_000)) == MAX_TEXT
         assert shown("a\0b\ud800\n c") == "a b? c"
+
+    def test_absent_names_of_a_question_are_gaps_of_their_own(self, services: System) -> None:
+        self.ask(services, "QueueHighCritical and CVE-2024-12345 and alert QueueHighCritical")
+        self.ask(services, f"alert QueueHighCritical on {DISK_TITLE}")
+        found = {gap.absent and gap.absent.name: gap.count for gap in services.records.gaps.gaps(SCOPE)}
+        assert found == {"QueueHighCritical": 2, "CVE-2024-12345": 1}
+
+    def test_gaps_of_one_question_are_bounded(self, services: System) -> None:
+        self.ask(services, " ".join(f"CVE-2024-{number}" for number in range(10_000, 10_010)))
+        names = {gap.absent and gap.absent.name for gap in services.records.gaps.gaps(SCOPE)}
+        assert names == {f"CVE-2024-{10_000 + number}" for number in range(MAX_ABSENT)}
+
+    def test_name_that_is_a_secret_is_no_gap_of_its_own(self, services: System) -> None:
+        answer = self.ask(services, "alert firing with password=XkAbQzPqRstUvWx9Kq2m")
+        assert [one.name for one in answer.absent] == ["XkAbQzPqRstUvWx9Kq2m"]
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert gap.absent is None
+        assert "XkAbQzPq" not in str(gap)
 
     def test_asking_again_for_the_system_itself_records_nothing(self, services: System) -> None:
         self.ask(services, ESPRESSO)

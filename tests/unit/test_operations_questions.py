@@ -10,6 +10,7 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.domain.queries import QueryConfig
+from opx.domain.results import Absent
 from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
@@ -44,6 +45,7 @@ from tests.unit.records_support import without_records
 from tests.unit.remote_support import KINDS
 
 ACME, SHOP, OTHER, NOBODY = Identity("acme"), Identity("acme", "shop"), Identity("other"), Identity()
+PAGED = "paged for the alert QueueHighCritical, what now"
 ESPRESSO, TEA = "brew espresso on mondays", "pour darjeeling for auditors"
 
 
@@ -91,6 +93,13 @@ class TestEveryClient:
         assert (gap.question, gap.count, gap.scope) == (ESPRESSO, 1, "client:acme/project:shop")
         found = client.call(list_gaps, ListGaps(service="billing"))
         assert (found.gaps, found.more, found.dropped) == ((), False, 0)
+
+    def test_what_questions_name_and_no_page_is_about_is_one_gap(self, client: Client) -> None:
+        for question in (PAGED, f"is {DISK_TITLE} why the alert QueueHighCritical fires?"):
+            client.call(query, Query(query=question, config=QueryConfig()))
+        (gap,) = client.call(list_gaps, ListGaps()).gaps
+        assert (gap.absent, gap.count) == (Absent("QueueHighCritical", "alert"), 2)
+        assert gap.examples[0] == PAGED
 
     def test_questions_are_in_the_audit_log(self, client: Client) -> None:
         asked = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
@@ -202,6 +211,23 @@ class TestGaps:
             "owner, as a client": [TEA],
         }
 
+    def test_absent_name_is_counted_in_each_scope_apart(self, system: System) -> None:
+        for identity in (ACME, ACME, OTHER):
+            ask(system, identity, PAGED)
+        found = {
+            identity.client_id: [(gap.scope, gap.count) for gap in list_gaps(caller(system, identity), ListGaps()).gaps]
+            for identity in (ACME, OTHER, NOBODY)
+        }
+        assert found == {"acme": [("client:acme", 2)], "other": [("client:other", 1)], "": []}
+
+    def test_nearest_name_is_of_a_page_that_the_scope_sees(self, tmp_path: Path) -> None:
+        page = "# QueueHighWarning\n\nDrain the queue of QueueHighWarning."
+        with a_system(tmp_path, {"clients/acme/documents/runbooks/queue.md": page}) as system:
+            for identity in (ACME, OTHER):
+                ask(system, identity, PAGED)
+            found = [list_gaps(caller(system, identity), ListGaps()).gaps[0] for identity in (ACME, OTHER)]
+        assert [gap.absent and gap.absent.nearest for gap in found] == ["QueueHighWarning", ""]
+
     def test_answer_to_a_caller_has_as_many_as_fit(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         for question in (ESPRESSO, TEA):
             ask(system, ACME, question, services=(question.split()[1],))
@@ -261,6 +287,20 @@ def test_gap_is_closed_by_the_document_that_answers_it(tmp_path: Path) -> None:
         (closed,) = found.closed
     assert (closed.question, closed.closed_by_title) == (question, question)
     assert (found.asked, found.left, found.failed) == (1, 0, 0)
+
+
+def test_absent_name_is_closed_by_the_page_about_it(tmp_path: Path) -> None:
+    sibling = "# QueueHighWarning\n\nThe alert QueueHighWarning: drain the queue."
+    with a_system(tmp_path, {"documents/runbooks/sibling.md": sibling}) as system:
+        ask(system, ACME, PAGED, categories=("runbooks",))
+        (gap,) = list_gaps(owner(system), ListGaps()).gaps
+        assert gap.absent is not None
+        assert gap.absent.nearest == "QueueHighWarning"
+        assert check_gaps(owner(system), CheckGaps()).closed == ()
+        system.store.put("documents/runbooks/queue.md", b"# QueueHighCritical\n\nStop the producers.")
+        list(system.manager.work())
+        (closed,) = check_gaps(owner(system), CheckGaps()).closed
+    assert (closed.question, closed.closed_by_title) == (PAGED, "QueueHighCritical")
 
 
 def test_row_of_a_gap_of_a_version_before_is_read() -> None:
@@ -328,6 +368,12 @@ class TestReporting:
     def test_a_report_of_what_was_just_asked_in_vain_counts_once(self, system: System) -> None:
         ask(system, ACME, ESPRESSO, min_confidence=0.7)
         assert report_gap(caller(system, ACME), self.REPORT).record().count == 1
+
+    def test_a_report_of_what_was_just_told_absent_counts_once(self, system: System) -> None:
+        ask(system, ACME, PAGED)
+        assert report_gap(caller(system, ACME), ReportGap(PAGED, "no page")).record().count == 1
+        (gap,) = list_gaps(caller(system, ACME), ListGaps()).gaps
+        assert (gap.absent and gap.absent.name, gap.missing) == ("QueueHighCritical", ("no page",))
 
     def test_reports_of_several_callers_count_each(self, system: System) -> None:
         for principal in ("a", "b"):

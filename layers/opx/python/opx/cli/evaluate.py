@@ -19,7 +19,7 @@ from opx.errors import InvalidInputError
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.evaluation.answers import Form, Judgement
+    from opx.evaluation.answers import Form, Judgement, TextTable
     from opx.evaluation.comparison import Compared
     from opx.evaluation.datasets import Dataset, Question
     from opx.evaluation.figures import Table
@@ -187,6 +187,7 @@ def _run_lines(run: Run, floor: float) -> Iterator[str]:
     yield from _table_lines(quality(run))
     yield from _answer_lines(run)
     yield from _confidence_lines(run, floor)
+    yield from _band_lines(run)
     yield from _refusal_lines(run, floor)
     yield from _latency_lines(run)
     yield from lapse_lines(run)
@@ -297,10 +298,21 @@ def _answer_lines(run: Run) -> Iterator[str]:
     from opx.evaluation.answers import answer_tables
 
     for table in answer_tables(run.questions, run.answers):
-        widths = [max(len(head), 7) + 3 for head in table.heads[1:]]
-        yield f"{table.heads[0]:<24}" + _right(table.heads[1:], widths)
-        yield from (f"  {row[0]:<22}" + _right(row[1:], widths) for row in table.rows)
-        yield ""
+        yield from _text_table_lines(table)
+
+
+def _band_lines(run: Run) -> Iterator[str]:
+    """A row a mode and band: how often its first pages are right, and how many questions without an answer have it."""
+    from opx.evaluation.bands import band_table
+
+    return _text_table_lines(band_table(run))
+
+
+def _text_table_lines(table: TextTable) -> Iterator[str]:
+    widths = [max(len(head), 7) + 3 for head in table.heads[1:]]
+    yield f"{table.heads[0]:<24}" + _right(table.heads[1:], widths)
+    yield from (f"  {row[0]:<22}" + _right(row[1:], widths) for row in table.rows)
+    yield ""
 
 
 def _right(cells: Sequence[str], widths: Sequence[int]) -> str:

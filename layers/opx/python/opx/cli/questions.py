@@ -17,6 +17,7 @@ from opx.cli.output import (
     plural,
     print_json,
     print_table,
+    printable,
     warn,
     write_text,
 )
@@ -29,7 +30,7 @@ from opx.operations import questions
 from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
 from opx.records.gaps.checking import MAX_ASKED
-from opx.records.gaps.listing import NOBODY, GapView, report_lines, settled_because
+from opx.records.gaps.listing import NOBODY, GapView, headline, report_lines, settled_because
 from opx.retrieval.receipts import Receipt, TamperedReceiptError, read_receipt
 from opx.retrieval.replaying import Replay, Verdict, replay
 
@@ -110,7 +111,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
         gap.last_asked_at[:10],
         gap.owner or "-",
         f"{gap.nearest_confidence:.2f}",
-        gap.question + state,
+        printable(headline(gap) + state),
     )
 
 
@@ -146,7 +147,7 @@ def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
 
 def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> None:
     settled = session.call(questions.settle_gap, questions.SettleGap(gap_id=gap_id, because=because, ignore=ignore))
-    click.echo(f"{settled.status}  {settled.question}")
+    click.echo(f"{settled.status}  {printable(headline(settled))}")
 
 
 # -- receipts: evidence of answers

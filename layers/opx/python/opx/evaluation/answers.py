@@ -154,8 +154,8 @@ def _rounded(value: float | None) -> float | None:
 HEADS = ("helped", "if found", "page first", "in five", "grade", "tokens", "p95", "refused")
 
 
-class AnswerTable(NamedTuple):
-    """Rows of figures, one a form of reply."""
+class TextTable(NamedTuple):
+    """Rows of figures, each behind its name."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -163,15 +163,15 @@ class AnswerTable(NamedTuple):
 
 def answer_tables(
     questions: Sequence[Question], answers: Mapping[str, Sequence[Judgement | None]]
-) -> Iterator[AnswerTable]:
+) -> Iterator[TextTable]:
     """For each split all figures, then the share that is helped by kind of question."""
     for split, forms in answer_figures(questions, answers).items():
         kinds = next(iter(forms.values()))
         title = f"answers, {split} ({kinds[ALL].questions})"
-        yield AnswerTable((title, *HEADS), [(form, *_cells(by[ALL])) for form, by in forms.items()])
+        yield TextTable((title, *HEADS), [(form, *_cells(by[ALL])) for form, by in forms.items()])
         heads = [f"{kind} ({one.questions})" for kind, one in kinds.items()]
         shares = [(form, *(f"{one.helped:.3f}" for one in by.values())) for form, by in forms.items()]
-        yield AnswerTable((f"{HEADS[0]}, {split}", *heads), shares)
+        yield TextTable((f"{HEADS[0]}, {split}", *heads), shares)
 
 
 def _cells(figures: AnswerFigures) -> list[str]:

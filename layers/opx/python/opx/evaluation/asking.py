@@ -113,6 +113,7 @@ class _Asker:
             timings_ms=timings,
             ranked_by=answer.ranked_by,
             partial=answer.partial,
+            absent=tuple(one.name for one in answer.absent),
         )
 
     def judge(self, question: Question, form: Form) -> Judgement:

@@ -9,6 +9,7 @@ from typing import Any
 from opx.errors import InvalidInputError
 from opx.evaluation.abstention import FLOOR, refused
 from opx.evaluation.answers import Judgement, helped
+from opx.evaluation.bands import ABSENT, ROWS, SURE_AND_WRONG, is_sure_and_wrong
 from opx.evaluation.datasets import ALL, Question
 from opx.evaluation.measures import MEASURES
 from opx.evaluation.runs import Reply, Run
@@ -46,7 +47,8 @@ def check_comparable(first: Run, second: Run) -> None:
 def compare_runs(
     first: Run, second: Run, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
 ) -> Iterator[Compared]:
-    """Differences of the measures by kind, of refusals at the floor for kinds without an answer, and of judged answers.
+    """Differences of the measures by kind, of refusals at the floor for kinds without an answer, of the shares of questions
+    in each band, and of judged answers.
 
     `systems` are pairs of names, one of each run; without any, every mode that both have, and every form of answers. Raises
     `InvalidInputError` for runs over different questions, and for a system that a run hasn't.
@@ -97,6 +99,22 @@ def _compared(first: Run, one: str, second: Run, other: str, floor: float) -> It
         chosen = [pair for pair in unanswerable if pair[0].kind == kind]
         shares = [[float(refused(reply, floor)) for reply in replies] for replies in _columns(chosen)]
         yield Compared(one, other, kind, f"{REFUSED}@{floor:g}", compared(*shares))
+    yield from _compared_bands(one, other, answerable, ALL)
+    if answerable:
+        before = [float(is_sure_and_wrong(question, reply)) for question, reply, _ in answerable]
+        after = [float(is_sure_and_wrong(question, reply)) for question, _, reply in answerable]
+        yield Compared(one, other, ALL, SURE_AND_WRONG, compared(before, after))
+    for kind in dict.fromkeys(question.kind for question, _, _ in unanswerable):
+        yield from _compared_bands(one, other, [pair for pair in unanswerable if pair[0].kind == kind], kind)
+
+
+def _compared_bands(one: str, other: str, pairs: Sequence[Pair], kind: str) -> Iterator[Compared]:
+    """Shares of the questions whose reply has each band, or says that something is absent if both runs have that."""
+    known = all(reply.absent is not None for replies in _columns(pairs) for reply in replies)
+    for name, counts in ROWS.items() if pairs else ():
+        if known or name != ABSENT:
+            shares = [[float(counts(reply)) for reply in replies] for replies in _columns(pairs)]
+            yield Compared(one, other, kind, name, compared(*shares))
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[list[Reply], list[Reply]]:

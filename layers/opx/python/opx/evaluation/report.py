@@ -9,6 +9,7 @@ from pathlib import Path
 from opx.errors import InvalidInputError
 from opx.evaluation.abstention import FLOOR, abstention, separation
 from opx.evaluation.answers import answer_tables
+from opx.evaluation.bands import band_table
 from opx.evaluation.calibration import calibrations
 from opx.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
 from opx.evaluation.comparison import compare_runs
@@ -88,6 +89,7 @@ def _confidence(run: Run, floor: float) -> Iterator[str]:
     refused = ("answerable refused", "unanswerable refused", "first page right", "separation")
     scores = [f"Brier / ECE, {name}" for name in calibrations(run, run.modes[0])]
     yield _table([f"floor {floor:g}", *refused, *scores], rows)
+    yield _table(*band_table(run))
     for which in calibrations(run, run.modes[0]):
         yield f"<h3>Reliability, {escape(which)}</h3>{reliability_chart(run, which)}"
     for mode in run.modes:

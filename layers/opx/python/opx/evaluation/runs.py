@@ -25,7 +25,8 @@ class Reply:
 
     `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
     answer, `timings_ms` its parts; time of a search that other modes share counts for each of them. `ranked_by` and
-    `partial` are the answer's own: a reranker that failed, or a leg that is missing, must not pass for quality.
+    `partial` are the answer's own: a reranker that failed, or a leg that is missing, must not pass for quality. `absent` are
+    the names of what the answer says is absent, None where that isn't known: of a leg or a fusion alone, and in older runs.
     """
 
     pages: tuple[str, ...]
@@ -34,6 +35,7 @@ class Reply:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     ranked_by: str = ""
     partial: bool = False
+    absent: tuple[str, ...] | None = None
 
     @property
     def best(self) -> float:
@@ -50,6 +52,8 @@ class Reply:
                 "rankedBy": self.ranked_by,
                 "partial": self.partial,
             }
+            if self.absent is not None:
+                data["absent"] = list(self.absent)
         return data
 
     @classmethod
@@ -61,6 +65,7 @@ class Reply:
             timings_ms=data.get("timingsMs", {}),
             ranked_by=data.get("rankedBy", ""),
             partial=data.get("partial", False),
+            absent=tuple(data["absent"]) if "absent" in data else None,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from opx.evaluation.abstention import FLOOR, FLOORS, abstention, separation
 from opx.evaluation.answers import answer_figures
+from opx.evaluation.bands import band_figures
 from opx.evaluation.calibration import calibrations
 from opx.evaluation.figures import lapses, quality
 from opx.evaluation.latency import latencies
@@ -37,10 +38,11 @@ def answers_json(run: Run) -> dict[str, Any]:
 
 
 def confidence(run: Run, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
-    """What a mode's confidences are worth: at the floor, at every floor, and bin by bin."""
+    """What a mode's confidences are worth: at the floor, band by band, at every floor, and bin by bin."""
     apart = separation(run, mode)
     return {
         "atFloor": abstention(run, mode, floor).to_json(),
+        "bands": {name: found.to_json() for name, found in band_figures(run, mode).items()},
         "separation": None if apart is None else round(apart, 4),
         "calibration": {name: found.to_json() for name, found in calibrations(run, mode).items()},
         "curve": [abstention(run, mode, each).to_json() for each in FLOORS],

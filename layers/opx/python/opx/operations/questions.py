@@ -80,7 +80,8 @@ class Gaps(Record, frozen=True):
 
 @operation(http="GET /gaps")
 def list_gaps(context: Context, request: ListGaps) -> Gaps:
-    """Questions of the caller's own scope that have no good answer, those that matter most first.
+    """Questions of the caller's own scope that have no good answer, or name something that no page is about; those that
+    matter most first.
 
     For the owner of the machine, those of every scope, however many. Raises `KnowledgeConfigError` if the section
     `owners` of `knowledge.yaml` is wrong.

@@ -128,14 +128,15 @@ has found no gap."""
 
 
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
-    """Whether everything was searched and nothing is good enough: as sure as was asked for, and likely at least.
+    """Whether everything was searched and nothing is good enough: as sure as was asked for, and likely at least; or
+    something that is asked for by its name is absent, whatever else was found.
 
     Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
     """
     nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
     wanted = min(max(config.min_confidence, LEAST), MOST)
     is_answered = any(one.confidence >= wanted for one in (*answer.results, *answer.unconfirmed))
-    if is_answered or nothing_searched or config.document_id or config.as_of:
+    if (is_answered and not answer.absent) or nothing_searched or config.document_id or config.as_of:
         return False
     from opx.records.gaps.likeness import is_empty
 

@@ -40,8 +40,8 @@ class Checked:
 def check(
     gaps: GapLog, scopes: Iterable[str], ask: Ask, *, limit: int = MAX_ASKED, seconds: float = math.inf
 ) -> Checked:
-    """Ask open gaps again, each as a reader of its own scope, and close those of which every wording has an answer now.
-    None is begun after so many seconds.
+    """Ask open gaps again, each as a reader of its own scope, and close those of which every wording has an answer now, or
+    whose absent name has a page. None is begun after so many seconds.
 
     Raises `StoreUnavailableError` where the gaps themselves can't be read or written.
     """
@@ -66,16 +66,19 @@ def check(
 
 
 def answering(gap: Gap, ask: Ask) -> RetrievalResult | None:
-    """The best answer to the first wording if all wordings have one that is likely at least; else None. A gap that was
-    reported had answers then: only what was updated since answers it."""
-    config = replace(QueryConfig.from_json(gap.config), include_internet=False)
+    """The best answer to the first wording if all wordings have one that is likely at least; else None. Of what was absent,
+    the name alone is asked for, without filters. A gap that was reported had answers then: only what was updated since
+    answers it."""
+    asked = QueryConfig() if gap.absent else QueryConfig.from_json(gap.config)
+    config = replace(asked, include_internet=False)
     identity = identity_of(gap.scope_key)
+    wordings = [f"{gap.absent.kind} {gap.absent.name}"] if gap.absent else [one.text for one in gap.examples]
     best: RetrievalResult | None = None
-    for example in gap.examples:
-        answer = ask(identity, example.text, config)
+    for text in wordings:
+        answer = ask(identity, text, config)
         likely = (one for one in answer.results if one.confidence >= Band.LIKELY.least)
         found = [one for one in likely if not gap.missing or one.timestamp > gap.last_asked_at]
-        if not found or answer.partial:
+        if not found or answer.partial or (gap.absent and answer.absent):
             return None
         best = best or found[0]
     return best

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.record import Record
+from opx.domain.results import Absent
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class GapView(Record, frozen=True, kw_only=True):
     question: Annotated[str, Meta(description="The first wording, without secrets.")]
     examples: tuple[str, ...]
     missing: Annotated[tuple[str, ...], Meta(description="What those who reported it lacked.")]
+    absent: Annotated[
+        Absent | None, Meta(description="Where that is the gap: what the questions name and no page is about.")
+    ] = None
     count: int
     callers: Annotated[int, Meta(description="How many different ones asked; 20 stands for more, too.")]
     first_asked_at: str
@@ -69,6 +73,7 @@ def _view(gap: Gap, owner: str) -> GapView:
         question=gap.question,
         examples=tuple(example.text for example in gap.examples),
         missing=gap.missing,
+        absent=gap.absent,
         count=gap.count,
         callers=len(gap.callers),
         first_asked_at=gap.first_asked_at,
@@ -102,16 +107,21 @@ def report_lines(gaps: Sequence[GapView]) -> Iterator[str]:
 def _item_lines(gap: GapView) -> Iterator[str]:
     services = f" ({_plain(', '.join(gap.services))})" if gap.services else ""
     state = "" if gap.status is GapStatus.OPEN else f" [{gap.status}]"
-    yield from ("", f"- **{_plain(gap.question)}**{services}{state}")
+    yield from ("", f"- **{_plain(headline(gap))}**{services}{state}")
     yield f"  - {times(gap)}; `{gap.gap_id[:12]}`"
-    for example in gap.examples[1:]:
-        yield f"  - also: {_plain(example)}"
+    for example in gap.examples if gap.absent else gap.examples[1:]:
+        yield f"  - {'asked' if gap.absent else 'also'}: {_plain(example)}"
     for text in gap.missing:
         yield f"  - missing: {_plain(text)}"
-    if gap.nearest_id:
+    if gap.nearest_id and not gap.absent:
         yield f"  - nearest: {_plain(gap.nearest_title)} ({gap.nearest_confidence:.2f})"
     if gap.status is not GapStatus.OPEN:
         yield f"  - {gap.status}: {_plain(settled_because(gap))}"
+
+
+def headline(gap: GapView) -> str:
+    """The first wording, or what is absent: `no page for alert QueueHighCritical; nearest sibling: QueueHighWarning`."""
+    return gap.absent.text if gap.absent else gap.question
 
 
 def settled_because(gap: GapView) -> str:

@@ -43,7 +43,7 @@ class GapLog:
         found = asked.gap_id
         if self._table.get({"scopeKey": asked.scope_key, "gapId": found}) is None:  # else no other needs to be read
             gaps = list(self.gaps(asked.scope_key))
-            alike = _most_alike(gaps, asked.examples[0], asked.named)
+            alike = _most_alike(gaps, asked)
             if alike is None and self._is_first(asked, gaps):
                 return asked
             found = alike.gap_id if alike else found
@@ -127,6 +127,11 @@ def gap_id(scope_key: str, wording: Wording, named: tuple[str, ...]) -> str:
     return stable_hash("gap", scope_key, wording.terms_key, list(named))
 
 
+def absent_gap_id(scope_key: str, name: str) -> str:
+    """The same for the same absent name, however the rest of the question is worded."""
+    return stable_hash("absent", scope_key, name.casefold())
+
+
 def the_gap(gaps: Iterator[Gap], wanted: str) -> Gap:
     """The only one whose id begins so. Raises `InvalidInputError`."""
     found = beginning_so(wanted, gaps, lambda gap: f"{gap.gap_id}  {gap.last_asked_at}", kind="gaps")
@@ -135,7 +140,7 @@ def the_gap(gaps: Iterator[Gap], wanted: str) -> Gap:
     return found
 
 
-def _most_alike(gaps: list[Gap], wording: Wording, named: tuple[str, ...]) -> Gap | None:
-    rated = [(gap.likeness(wording, named), gap) for gap in gaps]
+def _most_alike(gaps: list[Gap], asked: Gap) -> Gap | None:
+    rated = [(gap.likeness(asked), gap) for gap in gaps]
     likeness, found = max(rated, key=lambda each: (each[0], each[1].gap_id), default=(-1.0, None))
     return found if likeness >= 0 else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from opx.domain.record import Record, replace
+from opx.domain.results import Absent
 from opx.domain.times import epoch_seconds
 from opx.ports import Item
 from opx.records.gaps.likeness import Wording, likeness
@@ -42,7 +43,8 @@ class Gap(Record, frozen=True):
     """A cluster of questions of one scope. `examples` are the first wordings, `callers` hashes of the first callers.
 
     `named` are the services that the questions are about, because they say so. `config` is how the last one was to be
-    answered (as JSON). `missing` is what those who reported it lacked. `revision` counts writes.
+    answered (as JSON). `missing` is what those who reported it lacked. `absent` is what no page is about, where that is the
+    gap, with the nearest name of the last answer. `revision` counts writes.
     """
 
     scope_key: str
@@ -58,6 +60,7 @@ class Gap(Record, frozen=True):
     nearest: Nearest = Nearest()
     config: Mapping[str, Any] = {}
     missing: tuple[str, ...] = ()
+    absent: Absent | None = None
     because: str = ""
     closed_by: str = ""
     closed_by_title: str = ""
@@ -78,11 +81,22 @@ class Gap(Record, frozen=True):
         """How much it matters: how often it was asked, and how near knowledge came to it."""
         return self.count * (_FAR_OFF + self.nearest.confidence)
 
-    def likeness(self, wording: Wording, named: Sequence[str]) -> float:
-        """To the most alike of its examples; below 0 if it asks for something else."""
-        if tuple(named) != self.named:
+    def likeness(self, asked: Gap) -> float:
+        """Of the most alike example to another gap's single question; below 0 if that asks for something else.
+
+        Where something is absent, gaps have the same id or are different; but a report in the words of an example belongs to
+        this gap.
+        """
+        wording = asked.examples[0]
+        if self.absent or asked.absent:
+            is_reported = asked.missing and self._has_words_of(wording)
+            return 1.0 if is_reported else -1.0
+        if asked.named != self.named:
             return -1.0
         return max(likeness(wording, example) for example in self.examples)
+
+    def _has_words_of(self, wording: Wording) -> bool:
+        return wording.terms_key in {example.terms_key for example in self.examples}
 
     def asked_again(self, other: Gap) -> Gap:
         """With another gap's single question counted in. A closed one is open again: it was not answered."""
@@ -98,19 +112,20 @@ class Gap(Record, frozen=True):
             status=GapStatus.OPEN if reopened else self.status,
             count=self.count + (not self._was_reported_of(other)),
             callers=tuple(dict.fromkeys((*self.callers, *other.callers)))[:MAX_CALLERS],
+            named=tuple(sorted({*self.named, *other.named})),
             categories=tuple(sorted({*self.categories, *other.categories})),
             nearest=other.nearest if reopened else nearer,
             config=other.config,
             missing=tuple(dict.fromkeys((*self.missing, *other.missing)))[:MAX_EXAMPLES],
+            absent=other.absent or (None if reopened else self.absent),
             revision=self.revision + 1,
         )
         return replace(found, because="", closed_by="", closed_by_title="", closed_at="") if reopened else found
 
     def _was_reported_of(self, other: Gap) -> bool:
         """Whether another gap only reports what its caller has asked or reported just now."""
-        known = {example.terms_key for example in self.examples}
         seconds = (epoch_seconds(other.last_asked_at) or 0) - (epoch_seconds(self.last_asked_at) or 0)
-        is_same = other.examples[0].terms_key in known and set(other.callers) <= set(self.callers)
+        is_same = self._has_words_of(other.examples[0]) and set(other.callers) <= set(self.callers)
         return bool(other.missing) and is_same and seconds < REPORT_SECONDS
 
 

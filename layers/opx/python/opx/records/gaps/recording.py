@@ -1,4 +1,4 @@
-"""From an answer without results to a gap."""
+"""From an answer without good results, or that says that something is absent, to a gap."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Callable, Sequence
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer, RetrievalResult
+from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.records.audit import InstallationKey, scope_of
 from opx.records.gaps.likeness import Wording, wording_of
-from opx.records.gaps.log import GapLog, gap_id
+from opx.records.gaps.log import GapLog, absent_gap_id, gap_id
 from opx.records.gaps.model import Gap, Nearest
 from opx.records.gaps.owners import Owners
 from opx.retrieval.query import Answered
 from opx.retrieval.receipts import plain_config
 
 MAX_TEXT = 300
+MAX_ABSENT = 3
+"""Gaps that one question makes, of the first names that are absent: each may read all gaps of its scope."""
 
 DocumentOf = Callable[[str, Reader], KnowledgeDocument | None]
 """A document by id, as far as a reader may see it; None if it is gone."""
@@ -36,22 +38,24 @@ class GapRecorder:
         self._document = document
         self._clock = clock
 
-    def record(self, reader: Reader, answered: Answered, vector: Sequence[float] | None = None, model: str = "") -> Gap:
-        """Count in a question that has no good answer. `vector` is the question's, by `model`.
+    def record(
+        self, reader: Reader, answered: Answered, vector: Sequence[float] | None = None, model: str = ""
+    ) -> None:
+        """Count in a question that has no good answer, once for each thing that is absent if any is. `vector` is the
+        question's, by `model`.
 
         Raises `StoreUnavailableError`.
         """
         config = answered.config
         wording = wording_of(shown(answered.query), vector, model)
-        asked = self._asked(reader, wording, tuple(sorted(config.services)))
-        return self._gaps.add(
-            replace(
-                asked,
-                categories=tuple(sorted(config.categories or ())),
-                nearest=self._nearest(_best(answered.answer), reader),
-                config=plain_config(config),
-            )
+        asked = replace(
+            self._asked(reader, wording, tuple(sorted(config.services))),
+            categories=tuple(sorted(config.categories or ())),
+            nearest=self._nearest(_best(answered.answer), reader),
+            config=plain_config(config),
         )
+        for gap in [_gap_of_absent(asked, one) for one in _kept_absent(answered)] or [asked]:
+            self._gaps.add(gap)
 
     def report(
         self, reader: Reader, question: str, missing: str, vector: Sequence[float] | None = None, model: str = ""
@@ -90,15 +94,29 @@ class GapRecorder:
         )
 
 
+def _kept_absent(answered: Answered) -> list[Absent]:
+    """What the answer says is absent, but for names that belong to a secret of the question."""
+    text = _masked(answered.query)
+    return [one for one in answered.answer.absent if one.name in text][:MAX_ABSENT]
+
+
+def _gap_of_absent(asked: Gap, absent: Absent) -> Gap:
+    kept = replace(absent, name=absent.name[:MAX_TEXT], nearest=_whole(absent.nearest[:MAX_TEXT]))
+    return replace(asked, gap_id=absent_gap_id(asked.scope_key, kept.name), absent=kept)
+
+
 def _best(answer: Answer) -> RetrievalResult | None:
     return answer.results[0] if answer.results else answer.best_rejected
 
 
 def shown(query: str) -> str:
     """A question as it is kept: on one line, its secrets masked, cut."""
-    masked, _ = mask(query)
-    text = " ".join(_whole(masked).split())
+    text = _masked(query)
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def _masked(query: str) -> str:
+    return " ".join(_whole(mask(query)[0]).split())
 
 
 def _whole(text: str) -> str:
