@@ -14,6 +14,7 @@ from functools import cached_property
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
+from opx.errors import InvalidReferenceError
 from opx.graph.extraction.own_node import page_parts, reference_of_source, runbook_at
 from opx.graph.extraction.references import is_alert_name
 from opx.graph.knowledge_graph import KnowledgeGraph
@@ -236,6 +237,24 @@ class Bindings:
         walk = Walk(1, Direction.IN, (edge_type,), MAX_FAN_OUT)
         found = self.graph.store.edges_of(self.graph.reader.visible, self.alerts, walk)
         return {key: edges for key, (edges, _) in found.items()}
+
+
+def named_runbooks(
+    graph: KnowledgeGraph, list_runbooks: Callable[[], Runbooks], alert: str, labels: Mapping[str, str], runbook: str
+) -> dict[str, str]:
+    """See `opx.graph.capability.Graph.named_runbooks`."""
+    if runbook and (own := list_runbooks().at(runbook)):
+        return {own.document_id: "is the runbook that the alert names"}
+    try:
+        key = graph.resolve(f"alert:{alert}")
+    except InvalidReferenceError:
+        return {}
+    bindings = Bindings(graph, list_runbooks, [key], labels)
+    rules = bindings.rules_of(key)
+    if not rules:
+        return {}
+    found = [one for one in bindings.pages()[key] if one.by is BoundBy.URL and one.fits]
+    return {one.document.document_id: f"is the runbook that the rule of {alert} names" for one in found}
 
 
 def _rules_of(edge: Edge) -> Iterator[RuleRunbook]:

@@ -90,6 +90,13 @@ class Graph:
 
         return Bindings(self.of(reader), lambda: self.runbooks(reader), alerts, labels or {})
 
+    def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> dict[str, str]:
+        """The ids of the documents that an alert itself (`runbook`, "" for none) or else its rules name, each with what names
+        it; none that rules name for other labels."""
+        from opx.graph.bindings import named_runbooks
+
+        return named_runbooks(self.of(reader), lambda: self.runbooks(reader), alert, labels, runbook)
+
     def runbooks(self, reader: Reader) -> Runbooks:
         """The current runbooks that this reader may see."""
         from opx.graph.bindings import Runbooks

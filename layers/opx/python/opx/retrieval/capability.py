@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -115,6 +115,7 @@ class Questions:
             baselines=self._baseline_of,
             graph=partial(self._expand, reader),
             experience=self._learning.experience.seen_by(reader.visible),
+            bound=partial(self._bound, reader),
             past=self._past,
             clock=self._installation.clock,
             observers=self._records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
@@ -179,6 +180,9 @@ class Questions:
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
         return self._graph().expansion(reader)(found)
+
+    def _bound(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
+        return self._graph().named_runbooks(reader, alert, labels, runbook)
 
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
         return self._telemetry().baselines.get(reader, node, metric, time_window)

@@ -92,12 +92,13 @@ class Judges:
 @dataclass(frozen=True, slots=True)
 class JudgedPage:
     """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
-    question make it certain, or keep it from that."""
+    question make it certain, or keep it from that, and `why` says how."""
 
     page: Page
     confidence: float
     least: float = 0.0
     most: float = 1.0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

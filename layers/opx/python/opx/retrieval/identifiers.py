@@ -3,14 +3,15 @@ about is known to be absent.
 
 A question that holds an identifier gets the documents about it first, however many other words it has. A document is about
 an identifier that its title, the name of its source, its tags or a heading above a passage hold; where there is none, and one
-document alone mentions it, that one is meant.
+document alone mentions it, that one is meant. An alert's documents are also those that its rule names. Of several documents
+for one alert, those come first that are for the services in its labels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
@@ -26,6 +27,9 @@ meant, and of the likeliest of a few that do."""
 CLEARLY = 0.6
 """The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
 
+ANOTHER_SERVICE = 0.8
+"""Factor of a document's confidence if the labels of the alert name other services than it is for."""
+
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
 
@@ -38,7 +42,7 @@ NOT_ABOUT = 0.85
 LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
-ALERT, NAME = "alert", "name"
+ALERT, NAME, OTHER = "alert", "name", "other"
 _FEW_WORDS = 4
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
 """Words beside the name of an alert; in a log line, such a name may be that of a function or an error."""
@@ -61,8 +65,19 @@ _KINDS = (
         ),
     ),
 )
-"""Identifiers that mean one thing, by their shape: the first that fits counts. Hosts, addresses, paths and versions are of
-none: pages mention those for many reasons."""
+"""Identifiers by their shape: the first that fits counts. Hosts, addresses, paths and versions are of none, hence `OTHER`."""
+
+_LIKELY_ENOUGH = {NAME: CLEARLY, OTHER: 0.8}
+"""Least confidence of a document for being certain by an identifier of these kinds: pages mention such for many reasons."""
+
+_SERVICE_LABELS = (
+    "service", "service_name", "app", "app_kubernetes_io_name", "application", "component", "deployment", "job", "namespace",
+    "container", "team",
+)  # fmt: skip
+
+Bound = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
+"""From the name of an alert, its labels and the address of its runbook, "" for none, to the ids of the documents that it or
+its rule names, each with what names it."""
 
 _WHEN = re.compile(r"symptom|alert|trigger|detect|signal|when to use", re.IGNORECASE)
 """Sections that say when a page is to be used."""
@@ -74,12 +89,19 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 @dataclass(frozen=True, slots=True)
 class Named:
     """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
-    have that; None where the engine doesn't say."""
+    have that; None where the engine doesn't say. `bound` are the ids of the documents that an alert or its rule names,
+    each with what names it."""
 
     name: str
     kind: str
     term: str
     count: int | None
+    bound: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> bool:
+        """True if something is here that can only mean this."""
+        return bool(self.bound or (self.count and self.kind != OTHER))
 
     @property
     def is_rare(self) -> bool:
@@ -87,23 +109,29 @@ class Named:
         return self.count is None or 0 < self.count <= MOST_ENTRIES
 
 
-def named_in(question: Question, found: FusedHits) -> list[Named]:
-    """The identifiers of a question that mean one thing. Of an alert, its name alone: what else it says are its values."""
+def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[Named]:
+    """The identifiers of a question. Of an alert, its name alone: what else it says are its values."""
     if question.alert:
-        return [_named(question.alert, ALERT, found)] if " " not in question.alert else []
-    kinds = ((name, kind_of(name)) for name in question.identifiers)
+        pages = bound(question.alert, question.labels, question.runbook) if bound else {}
+        return [_named(question.alert, ALERT, found, pages)] if pages or " " not in question.alert else []
     asks_for_alert = len(question.text.split()) <= _FEW_WORDS or bool(_OF_ALERT.search(question.text))
-    return [_named(name, kind if kind != ALERT or asks_for_alert else NAME, found) for name, kind in kinds if kind]
+    named = []
+    for name in question.identifiers:
+        kind = kind_of(name)
+        if kind == ALERT and not asks_for_alert:
+            kind = NAME
+        named.append(_named(name, kind, found, bound(name, {}, "") if bound and kind == ALERT else {}))
+    return named
 
 
 def kind_of(name: str) -> str:
-    """The kind of thing that an identifier names; "" for one that may mean several things."""
-    return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), "")
+    """The kind of thing that an identifier names; `OTHER` for one that may mean several things."""
+    return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
 
 
-def _named(name: str, kind: str, found: FusedHits) -> Named:
-    term = next(iter(whole_terms(name)), "")
-    return Named(name, kind, term, found.frequencies.get(term))
+def _named(name: str, kind: str, found: FusedHits, bound: Mapping[str, str]) -> Named:
+    term = next(iter(whole_terms(name)), "") if " " not in name else ""
+    return Named(name, kind, term, found.frequencies.get(term), bound)
 
 
 def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
@@ -117,32 +145,71 @@ def _has(text: str, name: str) -> bool:
     return name in text.casefold() and contains(folded(text), name)
 
 
-def certain(judged: Sequence[JudgedPage], named: Sequence[Named]) -> list[JudgedPage]:
-    """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer."""
-    meant: dict[str, float] = {}
+def certain(
+    judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str] | None = None
+) -> list[JudgedPage]:
+    """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
+    `labels` are those of an alert: of its documents, those for other services than its own are last, and not certain."""
+    fits = {one.page.document_id: _fit(one, labels or {}) for one in judged}
+    judged = _by_labels(judged, fits)
+    meant: dict[str, tuple[float, str]] = {}
     for one in named:
-        if one.is_rare:
-            for document_id, confidence in _meant(judged, one):
-                meant[document_id] = max(confidence, meant.get(document_id, 0.0))
+        if one.is_rare or one.bound:
+            for document_id, confidence, why in _meant(judged, one):
+                if fits[document_id] >= 0 or document_id in one.bound:
+                    meant[document_id] = max((confidence, why), meant.get(document_id, (0.0, "")))
     if not meant:
         return list(judged)
-    first = [_at_least(one, meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
+    first = [_at_least(one, *meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
     most = min(one.confidence for one in first)
     rest = [_at_most(one, most) for one in judged if one.page.document_id not in meant]
-    return [*sorted(first, key=lambda one: -one.confidence), *rest]
+    return [*sorted(first, key=lambda one: (-fits[one.page.document_id], -one.confidence)), *rest]
 
 
-def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float]]:
+def _fit(judged: JudgedPage, labels: Mapping[str, str]) -> int:
+    """1 for a document that is for a service that the labels name, -1 for one that is for other services, 0 for one that
+    is for none."""
+    mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
+    services = {service.casefold() for hit in judged.page.hits for service in hit.indexed.services} if mine else set()
+    return 0 if not services else 1 if mine & services else -1
+
+
+def _by_labels(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
+    """Documents for other services than an alert's are less likely."""
+    if min(fits.values(), default=0) >= 0:
+        return judged
+    weighed = [
+        replace(one, confidence=ANOTHER_SERVICE * one.confidence) if fits[one.page.document_id] < 0 else one
+        for one in judged
+    ]
+    return sorted(weighed, key=lambda one: -one.confidence)
+
+
+def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
+    """Documents that an identifier means, with their confidence and the reason."""
+    likely = _LIKELY_ENOUGH.get(named.kind, 0.0)
+    bound = [one.page.document_id for one in judged if one.page.document_id in named.bound]
+    yield from ((document_id, ABOUT, named.bound[document_id]) for document_id in bound)
     about = [one for one in judged if _is_about(one, named)]
-    if about:
+    if about or bound:
         if len(about) <= MOST_ABOUT:
-            yield from ((one.page.document_id, ABOUT) for one in about)
+            certain = (one.page.document_id for one in about if one.confidence >= likely)
+            yield from ((document_id, ABOUT, f"is about {named.name}") for document_id in certain)
         return
     mentions = [one for one in judged if _mentions(one, named)]
-    if named.kind != ALERT and 0 < len(mentions) <= MOST_ABOUT:
-        first = mentions[0]
-        is_clear = len(mentions) == 1 or first.confidence >= CLEARLY
-        yield first.page.document_id, ONLY_MENTION if is_clear else FEW_MENTION
+    if 0 < len(mentions) <= MOST_ABOUT:
+        yield from _meant_of(mentions, named)
+
+
+def _meant_of(mentions: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
+    """The likeliest of the few documents that mention an identifier."""
+    first, is_only, is_alert = mentions[0], len(mentions) == 1, named.kind == ALERT
+    likely = CLEARLY if is_alert else _LIKELY_ENOUGH.get(named.kind, 0.0)
+    says = f"alone mentions {named.name}" if is_only else f"is the likeliest of {len(mentions)} with {named.name}"
+    if first.confidence >= (likely if is_only else max(likely, CLEARLY)) and (is_only or not is_alert):
+        yield first.page.document_id, ONLY_MENTION, says
+    elif likely == 0:
+        yield first.page.document_id, FEW_MENTION, says
 
 
 def _is_about(judged: JudgedPage, named: Named) -> bool:
@@ -174,10 +241,10 @@ def _names_of(indexed: IndexedChunk) -> Iterator[str]:
     yield from chunk.section
 
 
-def _at_least(judged: JudgedPage, confidence: float) -> JudgedPage:
+def _at_least(judged: JudgedPage, confidence: float, why: str) -> JudgedPage:
     """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
     least = confidence if confidence >= ONLY_MENTION else 0.0
-    return replace(judged, confidence=max(judged.confidence, confidence), least=least)
+    return replace(judged, confidence=max(judged.confidence, confidence), least=least, why=why)
 
 
 def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
@@ -189,19 +256,21 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
 
 def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
     """True if a document is about an identifier of the question."""
-    return any(_is_about(page, one) for one in named for page in judged)
+    return any(page.page.document_id in one.bound or _is_about(page, one) for one in named for page in judged)
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
-    """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for; each with the
-    page of the most similar name."""
+    """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for, unless one page
+    is clearly meant; each with the page of the most similar name."""
     return [_absent(one, judged) for one in named if one.kind in _CLAIMED and _is_absent(one, judged)]
 
 
 def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
+    if named.bound:
+        return False
     if named.count == 0:
         return True
-    return named.kind == ALERT and bool(named.count) and not any(_is_about(one, named) for one in judged)
+    return named.kind == ALERT and bool(named.count) and not (is_sought(judged, [named]) or any(_meant(judged, named)))
 
 
 def _absent(named: Named, judged: Sequence[JudgedPage]) -> Absent:

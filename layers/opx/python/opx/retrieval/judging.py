@@ -42,14 +42,15 @@ class DocumentReading:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
-    was judged by `evidence`, the best hit first; `least` and `most` bound its confidence whatever reads it. `reading` is
-    there if a model read it."""
+    was judged by `evidence`, the best hit first; `least` and `most` bound its confidence whatever reads it, and `why` says
+    which identifier of the question made it certain. `reading` is there if a model read it."""
 
     hit: FusedHit
     confidence: float
     evidence: tuple[FusedHit, ...] = ()
     least: float = 0.0
     most: float = 1.0
+    why: str = ""
     reading: DocumentReading | None = None
     outcome: OutcomeScore | None = None
 
@@ -94,7 +95,11 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
         source=indexed.source_uri,
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
-        metadata={**_metadata(hit, day), **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {})},
+        metadata={
+            **_metadata(hit, day),
+            **({"why": judged.why} if judged.why else {}),
+            **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {}),
+        },
         parts=parts,
         judged=Basis.READ if read else Basis.ESTIMATED,
         helps_by=read.line if read else "",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
+    from opx.retrieval.identifiers import Bound
     from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class KnowledgeQuery:
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
-    `experience` knows what came of acting upon documents.
+    `experience` knows what came of acting upon documents; `bound` gives the runbooks that rules of alerts name.
     """
 
     def __init__(
@@ -79,13 +80,14 @@ class KnowledgeQuery:
         baselines: Baselines | None = None,
         graph: GoOn | None = None,
         experience: Experience | None = None,
+        bound: Bound | None = None,
         past: Past | None = None,
         clock: Clock = time.time,
     ) -> None:
         self._index = index
         self._validity = Validity(knowledge, clock)
         self._rules = rules or SearchRules()
-        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models)
+        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models, bound=bound)
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker

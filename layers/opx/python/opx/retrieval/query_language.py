@@ -82,7 +82,9 @@ def pasted_alert(query: str) -> Question | None:
         return None
     text = normalised(f"{name}\n{alert.text}").strip()
     named = name if _ONE_NAME.fullmatch(name) else ""
-    return Question(text, identifiers=identifiers(text), alert=named or name, labels=alert.labels)
+    return Question(
+        text, identifiers=identifiers(text), alert=named or name, labels=alert.labels, runbook=alert.runbook
+    )
 
 
 @dataclass(slots=True)

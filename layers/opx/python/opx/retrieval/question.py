@@ -210,7 +210,7 @@ class Question:
     although it looked like one, and which conditions exclude each other: with those `impossible` is true, and nothing
     can be found. `plain`: nothing was looked for but words; `pasted`: it looks like a log or code, in which quotes and
     dashes mean nothing. `alert` is the name of an alert that was pasted, with its `labels`, which are no words of the
-    question.
+    question, and the address or the name of the `runbook` that it names, "" for none.
     """
 
     text: str
@@ -230,6 +230,7 @@ class Question:
     pasted: bool = False
     alert: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    runbook: str = ""
 
     @property
     def narrows(self) -> bool:

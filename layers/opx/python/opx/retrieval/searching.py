@@ -46,7 +46,7 @@ from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 
 if TYPE_CHECKING:
-    from opx.retrieval.identifiers import Named
+    from opx.retrieval.identifiers import Bound, Named
 
 log = logging.getLogger(__name__)
 
@@ -71,17 +71,20 @@ class SearchRules:
 
 class TierSearch:
     """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
-    which hits may be shown at all, `models` are those of confidence."""
+    which hits may be shown at all, `models` are those of confidence, `bound` gives the runbooks of alerts."""
 
     def __init__(
         self,
         index: SearchEngine,
         embedder: Embedder | None,
         rules: SearchRules,
+        *,
         valid: Accepts | None = None,
         models: ModelsOf = shipped,
+        bound: Bound | None = None,
     ) -> None:
         self._valid = valid
+        self._bound = bound
         self._search = HybridSearch(index)
         self._embedder = embedder
         self._rules = rules
@@ -118,7 +121,7 @@ class TierSearch:
         with asked.timed("judge"):
             judgement = self._judgement(asked, text, found, focus)
             pages = self._certain(asked, named, judgement, where)
-            is_known = any(one.count for one in named)
+            is_known = any(one.is_known for one in named)
             far = is_far(judgement, found.entries, english=asked.languages == ENGLISH)
             is_empty = not (found.words or found.judged)
             if (far or is_empty) and not (is_known or where.document_ids or asked.question.narrows):
@@ -129,21 +132,27 @@ class TierSearch:
                 hits += [one for one in self._hits(asked, again.pages) if one.warns]
         return hits
 
-    @staticmethod
-    def _named(asked: Asked, found: FusedHits) -> Sequence[Named]:
-        """The identifiers of the question that mean one thing."""
+    def _named(self, asked: Asked, found: FusedHits) -> Sequence[Named]:
+        """The identifiers of the question."""
         if not (asked.question.identifiers or asked.question.alert):
             return ()
         from opx.retrieval.identifiers import named_in
 
-        return named_in(asked.question, found)
+        try:
+            return named_in(asked.question, found, self._bound)
+        except StoreUnavailableError:
+            log.exception("runbooks of alerts can't be looked up")
+            asked.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
+            return named_in(asked.question, found)
 
     def _with_all_of(
         self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
     ) -> tuple[FusedHits, FusedHits]:
-        """Both, with every entry that has a rare identifier of the question: among many words some may have been left out."""
+        """Both, with every entry that has a rare identifier of the question, and the documents that an alert is bound to:
+        among many words some may have been left out."""
         wanted = [one for one in named if one.term and one.count and one.is_rare]
-        if not wanted:
+        bound = {document_id for one in named for document_id in one.bound}
+        if not (wanted or bound):
             return found, focus
         from opx.retrieval.identifiers import holding
 
@@ -152,20 +161,31 @@ class TierSearch:
         shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
         is_cut = len(known) >= DEPTH[asked.config.mode]
         holders: dict[str, IndexedChunk] = {}
+        missing = []
         for one in wanted:
             chunks = holding(one, known.values())
+            holders |= {chunk.entry_id: chunk for chunk in chunks}
             if is_cut and len(chunks) < (one.count or 0):
-                chunks += self._entries_with(asked, one, where)
-            holders |= {chunk.entry_id: chunk for chunk in chunks if chunk.entry_id not in shown}
+                missing.append(one.term)
+        more = []
+        if missing:
+            more += self._entries(asked, replace(where, required_terms=(*where.required_terms, tuple(missing))))
+        if left := bound - {chunk.chunk.document_id for chunk in known.values()}:
+            allowed = left.intersection(where.document_ids or left)
+            more += self._entries(asked, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
+        holders |= {chunk.entry_id: chunk for chunk in more}
         accepts = accepted_by(asked.config.require_provenance, _accepts(asked.question, self._valid))
-        added = [FusedHit(chunk, 0.0, None, None) for chunk in holders.values() if accepts is None or accepts(chunk)]
-        more = _with_hits(found, added)
-        return more, more if focus is found else _with_hits(focus, added)
+        added = [
+            FusedHit(chunk, 0.0, None, None)
+            for chunk in holders.values()
+            if chunk.entry_id not in shown and (accepts is None or accepts(chunk))
+        ]
+        whole = _with_hits(found, added)
+        return whole, whole if focus is found else _with_hits(focus, added)
 
-    def _entries_with(self, asked: Asked, named: Named, where: SearchFilter) -> list[IndexedChunk]:
-        within = replace(where, required_terms=(*where.required_terms, (named.term,)))
+    def _entries(self, asked: Asked, where: SearchFilter) -> list[IndexedChunk]:
         with asked.timed("search"):
-            found = self._search.run(Asking(named.name, None), within, asked.config, per_document=PASSAGES)
+            found = self._search.run(Asking(asked.text, None), where, asked.config, per_document=PASSAGES)
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
@@ -178,7 +198,7 @@ class TierSearch:
             return judgement.pages
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
-        pages = certain(judgement.pages, named)
+        pages = certain(judgement.pages, named, asked.question.labels)
         missing = absent_of(named, pages)
         elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
         asked.is_missing(one for one in missing if one.name not in elsewhere)
@@ -210,7 +230,7 @@ class TierSearch:
     def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
         return [
-            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most)
+            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most, one.why)
             for one in pages
             for hit in one.page.hits[:most]
         ]
