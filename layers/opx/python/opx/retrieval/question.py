@@ -341,17 +341,19 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-# -- what was searched in the place of words that nothing has
+# -- what was searched in the place of words that nothing has, or besides words that were learnt from resolved incidents
 
 
 class Why(StrEnum):
     SPELLING = "spelling"
     TRANSLATION = "translation"
+    LEARNT = "learnt"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part of a question, from one character to another, and what was searched in its place."""
+    """A part of a question, from one character to another, and what was searched in its place; besides it, if it was
+    learnt."""
 
     start: int
     end: int
