@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
 from opx.domain.record import replace
@@ -20,7 +21,7 @@ from opx.retrieval.query_language import Asked
 from opx.retrieval.question import Change, Question, Why
 from opx.retrieval.rewording import AskedWord, words_of
 from opx.retrieval.routing import Routed, in_order
-from opx.text.analyzer import KNOWN_BY
+from opx.text.analyzer import KNOWN_BY, STOP_WORDS
 
 MAX_PAGES = 2
 """That a question is searched for besides."""
@@ -40,8 +41,8 @@ _TITLE_CHARACTERS, _NAME_CHARACTERS = 120, 40
 class LearntWords(Protocol):
     """What a reader's scopes learnt."""
 
-    def pages(self, terms: Sequence[str]) -> Sequence[LearntPage]:
-        """The pages that a word with these terms stands for, the likeliest first."""
+    def pages(self, word: str) -> Sequence[LearntPage]:
+        """The pages that a word stands for, the likeliest first."""
 
     def current(self, page: LearntPage) -> KnowledgeDocument | None:
         """The page as it is now; None if it is gone. Raises `StoreUnavailableError`."""
@@ -105,11 +106,13 @@ class StandIns:
     def _meant(self, asked: Asked, as_typed: Question) -> Iterable[list[tuple[LearntPage, AskedWord]]]:
         """The words of the question that stand for a page, page by page. Everyday words of its languages stand for none."""
         by_page: dict[tuple[str, str], list[tuple[LearntPage, AskedWord]]] = {}
-        everyday = frozenset(word for language in asked.languages for word in KNOWN_BY.get(language, ()))
+        everyday = {
+            word for language in asked.languages for some in (KNOWN_BY, STOP_WORDS) for word in some.get(language, ())
+        }
         for word in words_of(asked, as_typed.text, as_typed):
             if len(word.text) < MIN_LETTERS or not word.terms or word.text.casefold() in everyday:
                 continue
-            for page in self._learnt.pages(word.terms):
+            for page in self._learnt.pages(word.text):
                 by_page.setdefault((page.scope_key, page.source), []).append((page, word))
         return by_page.values()
 
@@ -132,12 +135,14 @@ class StandIns:
 
 def add_pages(asked: Asked, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
     """Add the passages of these pages that `search` finds within each, by the question with its title; others stay as they
-    are. A page is no surer than it is likely to be meant, and one that was surer without its title stays. Raises
-    `StoreUnavailableError`."""
+    are. A page is no surer than it is likely to be meant, nor than what was found likely without it; one that was surer
+    without its title stays. Raises `StoreUnavailableError`."""
     question = asked.question
+    best = max((hit.confidence for hit in routed.judged), default=0.0)
+    bound = best if best >= Band.LIKELY.least else 1.0
     for one in found:
         asked.question = replace(question, text=f"{question.text} {one.document.title}")
-        most, name = one.page.confidence, one.document.document_id
+        most, name = min(one.page.confidence, bound), one.document.document_id
         hits = [replace(hit, confidence=min(hit.confidence, most)) for hit in search(name).judged]
         known = max((hit.confidence for hit in routed.judged if _document_of(hit) == name), default=0.0)
         if max((hit.confidence for hit in hits), default=0.0) <= known:

@@ -21,8 +21,8 @@ from opx.ingestion.catalog import Catalog
 from opx.learning.outcomes.rows import LEARNT, KnownScopes, resolved_key, resolved_partition
 from opx.learning.outcomes.store import KEPT_DAYS
 from opx.ports import Clock, Table
+from opx.text.analyzer import STEMMERS
 from opx.text.fields import words
-from opx.text.languages import question_languages
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ScopeWords:
             for term in _terms_of(row["said"]):
                 self._by_term[term].append(one)
 
-    def saying(self, terms: Sequence[str]) -> dict[str, ResolvedIncident]:
+    def saying(self, terms: Iterable[str]) -> dict[str, ResolvedIncident]:
         """Those of which any of these terms was said, by the outcome's id."""
         return {one.outcome_id: one for term in terms for one in self._by_term.get(term, ())}
 
@@ -84,8 +84,9 @@ class LearntWords:
         self._visible = visible
         self._catalog = catalog
 
-    def pages(self, terms: Sequence[str]) -> list[LearntPage]:
-        """The pages that a word with these terms stands for, the likeliest first."""
+    def pages(self, word: str) -> list[LearntPage]:
+        """The pages that a word stands for, the likeliest first."""
+        terms = _terms_of(word)
         saying = [
             one for each in self._of_scopes for one in each.saying(terms).values() if one.page[0] in self._visible
         ]
@@ -151,7 +152,8 @@ class LearntStore:
 
 
 def _terms_of(said: str) -> frozenset[str]:
-    return frozenset(term for terms in words(said, question_languages(said)).values() for term in terms)
+    """In every language: notes are short, mix languages, and have other forms of a word than questions."""
+    return frozenset(term for terms in words(said, tuple(STEMMERS)).values() for term in terms)
 
 
 def _from_row(row: Mapping[str, Any]) -> ResolvedIncident:
