@@ -135,20 +135,21 @@ class StandIns:
 
 def add_pages(asked: Asked, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
     """Add the passages of these pages that `search` finds within each, by the question with its title; others stay as they
-    are. A page is no surer than it is likely to be meant, nor than what was found likely without it; one that was surer
-    without its title stays. Raises `StoreUnavailableError`."""
+    are. A page is as sure as it is likely to be meant, and no surer than what was found likely without it. One that was surer
+    by itself stays as it was. Raises `StoreUnavailableError`."""
     question = asked.question
     best = max((hit.confidence for hit in routed.judged), default=0.0)
     bound = best if best >= Band.LIKELY.least else 1.0
     for one in found:
-        asked.question = replace(question, text=f"{question.text} {one.document.title}")
-        most, name = min(one.page.confidence, bound), one.document.document_id
-        hits = [replace(hit, confidence=min(hit.confidence, most)) for hit in search(name).judged]
-        known = max((hit.confidence for hit in routed.judged if _document_of(hit) == name), default=0.0)
-        if max((hit.confidence for hit in hits), default=0.0) <= known:
+        confidence, name = min(one.page.confidence, bound), one.document.document_id
+        if any(hit.confidence >= confidence for hit in routed.judged if _document_of(hit) == name):
             continue
-        routed.added = True
+        asked.question = replace(question, text=f"{question.text} {one.document.title}")
+        hits = [replace(hit, confidence=confidence) for hit in search(name).judged]
+        if not hits:
+            continue
         routed.judged = [*(hit for hit in routed.judged if _document_of(hit) != name), *hits]
+        routed.added = True
         asked.changes = (*asked.changes, one.change)
         asked.note(one.note)
     asked.question = question

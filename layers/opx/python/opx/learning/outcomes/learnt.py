@@ -91,7 +91,7 @@ class LearntWords:
             one for each in self._of_scopes for one in each.saying(terms).values() if one.page[0] in self._visible
         ]
         by_page: dict[tuple[str, str], dict[str, ResolvedIncident]] = defaultdict(dict)
-        for one in sorted(saying, key=lambda one: (one.at, one.outcome_id), reverse=True):
+        for one in sorted(saying, key=lambda one: (one.at, one.incident, one.outcome_id), reverse=True):
             by_page[one.page].setdefault(one.name, one)
         said = len({one.name for one in saying})
         found = [
