@@ -20,7 +20,7 @@ from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import Asked
 from opx.retrieval.question import Change, Question, Why
 from opx.retrieval.rewording import AskedWord, words_of
-from opx.retrieval.routing import Routed, in_order
+from opx.retrieval.routing import Routed
 from opx.text.analyzer import KNOWN_BY, STOP_WORDS
 
 MAX_PAGES = 2
@@ -85,13 +85,11 @@ class StandIns:
         self._learnt = learnt
         self._within = SearchFilter(tuple(scopes))
 
-    def of(self, asked: Asked, as_typed: Question, routed: Routed) -> list[StandIn]:
-        """The pages that words of `as_typed` stand for, without the first document of what was found. Such a word is rare in
-        the corpus, and the page doesn't have it. Raises `StoreUnavailableError`."""
-        first = next((_document_of(one) for one in in_order(routed.judged)), "")
+    def of(self, asked: Asked, as_typed: Question) -> list[StandIn]:
+        """The pages that words of `as_typed` stand for. Such a word is rare in the corpus, and the page doesn't have it.
+        Raises `StoreUnavailableError`."""
         by_page = sorted(self._meant(asked, as_typed), key=lambda some: -some[0][0].confidence)[:MAX_PAGES]
         current = [(some, document) for some in by_page if (document := self._learnt.current(some[0][0]))]
-        current = [(some, document) for some, document in current if document.document_id != first]
         rare = self._rare(asked, [word for some, _ in current for _, word in some]) if current else frozenset()
         found = []
         for some, document in current:
