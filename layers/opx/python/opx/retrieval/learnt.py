@@ -90,16 +90,26 @@ class StandIns:
         Raises `StoreUnavailableError`."""
         by_page = sorted(self._meant(asked, as_typed), key=lambda some: -some[0][0].confidence)[:MAX_PAGES]
         current = [(some, document) for some in by_page if (document := self._learnt.current(some[0][0]))]
-        rare = self._rare(asked, [word for some, _ in current for _, word in some]) if current else frozenset()
-        found = []
-        for some, document in current:
-            unusual = [(page, word) for page, word in some if word.text in rare]
-            held = self._terms_with(asked, [word for _, word in unusual], document) if unusual else frozenset()
-            kept = [(page, word) for page, word in unusual if held.isdisjoint(word.terms)]
-            if kept:
-                likeliest = max((page for page, _ in kept), key=lambda page: page.confidence)
-                found.append(StandIn(likeliest, document, tuple(word for _, word in kept)))
-        return found
+        if not current:  # also of the time that this takes nothing is shown: it would tell what others learnt
+            return []
+        with asked.timed("reword"):
+            rare = self._rare(asked, [word for some, _ in current for _, word in some])
+            found = (
+                self._stand_in(asked, document, [one for one in some if one[1].text in rare])
+                for some, document in current
+            )
+            return [one for one in found if one]
+
+    def _stand_in(
+        self, asked: Asked, document: KnowledgeDocument, meant: Sequence[tuple[LearntPage, AskedWord]]
+    ) -> StandIn | None:
+        """The page with the words that it doesn't have; None without any."""
+        held = self._terms_with(asked, [word for _, word in meant], document) if meant else frozenset()
+        kept = [(page, word) for page, word in meant if held.isdisjoint(word.terms)]
+        if not kept:
+            return None
+        likeliest = max((page for page, _ in kept), key=lambda page: page.confidence)
+        return StandIn(likeliest, document, tuple(word for _, word in kept))
 
     def _meant(self, asked: Asked, as_typed: Question) -> Iterable[list[tuple[LearntPage, AskedWord]]]:
         """The words of the question that stand for a page, page by page. Everyday words of its languages stand for none."""

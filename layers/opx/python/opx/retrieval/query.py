@@ -233,9 +233,7 @@ class KnowledgeQuery:
                 return
             from opx.retrieval.learnt import StandIns, add_pages
 
-            with asked.timed("reword"):
-                found = StandIns(engine, learnt, self._reader.visible).of(asked, as_typed)
-            add_pages(asked, found, routed, search)
+            add_pages(asked, StandIns(engine, learnt, self._reader.visible).of(asked, as_typed), routed, search)
         except StoreUnavailableError:
             log.exception("learnt words can't be looked up")
         finally:
