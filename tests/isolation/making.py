@@ -171,12 +171,10 @@ class _Maker:
         return Lesson(identity, problem, solution, self._chance.random() < 0.7, frozenset((mark, step)))
 
     def _reports(self, scopes: Sequence[Scope], pieces: Sequence[Piece]) -> Iterator[Report]:
-        """Of documents of all scopes, told in each scope that may see them."""
+        clients = [scope for scope in scopes if scope.client_id and scope == Scope(scope.client_id)]
         for piece in self._chance.sample([piece for piece in pieces if not piece.broken], k=min(4, len(pieces) // 2)):
-            sharing = [
-                scope for scope in scopes if piece.scope in (Scope(), scope) or piece.scope.client_id == scope.client_id
-            ]
-            yield Report(self._chance.choice(sharing), piece, self.mark())
+            own = Scope(piece.scope.client_id)
+            yield Report(own if own.client_id else self._chance.choice(clients), piece, self.mark())
 
     def _shuffled(self, words: Sequence[str]) -> list[str]:
         return self._chance.sample(words, k=len(words))

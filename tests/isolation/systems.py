@@ -188,7 +188,7 @@ def _report(services: System, world: World) -> None:
                 "2026-03-01T12:00:00Z",
                 incident=f"INC-{number}",
             )
-            services.learning.learnt.enter(report.scope.key, told, key, report.word)
+            services.learning.learnt.enter(report.known_in.key, told, key, report.word)
 
 
 def _teach(services: System, world: World) -> None:

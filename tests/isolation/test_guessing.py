@@ -228,7 +228,7 @@ def test_words_of_incidents_lead_those_to_a_page_who_may_see_both(held: Observed
             reader = world.reader(identity)
             answer = Seat(held, identity).call(query, Query(query=report.word, config=EVERYTHING))
             changes = [change for change in answer.understood.get("reworded", ()) if change["why"] == "learnt"]
-            may = reader.may_see(report.scope) and reader.may_see(report.piece.scope)
+            may = reader.may_see(report.known_in)
             assert bool(changes) == may, (report, identity)
             found[may] += 1
     assert all(found.values())

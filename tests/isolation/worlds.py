@@ -95,11 +95,16 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was said of two incidents of a scope that a document resolved: one word."""
+    """What was said of two incidents of a client that a document resolved: one word."""
 
-    scope: Scope
+    client: Scope
     piece: Piece
     word: str
+
+    @property
+    def known_in(self) -> Scope:
+        """Where only those look who may see the document."""
+        return self.piece.scope if self.piece.scope.client_id else self.client
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class World:
             questions=tuple(one for one in self.questions if _own(one.identity) == own),
             names=tuple(one for one in self.names if reader.may_see(one.scope)),
             lessons=tuple(one for one in self.lessons if _is_taught(one, reader, own)),
-            reports=tuple(one for one in self.reports if all(map(reader.may_see, (one.scope, one.piece.scope)))),
+            reports=tuple(one for one in self.reports if reader.may_see(one.known_in)),
         )
 
     def marks(self) -> frozenset[str]:

@@ -417,6 +417,16 @@ class TestAsking:
         tell(services, REPORT, REPORT, key=CART, about="shop cart cache")
         assert learnt(ask(services, "kasse kaputt")) == {"kasse": "Empty the shop cart cache"}
         assert not learnt(ask(services, "kasse kaputt", identity=BOB))
+        kept = {
+            scope: len(list(services.tables.table(OUTCOMES).query(resolved_partition(scope)))) for scope in (ACME, SHOP)
+        }
+        assert kept == {ACME: 0, SHOP: 2}, "where those don't read it who may not see the page"
+
+    def test_a_correction_is_found_with_the_page(self, services: System) -> None:
+        receipt, document = ask(services, "shop cart cache").receipt_id, id_of(services, CART)
+        for result, rows_left in (("resolved", 1), ("no_effect", 0)):
+            services.learning.outcomes(ANN).record(receipt, document, result, note=REPORT)
+            assert len(list(services.tables.table(OUTCOMES).query(resolved_partition(SHOP)))) == rows_left
 
     def test_other_clients_see_nothing(self, services: System) -> None:
         tell(services, REPORT, REPORT)

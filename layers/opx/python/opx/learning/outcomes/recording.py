@@ -244,15 +244,21 @@ class OutcomeService:
     def _learn(self, standing: Standing, documents: Sequence[KnowledgeDocument]) -> None:
         """Have what was said of a resolved incident stand for the page, or take it back. Of copies, the page is the one that
         most readers may see."""
-        told, scope = standing.told, self._scope.key
+        told = standing.told
         if told.result is not OutcomeResult.RESOLVED:
-            if standing.counted is not Counted.NEW:
-                self._sight.learnt.forget(scope, told)
+            for scope_key in (
+                {self._narrower(one.key) for one in documents} if standing.counted is not Counted.NEW else ()
+            ):
+                self._sight.learnt.forget(scope_key, told)
             return
         said = said_of(self._incident_text(told.incident), told.note)
         if said:
-            page = min(documents, key=lambda one: self._reader.visible.index(one.key.scope.key))
-            self._sight.learnt.enter(scope, told, page.key, said)
+            page = min((one.key for one in documents), key=lambda key: self._reader.visible.index(key.scope.key))
+            self._sight.learnt.enter(self._narrower(page), told, page, said)
+
+    def _narrower(self, page: DocumentKey) -> str:
+        """The scope that shares the outcome, or the page's: whichever fewer readers see. No question of others reads it."""
+        return max(self._scope.key, page.scope.key, key=self._reader.visible.index)
 
     def _incident_text(self, incident: str) -> str:
         """What those who share this outcome know of the incident. The note has to do where that can't be read."""
