@@ -341,7 +341,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-# -- what was searched in the place of words that nothing has, or besides words that were learnt from resolved incidents
+# -- rewording: words that nothing has, corrected or translated
 
 
 class Why(StrEnum):
