@@ -10,7 +10,7 @@ from typing import Any
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
-from opx.settings import MANAGED_ENGINE, RERANKERS, SEARCH_ENGINES, Settings
+from opx.settings import MANAGED_ENGINE, ON_OR_OFF, RERANKERS, SEARCH_ENGINES, Settings
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
@@ -26,6 +26,8 @@ CHOICES = {
     "api_auth": ("iam", "jwt", "none"),
     "ocr": ("textract", "off"),
     "reranker": RERANKERS,
+    "rewording": ON_OR_OFF,
+    "learned_words": ON_OR_OFF,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 """Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
@@ -81,8 +83,9 @@ class Deployment:
     so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
     `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
     runs. `vision_model`, none if empty, describes pictures. `reranker` reads the candidates of thorough searches again:
-    the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `context_model` writes a
-    sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services
+    the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `rewording` corrects and
+    translates words of questions, and `learned_words` takes them for pages that resolved incidents. `context_model` writes
+    a sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services
     may deliver, at an address of their own.
     """
 
@@ -123,6 +126,8 @@ class Deployment:
     reranker: str = DEFAULT_RERANKER
     rerank_model: str = ""
     chat_model: str = ""
+    rewording: str = "on"
+    learned_words: str = "on"
     context_model: str = ""
     graph_model: str = ""
     vpc: bool = False

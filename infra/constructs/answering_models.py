@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from aws_cdk import aws_iam as iam
 
-from infra.configuration import DEFAULT_RERANKER
+from infra.configuration import Deployment
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
@@ -19,8 +19,10 @@ def answering_settings(names: Names) -> dict[str, str]:
     """For the function that answers questions: what was chosen, and nothing where nothing was."""
     deployment = names.deployment
     chosen = {"rerank_model": deployment.rerank_model, "chat_model": deployment.chat_model}
-    if deployment.reranker != DEFAULT_RERANKER:
-        chosen["reranker"] = deployment.reranker
+    usual = Deployment()
+    for switch in ("reranker", "rewording", "learned_words"):
+        if getattr(deployment, switch) != getattr(usual, switch):
+            chosen[switch] = getattr(deployment, switch)
     return {field: value for field, value in chosen.items() if value}
 
 

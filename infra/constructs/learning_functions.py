@@ -110,7 +110,11 @@ def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCas
         names=names,
         source=parts.source,
         settings={**corpus_settings(names), "learning_failed_url": failed_url},
-        rights=[*capturing_rights(names), rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED))],
+        rights=[
+            *capturing_rights(names),
+            rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # what is known of an incident
+            rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
+        ],
     )
     acknowledge_chunks(made.role, names)
     return made

@@ -29,6 +29,8 @@ def chosen(make: Callable[..., Assembly]) -> Assembly:
         chat_model=PROFILE,
         context_model=PROFILE,
         graph_model=PROFILE,
+        rewording="off",
+        learned_words="off",
         vpc="true",
     )
 
@@ -51,6 +53,12 @@ def test_functions_know_the_models_that_they_use(chosen: Assembly) -> None:
     assert (answering.reranker, answering.rerank_model, answering.chat_model) == ("bedrock", RERANKER, PROFILE)
     writing = Settings.from_environ(environment(chosen, "ingestion"))
     assert (writing.context_model, writing.graph_model) == (PROFILE, PROFILE)
+
+
+def test_the_function_that_answers_is_told_what_is_switched_off(default: Assembly, chosen: Assembly) -> None:
+    for assembly, expected in ((default, "on"), (chosen, "off")):
+        answering = Settings.from_environ(environment(assembly, "retrieval"))
+        assert (answering.rewording, answering.learned_words) == (expected, expected)
 
 
 def test_whoever_tells_how_documents_were_taken_in_knows_the_model_that_wrote_about_them(chosen: Assembly) -> None:

@@ -38,6 +38,8 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("ingest_concurrency", "many", "a whole number"),
         ("source_buckets", "s3://x", "names of buckets"),
         ("reranker", "cohere", "local, bedrock, chat, off"),
+        ("rewording", "false", "on, off"),
+        ("learned_words", "no", "on, off"),
         ("rerank_model", "Cohere Rerank", "a model that reranks"),
         ("chat_model", "https://example.com", "a language model"),
         ("context_model", "nova", "a language model"),

@@ -68,6 +68,11 @@ def written_tables(found: set[Pair]) -> set[str]:
     return {resource.split("table/")[1].split("/")[0].removeprefix("dev-opx-knowledge-") for resource in put}
 
 
+def read_tables(found: set[Pair]) -> set[str]:
+    read = {resource for action, resource in found if action == "dynamodb:Query"}
+    return {resource.split("table/")[1].split("/")[0].removeprefix("dev-opx-knowledge-") for resource in read}
+
+
 class TestBus:
     def test_every_event_of_this_account_is_archived_for_a_year(self, default: Assembly) -> None:
         archive = default.only(STACK, "Events::Archive")
@@ -136,6 +141,7 @@ class TestFunctions:
         assert not {action for action, _ in found if action.startswith(("aoss:", "bedrock:"))}
         assert {action for action, _ in found if action.startswith("s3:")} == {"s3:GetObject", "s3:ListBucket"}
         assert written_tables(found) == set(LEARNED)
+        assert {"aliases", "graph"} <= read_tables(found)  # which tell what an incident is called
 
     def test_what_does_checkpoints_puts_what_was_learned_and_nothing_else(self, default: Assembly) -> None:
         found = rights(default, "ProcessCheckpointRole")

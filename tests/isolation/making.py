@@ -8,7 +8,18 @@ from itertools import islice
 
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
-from tests.isolation.worlds import CATEGORIES, COMMON, ELSEWHERE, Lesson, Measurement, Name, Piece, Question, World
+from tests.isolation.worlds import (
+    CATEGORIES,
+    COMMON,
+    ELSEWHERE,
+    Lesson,
+    Measurement,
+    Name,
+    Piece,
+    Question,
+    Report,
+    World,
+)
 
 WORDS_OF_A_TEXT = 14
 WORDS_OF_A_PROBLEM, WORDS_OF_A_SOLUTION = 2, 3
@@ -44,6 +55,7 @@ class _Maker:
             hubs=self._hubs,
             scopes=scopes,
             lessons=tuple(self._lesson(one) for one in self._chance.choices(identities[:-3], k=max(3, pieces // 3))),
+            reports=tuple(self._reports(scopes, made)),
         )
 
     def mark(self) -> str:
@@ -157,6 +169,12 @@ class _Maker:
         problem = " ".join(self._shuffled((mark, *self._chance.sample(COMMON, k=WORDS_OF_A_PROBLEM - 1))))
         solution = " ".join(self._shuffled((step, *self._chance.sample(COMMON, k=WORDS_OF_A_SOLUTION - 1))))
         return Lesson(identity, problem, solution, self._chance.random() < 0.7, frozenset((mark, step)))
+
+    def _reports(self, scopes: Sequence[Scope], pieces: Sequence[Piece]) -> Iterator[Report]:
+        clients = [scope for scope in scopes if scope.client_id and scope == Scope(scope.client_id)]
+        for piece in self._chance.sample([piece for piece in pieces if not piece.broken], k=min(4, len(pieces) // 2)):
+            own = Scope(piece.scope.client_id)
+            yield Report(own if own.client_id else self._chance.choice(clients), piece, self.mark())
 
     def _shuffled(self, words: Sequence[str]) -> list[str]:
         return self._chance.sample(words, k=len(words))

@@ -10,9 +10,12 @@ from typing import Any
 
 import boto3
 
+from opx.domain.documents import DocumentKey
 from opx.domain.ids import stable_hash
+from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.edges.calling import LocalClient
 from opx.errors import OpxError
+from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
@@ -157,6 +160,7 @@ def fill(system: SystemUnderTest, world: World, names: Names) -> None:
         manager = services.ingestion.manager_of(piece.scope)
         manager.put_document(piece.category, piece.content, {**piece.metadata, "source": piece.source})
     system.work()
+    _report(services, world)
     for name in world.names:
         with suppress(OpxError):  # a name of what it names itself, or that is taken
             services.graph.merging.add(name.scope, f"service:{name.alias}", f"service:{name.canonical}")
@@ -166,6 +170,25 @@ def fill(system: SystemUnderTest, world: World, names: Names) -> None:
     for question in world.questions:
         names.ask(question.mark)
         LocalClient(Context(services, Caller(question.identity))).call(query, Query(query=question.text))
+
+
+def _report(services: System, world: World) -> None:
+    """As outcomes keep it: what was said of two incidents."""
+    for report in world.reports:
+        piece = report.piece
+        source = f"{DOCUMENTS_FOLDER}{piece.category}/{piece.source}"
+        key = DocumentKey(piece.scope, source)
+        for number in range(2):
+            told = RecordedOutcome(
+                stable_hash("outcome", report.word, number),
+                OutcomeResult.RESOLVED,
+                "",
+                1,
+                f"{report.word}-{number}",
+                "2026-03-01T12:00:00Z",
+                incident=f"INC-{number}",
+            )
+            services.learning.learnt.enter(report.known_in.key, told, key, report.word)
 
 
 def _teach(services: System, world: World) -> None:

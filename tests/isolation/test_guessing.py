@@ -218,3 +218,17 @@ def test_nothing_is_written_or_removed_where_a_scope_is_not_its_own(held: Observ
     for key in known.objects:
         with pytest.raises(InvalidScopeError, match="does not belong to client:stranger/project:shop"):
             seat.call(delete_objects, DeleteObjects(object_keys=(key,)))
+
+
+def test_words_of_incidents_lead_those_to_a_page_who_may_see_both(held: Observed, world: World) -> None:
+    """And nobody else, whoever asks for them."""
+    found = dict.fromkeys((True, False), 0)
+    for report in world.reports:
+        for identity in (*world.identities, STRANGER):
+            reader = world.reader(identity)
+            answer = Seat(held, identity).call(query, Query(query=report.word, config=EVERYTHING))
+            changes = [change for change in answer.understood.get("reworded", ()) if change["why"] == "learnt"]
+            may = reader.may_see(report.known_in)
+            assert bool(changes) == may, (report, identity)
+            found[may] += 1
+    assert all(found.values())

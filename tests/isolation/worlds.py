@@ -94,6 +94,20 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """What was said of two incidents of a client that a document resolved: one word."""
+
+    client: Scope
+    piece: Piece
+    word: str
+
+    @property
+    def known_in(self) -> Scope:
+        """Where only those look who may see the document."""
+        return self.piece.scope if self.piece.scope.client_id else self.client
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What there is. `groups` says which group the projects are in, by client and project; `hubs` are services that
     everybody knows and has relations with."""
@@ -108,6 +122,7 @@ class World:
     hubs: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = field(default=())
     lessons: tuple[Lesson, ...] = ()
+    reports: tuple[Report, ...] = ()
 
     def reader(self, identity: Identity) -> Reader:
         """What an identity may see, worked out from the world alone."""
@@ -137,6 +152,7 @@ class World:
             questions=tuple(one for one in self.questions if _own(one.identity) == own),
             names=tuple(one for one in self.names if reader.may_see(one.scope)),
             lessons=tuple(one for one in self.lessons if _is_taught(one, reader, own)),
+            reports=tuple(one for one in self.reports if reader.may_see(one.known_in)),
         )
 
     def marks(self) -> frozenset[str]:
@@ -146,8 +162,11 @@ class World:
         of_questions = (question.mark for question in self.questions)
         of_groups = (name for (_, project), group in self.groups.items() for name in (project, group))
         of_lessons = (mark for one in self.lessons for mark in (*one.marks, one.identity.project_id))
+        of_reports = (report.word for report in self.reports)
         of_names = (word for name in self.names for word in (name.alias, name.canonical) if word not in self.hubs)
-        return frozenset((*of_pieces, *of_measurements, *of_questions, *of_groups, *of_lessons, *of_names)) - {""}
+        return frozenset(
+            (*of_pieces, *of_measurements, *of_questions, *of_groups, *of_lessons, *of_reports, *of_names)
+        ) - {""}
 
     @property
     def given_away(self) -> tuple[Piece, ...]:
@@ -166,7 +185,8 @@ class World:
         words = (mark for piece in self.given_away for mark in piece.marks)
         names = (name for one in self.measured for name in (one.node, one.metric))
         aliases = (one.alias for one in self.names[::2])
-        return tuple(sorted({*words, *names, *aliases}))
+        reported = (one.word for one in self.reports)
+        return tuple(sorted({*words, *names, *aliases, *reported}))
 
     def secrets_from(self, identity: Identity) -> frozenset[str]:
         """What this identity must never be told."""

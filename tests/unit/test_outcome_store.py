@@ -12,7 +12,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.outcomes import Counted, Counts, DocumentOutcomes, OutcomeResult, RecordedOutcome
 from opx.errors import StoreUnavailableError
-from opx.learning.outcomes.rows import LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
+from opx.learning.outcomes.rows import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
 from opx.learning.outcomes.rows import OUTCOMES as OUTCOMES_KIND
 from opx.learning.outcomes.store import OutcomeStore
 from opx.tables import OUTCOMES
@@ -135,7 +135,7 @@ class TestKnown:
         time = FakeTime()
         known = KnownScopes(cast("HookedTable", reads), monotonic=time.clock)
         for _ in range(5):
-            assert known.of([SCOPE, "global"]) == {OUTCOMES_KIND: [], WARNINGS: []}
+            assert known.of([SCOPE, "global"]) == {OUTCOMES_KIND: [], WARNINGS: [], LEARNT: []}
         assert reads.count == 1
         time.sleep(LOOKED_AGAIN_SECONDS)
         known.of([SCOPE])

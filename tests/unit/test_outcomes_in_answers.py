@@ -72,7 +72,7 @@ def services(system: System) -> Iterator[System]:
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):
             table.delete({"place": row["place"], "entry": row["entry"]})
-    for name in ("known_outcomes", "outcome_store", "warnings", "experience"):
+    for name in ("known_outcomes", "outcome_store", "warnings", "learnt", "experience"):
         system.learning.__dict__.pop(name, None)
 
 
@@ -362,7 +362,9 @@ class TestReads:
         table = Counting(services.tables.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
-        experience = LearnedExperience(table, known, lambda: warnings, lambda: services.corpus.catalog)
+        experience = LearnedExperience(
+            table, known, lambda: warnings, lambda: services.corpus.catalog, lambda: services.learning.learnt
+        )
         query = a_query(services, experience)
         assert [_reads(table, query) for _ in range(3)] == [1, 0, 0]
         tell(services, "resolved")
@@ -377,7 +379,11 @@ class TestReads:
         before = ask(services)
         table = services.tables.table(OUTCOMES)
         failing = Failing(
-            table, services.learning.known_outcomes, lambda: services.learning.warnings, lambda: services.corpus.catalog
+            table,
+            services.learning.known_outcomes,
+            lambda: services.learning.warnings,
+            lambda: services.corpus.catalog,
+            lambda: services.learning.learnt,
         )
         answer = a_query(services, failing).answer(DISK_TITLE, ANYTHING)
         assert answer.results == before.results

@@ -33,7 +33,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
     chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base", "OPX_OCR": "textract"}
     chosen |= {"OPX_SEARCH_LEGS": "vector", "OPX_FUSION": "min_max", "OPX_RERANKER": "chat"}
-    chosen |= {"OPX_RESEARCH_PLANNER": "chat", "OPX_REWORDING": "off"}
+    chosen |= {"OPX_RESEARCH_PLANNER": "chat", "OPX_REWORDING": "off", "OPX_LEARNED_WORDS": "off"}
     chosen |= {"OPX_STORE": "s3://x", "OPX_TABLES": "dynamodb:x", "OPX_QUEUE": "https://x", "OPX_INDEX": "aoss://x/x"}
     chosen |= {"OPX_EMBEDDER": "local:x", "OPX_SECRETS": "secretsmanager"}
     settings = Settings.from_environ({**environ, **chosen})

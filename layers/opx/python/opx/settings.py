@@ -21,6 +21,7 @@ MULTILINGUAL = "universal-sentence-encoder-multilingual"
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
+ON_OR_OFF = ("on", "off")
 RERANKERS = ("local", "bedrock", "chat", "off")
 FOLDER = "folder"
 """The address of what is in the home folder of this machine."""
@@ -44,7 +45,8 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
     "search_legs": ("both", "vector", "lexical"),
     "fusion": ("", *Fusion),
     "reranker": RERANKERS,
-    "rewording": ("on", "off"),
+    "rewording": ON_OR_OFF,
+    "learned_words": ON_OR_OFF,
     "research_planner": ("auto", "rules", "chat"),
 }
 """What can be chosen about searching."""
@@ -82,9 +84,10 @@ class Settings:
     Relations are followed from what a question found for `graph_seconds`, where that was asked for.
 
     `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
-    measured default if it is empty. `rewording` corrects and translates words that the corpus doesn't have; `off` searches
-    what was typed. `reranker` reads thorough searches' candidates again within `rerank_seconds`:
-    `local`, `bedrock` (Bedrock Rerank with `rerank_model`), `chat` (the language model below), or `off`. The language
+    measured default if it is empty. `rewording` corrects and translates words that the corpus doesn't have, `learned_words`
+    also looks in pages that resolved incidents of which the same words were said; `off` does neither. `reranker` reads
+    thorough searches' candidates again within `rerank_seconds`: `local`, `bedrock` (Bedrock Rerank with `rerank_model`),
+    `chat` (the language model below), or `off`. The language
     model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
     key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
     where there is one; research takes `research_seconds` at most. `context_model`, on the same service as `chat_model`,
@@ -155,6 +158,7 @@ class Settings:
     search_legs: str = "both"
     fusion: str = ""
     rewording: str = "on"
+    learned_words: str = "on"
     reranker: str = "local"
     rerank_model: str = ""
     rerank_seconds: float = 1.5

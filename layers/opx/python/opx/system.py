@@ -226,7 +226,11 @@ class System:
             indexing=self.indexing,
             manager_of=self._manager_of,
             records=self.records,
+            incident_text=self._incident_text,
         )
+
+    def _incident_text(self, scope: Scope, name: str) -> str:
+        return self.graph.incident_text(scope, name)
 
     def _manager_of(self, scope: Scope) -> IngestionManager:
         return self.ingestion.manager_of(scope)

@@ -169,6 +169,23 @@ class RecordedOutcome(Record, frozen=True):
     principal: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LearntPage:
+    """A page that a word stands for: its scope and source, the names of the incidents that it resolved and in which the word
+    was said, the latest first, how many these are, unnamed ones included, and in how many the word was `said` at all."""
+
+    scope_key: str
+    source: str
+    incidents: tuple[str, ...]
+    resolved: int
+    said: int
+
+    @property
+    def confidence(self) -> float:
+        """How likely the page is meant: the mean of the Beta distribution, as for `Tally.factor`."""
+        return (_PRIOR + self.resolved) / (2 * _PRIOR + self.said)
+
+
 class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
     """Outcomes of a document that one scope sees: of the version that is there `now`, and of `earlier` ones. `document_id`
     and `version` are of the latest version that an outcome was recorded of; `sections` has those with outcomes by name."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.corpus import Corpus
-from opx.domain.scopes import Identity, Reader
+from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.domain.times import iso_time
 from opx.installation import Installation
 from opx.ports import ChatModel, Storage, Tables
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from opx.graph.passages import PassageReader
     from opx.graph.store import GraphStore
     from opx.ingestion.context_cache import ContextCache
+
+
+_TEXTS = ("title", "name", "summary")
+"""Properties of a node that say what it is."""
 
 
 class Graph:
@@ -71,6 +75,16 @@ class Graph:
         from opx.graph.knowledge_graph import KnowledgeGraph
 
         return KnowledgeGraph(AliasedReads(self.store, self.aliases), reader, self.aliases)
+
+    def incident_text(self, scope: Scope, name: str) -> str:
+        """What those who share a scope know of an incident: title, name and summary of its node, "" if there is none. Raises
+        `StoreUnavailableError`."""
+        from opx.graph.extraction.references import read_id
+
+        key = read_id(name, "incident")
+        identity = Identity(scope.client_id, scope.project_id)
+        found = self.of(reader_of(identity, scope.group_id)).nodes([key]) if key else ()
+        return " ".join(str(node.properties[text]) for node in found for text in _TEXTS if text in node.properties)
 
     def expansion(self, reader: Reader) -> GraphExpansion:
         """Follows edges from what was found as text."""

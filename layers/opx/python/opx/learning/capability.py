@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opx.learning.checkpoints import CheckpointEmbeddingService
     from opx.learning.matching import PatternMatcher
     from opx.learning.outcomes.experience import LearnedExperience
+    from opx.learning.outcomes.learnt import LearntStore
     from opx.learning.outcomes.recording import OutcomeService
     from opx.learning.outcomes.rows import KnownScopes
     from opx.learning.outcomes.store import OutcomeStore
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 class Learning:
     """Captures, patterns and outcomes of all scopes; without an identity a service is that of the installation's own.
-    `manager_of` gives the manager that puts patterns of a scope into the corpus."""
+    `manager_of` gives the manager that puts patterns of a scope into the corpus, `incident_text` what a scope knows of an
+    incident."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Learning:
         indexing: Indexing,
         manager_of: Callable[[Scope], IngestionManager],
         records: QuestionRecords,
+        incident_text: Callable[[Scope, str], str],
     ) -> None:
         self._installation = installation
         self._tables = tables
@@ -50,6 +53,7 @@ class Learning:
         self._indexing = indexing
         self._manager_of = manager_of
         self._records = records
+        self._incident_text = incident_text
 
     @property
     def rules(self) -> LearningRules:
@@ -82,7 +86,7 @@ class Learning:
 
     @cached_property
     def known_outcomes(self) -> KnownScopes:
-        """The scopes that have outcomes or warnings."""
+        """The scopes that have outcomes, warnings or learnt words."""
         from opx.learning.outcomes.rows import KnownScopes
 
         return KnownScopes(self._tables.table(OUTCOMES))
@@ -102,12 +106,21 @@ class Learning:
         return OutcomeStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
 
     @cached_property
+    def learnt(self) -> LearntStore:
+        """What was said of resolved incidents."""
+        from opx.learning.outcomes.learnt import LearntStore
+
+        return LearntStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
+
+    @cached_property
     def experience(self) -> LearnedExperience:
-        """Outcomes and warnings, as answers show them."""
+        """Outcomes, warnings and learnt words, as answers use them."""
         from opx.learning.outcomes.experience import LearnedExperience
 
         table = self._tables.table(OUTCOMES)
-        return LearnedExperience(table, self.known_outcomes, lambda: self.warnings, lambda: self._corpus.catalog)
+        return LearnedExperience(
+            table, self.known_outcomes, lambda: self.warnings, lambda: self._corpus.catalog, lambda: self.learnt
+        )
 
     def capture(self, identity: Identity | None = None, at: float | None = None) -> KnowledgeCaptureService:
         """Captures for an identity what happens now, or what happened `at` a time (seconds since the epoch)."""
@@ -162,6 +175,8 @@ class Learning:
             audited=self._records.audit.find if installation.settings.audit_days else None,
             chunks=partial(read_chunks, corpus.store),
             capture_warning=self.capture(asked).capture_warning,
+            learnt=self.learnt,
+            incident_text=self._incident_text,
             admits=corpus.clients.admit,
         )
         shared = self.rules.shared(own, corpus.projects.group_of)

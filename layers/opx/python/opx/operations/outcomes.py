@@ -56,7 +56,9 @@ class RecordOutcome(Request, frozen=True):
     ] = ""
     step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
-    note: Annotated[str, Meta(max_length=MAX_NOTE, description="What else is to be known.")] = ""
+    note: Annotated[
+        str, Meta(max_length=MAX_NOTE, description="How it was reported, and what else is to be known.")
+    ] = ""
     occurrence: Annotated[
         Occurrence, Meta(description="Names this occurrence, where an answer was acted upon more than once.")
     ] = ""

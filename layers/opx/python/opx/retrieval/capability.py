@@ -101,6 +101,7 @@ class Questions:
             reader = self._corpus.projects.reader(asked)
         questions = self._indexing.query_embedder
         embedder = RememberedVectors(questions) if questions else None
+        experience = self._learning.experience
         return MeasuredQuery(
             index=self._indexing.search_engine,
             embedder=embedder,
@@ -114,7 +115,8 @@ class Questions:
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
             baselines=self._baseline_of,
             graph=partial(self._expand, reader),
-            experience=self._learning.experience.seen_by(reader.visible),
+            experience=experience.seen_by(reader.visible),
+            learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
             bound=partial(self._bound, reader),
             past=self._past,
             clock=self._installation.clock,
@@ -162,6 +164,10 @@ class Questions:
         return SearchRules(
             settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
         )
+
+    @property
+    def _uses_learnt_words(self) -> bool:
+        return self._installation.settings.learned_words == "on"
 
     @cached_property
     def _confidence_models(self) -> CalibratedModels:

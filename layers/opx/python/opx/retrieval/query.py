@@ -11,7 +11,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opx.domain.bands import Band, band_of
 from opx.domain.documents import DEFAULT_LANGUAGE
+from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Expand, QueryConfig, SearchMode
 from opx.domain.record import replace
@@ -19,11 +21,11 @@ from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ports import Clock, Embedder, SearchEngine, SearchFilter, Vector
+from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
 from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
-from opx.retrieval.question import Question
+from opx.retrieval.question import Question, Why
 from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
     from opx.retrieval.identifiers import Bound
+    from opx.retrieval.learnt import LearntWords
     from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
@@ -62,7 +65,8 @@ class KnowledgeQuery:
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
     around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
-    `experience` knows what came of acting upon documents; `bound` gives the runbooks that rules of alerts name.
+    `experience` knows what came of acting upon documents; `learnt` gives the words that were learnt from that, None if there
+    are none; `bound` gives the runbooks that rules of alerts name.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class KnowledgeQuery:
         graph: GoOn | None = None,
         experience: Experience | None = None,
         bound: Bound | None = None,
+        learnt: Callable[[], LearntWords | None] | None = None,
         past: Past | None = None,
         clock: Clock = time.time,
     ) -> None:
@@ -96,6 +101,7 @@ class KnowledgeQuery:
         self._baselines = baselines
         self._graph = graph
         self._experience = experience
+        self._learnt = learnt
         self._past = past
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
@@ -126,31 +132,30 @@ class KnowledgeQuery:
             engine, as_typed = self._searched(asked, where), asked.question
             search = self._search_of(engine, valid=self._validity.on(day))
 
-            def router_with(vector: Vector | None) -> Router:
-                return Router(asked, self._knowledge, where, lambda within: search.run(asked, vector, within))
+            def router_within(document_ids: tuple[str, ...] = where.document_ids) -> Router:
+                vector, place = search.vector_of(asked), replace(where, document_ids=document_ids)
+                return Router(asked, self._knowledge, place, lambda within: search.run(asked, vector, within))
 
-            router = router_with(search.vector_of(asked))
+            router = router_within()
             routed = router.run()
             if not routed.judged and asked.relaxed():
                 routed = router.run()
-            if asked.unknown and self._rules.reword and not (as_typed.plain or as_typed.pasted or as_typed.alert):
-                again = self._reworded(asked, as_typed, engine, lambda: router_with(search.vector_of(asked)).run())
-                routed = again or routed
+            in_words = not (as_typed.plain or as_typed.pasted or as_typed.alert)
+            if in_words and asked.unknown and self._rules.reword:
+                routed = self._reworded(asked, as_typed, engine, lambda: router_within().run()) or routed
+            if in_words:
+                self._add_learnt(asked, as_typed, engine, routed, lambda page: router_within((page,)).run())
         except StoreUnavailableError:
             log.exception("search failed")
             asked.lacks(INDEX_DOWN)
             return self._related(asked, _answer(asked))
         known = experienced(asked, self._experience, routed.judged)
-        merged = self._merged(asked, known.weighed(routed.judged))
-        if sum(step.good > 0 or step.best > 0 for step in routed.steps) > 1:  # within a tier there are none
-            merged = without_copies(merged)
-        if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(asked, self._reranker.read(asked, merged))
+        merged = self._ranked(asked, known.weighed(routed.judged), routed)
         live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(asked.config, merged)
         results = _with_live(asked, [result_of(one, day) for one in shown], live)
         answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
-        return self._related(asked, known.told_of(answer), merged)
+        return self._related(asked, _with_learnt(asked, known.told_of(answer)), merged)
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
@@ -216,6 +221,26 @@ class KnowledgeQuery:
         asked.note(other.note)
         return found
 
+    def _add_learnt(
+        self, asked: Asked, as_typed: Question, engine: SearchEngine, routed: Routed, search: Callable[[str], Routed]
+    ) -> None:
+        """Add pages that words of the question stand for, where no document is sure. `search` searches within one. What was
+        learnt is of today, and a question within a document means that one."""
+        if self._learnt is None or asked.config.as_of or asked.config.document_id or _is_sure(routed):
+            return
+        before = asked.question
+        try:
+            learnt = self._learnt()
+            if learnt is None:
+                return
+            from opx.retrieval.learnt import StandIns, add_pages
+
+            add_pages(asked, StandIns(engine, learnt, self._reader.visible).of(asked, as_typed), routed, search)
+        except StoreUnavailableError:
+            log.exception("learnt words can't be looked up")
+        finally:
+            asked.question = before
+
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
         for name in config.categories or ():
@@ -231,6 +256,15 @@ class KnowledgeQuery:
             updated_from=day_number(config.updated_from) if config.updated_from else None,
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
+
+    def _ranked(self, asked: Asked, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
+        """In order, without copies, as read by the model that reads the best."""
+        merged = self._merged(asked, judged)
+        if routed.is_mixed:
+            merged = without_copies(merged)
+        if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
+            merged = self._merged(asked, self._reranker.read(asked, merged))
+        return merged
 
     def _merged(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
         """In order; where somebody is about to act, what is from the internet comes last."""
@@ -286,6 +320,16 @@ def _shown(config: QueryConfig, merged: Sequence[Judged]) -> Sequence[Judged]:
 
 def _reaches(confidence: float, config: QueryConfig) -> bool:
     return round(confidence, 6) >= config.min_confidence
+
+
+def _is_sure(routed: Routed) -> bool:
+    return any(band_of(round(one.confidence, 6)) is Band.SURE for one in routed.judged)
+
+
+def _with_learnt(asked: Asked, answer: Answer) -> Answer:
+    """With what tells the pages that were added for learnt words from others."""
+    learnt = [change.to_json() for change in asked.changes if change.why is Why.LEARNT]
+    return replace(answer, outcomes=stable_hash("learnt", answer.outcomes, learnt)[:16]) if learnt else answer
 
 
 def _with_live(

@@ -348,11 +348,13 @@ def _cut(text: str) -> str:
 class Why(StrEnum):
     SPELLING = "spelling"
     TRANSLATION = "translation"
+    LEARNT = "learnt"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part of a question, from one character to another, and what was searched in its place."""
+    """A part of a question, from one character to another, and what was searched in its place; besides it, if it was
+    learnt."""
 
     start: int
     end: int

@@ -68,7 +68,7 @@ class Reworded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class AskedWord:
     """A word of the text with the terms that stand for it, none for a stop word. `unknown`: the search found none of them;
     `joined`: it is a part of a hyphenated word."""
 
@@ -83,7 +83,7 @@ class _Word:
 def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
     """The question's text with its unknown words replaced, None if none can be. Words in the phrases and operators of
     `as_typed` stay. Raises `IndexUnavailableError`."""
-    found = list(_words_of(asked, as_typed))
+    found = list(words_of(asked, asked.text, as_typed))
     if not any(word.unknown for word in found):
         return None
     glossaries = [glossary_of(language) for language in asked.languages if language != DEFAULT_LANGUAGE]
@@ -103,32 +103,32 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
 # -- the words of a question
 
 
-def _words_of(asked: Asked, as_typed: Question) -> Iterator[_Word]:
-    """Words of letters alone, in order; no identifiers, and no words of phrases and operators."""
+def words_of(asked: Asked, text: str, as_typed: Question) -> Iterator[AskedWord]:
+    """The words of a text that are letters alone, in order; no identifiers, and no words of phrases and operators."""
     typed = as_typed
     values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
     fixed = {word.casefold() for value in values for word in WORD.findall(value)}
-    for number, piece in enumerate(_PIECE.finditer(asked.text)):
+    for number, piece in enumerate(_PIECE.finditer(text)):
         if number == _READ_PIECES:
             return
         bare = piece.group().strip(_MARKS)
         joined = bool(_JOINED.fullmatch(bare))
         if len(bare) > LONGEST_WORD or not (joined or bare.isalpha()) or (is_identifier(bare) and not joined):
             continue
-        for match in WORD.finditer(asked.text, *piece.span()):
+        for match in WORD.finditer(text, *piece.span()):
             word = match.group()
             if word.casefold() not in fixed:
                 yield _word(match, asked, joined=joined)
 
 
-def _word(match: re.Match[str], asked: Asked, *, joined: bool) -> _Word:
+def _word(match: re.Match[str], asked: Asked, *, joined: bool) -> AskedWord:
     terms = words(match.group(), asked.languages)
     first, of_it = next(iter(terms.items()), ("", ()))
     unknown = len(terms) == 1 and first in (asked.unknown or ())
-    return _Word(match.start(), match.end(), match.group(), of_it, unknown, joined)
+    return AskedWord(match.start(), match.end(), match.group(), of_it, unknown, joined)
 
 
-def _misspelt(found: Sequence[_Word], glossaries: Sequence[Glossary]) -> list[str]:
+def _misspelt(found: Sequence[AskedWord], glossaries: Sequence[Glossary]) -> list[str]:
     """The words that may be misspelt, the first `MAX_WORDS` of them."""
     some: dict[str, None] = {}
     for word in found:
@@ -158,7 +158,7 @@ class _Corpus:
     languages: tuple[str, ...]
     counts: Mapping[str, int]
 
-    def knows(self, word: _Word) -> bool:
+    def knows(self, word: AskedWord) -> bool:
         """Whether it has a word after all: a search tells of what passes its filter."""
         return any(term in self.counts for term in word.terms)
 
@@ -192,7 +192,7 @@ class _Corpus:
 
 def _changes(
     text: str,
-    found: Sequence[_Word],
+    found: Sequence[AskedWord],
     glossaries: Sequence[Glossary],
     near: Mapping[str, Mapping[str, tuple[str, ...]]],
     corpus: _Corpus,
@@ -233,15 +233,15 @@ def _stands_in(text: str, word: str) -> bool:
     return word in text and bool(re.search(rf"(?<![^\W\d_]){word}(?![^\W\d_])", text))
 
 
-def _is_one_run(text: str, some: Sequence[_Word]) -> bool:
+def _is_one_run(text: str, some: Sequence[AskedWord]) -> bool:
     return all(_GAP.fullmatch(text, one.end, other.start) for one, other in pairwise(some))
 
 
-def _english(glossaries: Sequence[Glossary], some: Sequence[_Word]) -> str:
+def _english(glossaries: Sequence[Glossary], some: Sequence[AskedWord]) -> str:
     return next(filter(None, (glossary.english([word.text for word in some]) for glossary in glossaries)), "")
 
 
-def _rests(glossaries: Sequence[Glossary], word: _Word) -> Iterator[tuple[str, str]]:
+def _rests(glossaries: Sequence[Glossary], word: AskedWord) -> Iterator[tuple[str, str]]:
     for glossary in glossaries:
         yield from islice(glossary.with_rests(word.text), _RESTS)
 

@@ -35,10 +35,16 @@ Search = Callable[[SearchFilter], list[Judged]]
 
 @dataclass(slots=True)
 class Routed:
-    """What was found in all tiers that were searched, the steps, and whether nothing could be searched at all."""
+    """What was found in all tiers that were searched, the steps, and whether pages of another search were `added`."""
 
     judged: list[Judged] = field(default_factory=list)
     steps: list[TierStep] = field(default_factory=list)
+    added: bool = False
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether several searches found something, so that there may be copies; within one there are none."""
+        return self.added or sum(step.good > 0 or step.best > 0 for step in self.steps) > 1
 
 
 class Router:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
@@ -14,7 +14,16 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.errors import StoreUnavailableError
-from opx.learning.outcomes.rows import OUTCOMES, WARNINGS, KnownScopes, head_key, head_scope, known_key, known_scope
+from opx.learning.outcomes.rows import (
+    LEARNT,
+    OUTCOMES,
+    WARNINGS,
+    KnownScopes,
+    head_key,
+    head_scope,
+    known_key,
+    known_scope,
+)
 from opx.ports import Item, Table
 from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
@@ -22,10 +31,13 @@ if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import DocumentOutcomes
     from opx.ingestion.catalog import Catalog
+    from opx.learning.outcomes.learnt import LearntStore, LearntWords, ScopeWords
     from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
     from opx.learning.warnings import StepWarnings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_READ = 100
 """Items of the one read: as many as DynamoDB gives in one request (BatchGetItem, its API reference)."""
@@ -37,13 +49,20 @@ class LearnedExperience:
     """For all readers of a process; each is asked for with the scopes that it may see."""
 
     def __init__(
-        self, table: Table, known: KnownScopes, warnings: Callable[[], StepWarnings], catalog: Callable[[], Catalog]
+        self,
+        table: Table,
+        known: KnownScopes,
+        warnings: Callable[[], StepWarnings],
+        catalog: Callable[[], Catalog],
+        learnt: Callable[[], LearntStore],
     ) -> None:
         self._table = table
         self._known = known
         self._warnings = warnings
         self._catalog = catalog
+        self._learnt = learnt
         self._tried: dict[str, tuple[str, TriedSteps]] = {}
+        self._words: dict[str, tuple[str, ScopeWords]] = {}
 
     def seen_by(self, scopes: Sequence[str]) -> ReadersExperience:
         """As a reader who may see these scopes."""
@@ -74,21 +93,37 @@ class LearnedExperience:
             return []
         return [[one for each in tried for one in each.warnings(passage, self._document_of)] for passage in passages()]
 
+    def words(self, scopes: Sequence[str]) -> LearntWords | None:
+        """The words that these scopes learnt; None, and nothing is read, where they learnt none. Raises
+        `StoreUnavailableError`."""
+        known = self._known.of(scopes)[LEARNT]
+        if not known:
+            return None
+        from opx.learning.outcomes.learnt import LearntWords
+
+        items = self._table.get_many([known_key(scope, LEARNT) for scope in known])
+        found = [_remembered(self._words, item, lambda scope: self._learnt().words(scope)) for item in items]
+        return LearntWords(found, frozenset(scopes), self._catalog)
+
     def _tried_in(self, item: Item) -> TriedSteps:
-        """The steps of a scope, read again when its mark is another one."""
         from opx.learning.outcomes.tried import TriedSteps
 
-        scope, mark = known_scope(item), str(item["mark"])
-        found = self._tried.get(scope)
-        if found is None or found[0] != mark:
-            while len(self._tried) >= _SCOPES_REMEMBERED:
-                self._tried.pop(next(iter(self._tried)), None)
-            found = self._tried[scope] = (mark, TriedSteps(scope, self._warnings().tried(scope)))
-        return found[1]
+        return _remembered(self._tried, item, lambda scope: TriedSteps(scope, self._warnings().tried(scope)))
 
     def _document_of(self, scope_key: str, source: str) -> str:
         latest = next(self._catalog().versions(DocumentKey(scope_of_key(scope_key), source)), None)
         return latest.document_id if latest and latest.state is DocumentState.CURRENT else ""
+
+
+def _remembered(kept: dict[str, tuple[str, T]], item: Item, read: Callable[[str], T]) -> T:
+    """What is known of the scope of an item, read again when its mark is another one."""
+    scope, mark = known_scope(item), str(item["mark"])
+    found = kept.get(scope)
+    if found is None or found[0] != mark:
+        while len(kept) >= _SCOPES_REMEMBERED:
+            kept.pop(next(iter(kept)), None)
+        found = kept[scope] = (mark, read(scope))
+    return found[1]
 
 
 class ReadersExperience:

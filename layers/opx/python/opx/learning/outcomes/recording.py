@@ -1,7 +1,9 @@
-"""Records outcomes of acting upon documents that a receipt names, and captures a warning of what made things worse."""
+"""Records outcomes of acting upon documents that a receipt names, and captures a warning of what made things worse,
+and has words of resolved incidents stand for the page."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +17,7 @@ from opx.domain.outcomes import (
     MAX_OCCURRENCE,
     MAX_SECTION,
     MAX_STEP,
+    Counted,
     DocumentOutcomes,
     OutcomeReport,
     OutcomeResult,
@@ -24,14 +27,23 @@ from opx.domain.outcomes import (
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, Scope
 from opx.domain.times import iso_time
-from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError, ReceiptNotFoundError
+from opx.errors import (
+    DocumentNotFoundError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    ReceiptNotFoundError,
+    StoreUnavailableError,
+)
 from opx.ingestion.catalog import Catalog
 from opx.learning.fields import cleaned_line
+from opx.learning.outcomes.learnt import LearntStore, said_of
 from opx.learning.outcomes.store import OutcomeStore, Standing
 from opx.learning.warnings import followed
 from opx.ports import Clock
 from opx.records.audit import AuditRecord
 from opx.tenants.clients import removed_error
+
+log = logging.getLogger(__name__)
 
 MOST_TOLD = 20
 _MOST_READ = 1_000
@@ -80,13 +92,15 @@ class CaptureWarning(Protocol):
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What the service needs to know of the installation. `audited` finds the record of a receipt among those of an
-    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `admits` says whether a scope is
-    served, and notes it."""
+    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `incident_text` gives what a scope
+    knows of an incident by its name, "" if nothing. `admits` says whether a scope is served, and notes it."""
 
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
     chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
     capture_warning: CaptureWarning
+    learnt: LearntStore
+    incident_text: Callable[[Scope, str], str]
     admits: Callable[[Scope], bool]
 
 
@@ -132,6 +146,7 @@ class OutcomeService:
             raise removed_error(self._scope.client_id)
         told = self._told(kind, texts, document)
         standing, *_ = [self._count(one, told) for one in (document, *others)]
+        self._learn(standing, (document, *others))
         told = standing.told  # captured from that: who dies before tells it again, perhaps in other words
         return OutcomeReport(
             outcome_id=told.outcome_id,
@@ -225,6 +240,34 @@ class OutcomeService:
             principal=cleaned_line("principal", self._reader.identity.principal[:256]),
             **texts,
         )
+
+    def _learn(self, standing: Standing, documents: Sequence[KnowledgeDocument]) -> None:
+        """Have what was said of a resolved incident stand for the page, or take it back. Of copies, the page is the one that
+        most readers may see."""
+        told = standing.told
+        if told.result is not OutcomeResult.RESOLVED:
+            for scope_key in (
+                {self._narrower(one.key) for one in documents} if standing.counted is not Counted.NEW else ()
+            ):
+                self._sight.learnt.forget(scope_key, told)
+            return
+        said = said_of(self._incident_text(told.incident), told.note)
+        if said:
+            page = min((one.key for one in documents), key=lambda key: self._reader.visible.index(key.scope.key))
+            self._sight.learnt.enter(self._narrower(page), told, page, said)
+
+    def _narrower(self, page: DocumentKey) -> str:
+        """The scope that shares the outcome, or the page's: whichever fewer readers see. No question of others reads it."""
+        return max(self._scope.key, page.scope.key, key=self._reader.visible.index)
+
+    def _incident_text(self, incident: str) -> str:
+        """What those who share this outcome know of the incident. The note has to do where that can't be read."""
+        try:
+            known = self._sight.incident_text(self._scope, incident) if incident else ""
+        except StoreUnavailableError:
+            log.exception("what is known of an incident can't be read")
+            return ""
+        return cleaned_line("incident", known[:MAX_NOTE], MAX_NOTE)
 
     def _warn(self, told: RecordedOutcome, document: KnowledgeDocument) -> str:
         """Capture the warning, under an occurrence by which it is the same each time."""

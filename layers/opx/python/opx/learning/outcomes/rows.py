@@ -1,4 +1,4 @@
-"""Rows of outcomes and warnings, and the scopes that have any, so that questions of the others cost nothing."""
+"""Rows of outcomes, warnings and learnt words, and the scopes that have any, so that questions of the others cost nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 # All that is about a scope is in places that name it:
 #
 # `scores#<scope>` has an item a document, by the id of its key; `told#<scope>#<key id>` one for each outcome that was told
-# of it; `warnings#<scope>` one for each time that a step was warned of; `known#<scope>` says that there are any, so that
-# questions of those who have none needn't look.
+# of it; `warnings#<scope>` one for each time that a step was warned of; `resolved#<scope>` one for each outcome that words
+# were learnt from; `known#<scope>` says that there are any, so that questions of those who have none needn't look.
 
-OUTCOMES, WARNINGS = "outcomes", "warnings"
+OUTCOMES, WARNINGS, LEARNT = "outcomes", "warnings", "learnt"
 """What may be known of a scope."""
 
-_HEADS, _TOLD, _WARNED, _KNOWN = "scores#", "told#", "warnings#", "known#"
+_HEADS, _TOLD, _WARNED, _RESOLVED, _KNOWN = "scores#", "told#", "warnings#", "resolved#", "known#"
 
 
 def head_key(scope_key: str, key_id: str) -> dict[str, str]:
@@ -38,6 +38,14 @@ def told_partition(scope_key: str, key_id: str) -> str:
 
 def warned_partition(scope_key: str) -> str:
     return _WARNED + scope_key
+
+
+def resolved_key(scope_key: str, outcome_id: str) -> dict[str, str]:
+    return {"place": resolved_partition(scope_key), "entry": outcome_id}
+
+
+def resolved_partition(scope_key: str) -> str:
+    return _RESOLVED + scope_key
 
 
 def known_key(scope_key: str, kind: str) -> dict[str, str]:
@@ -81,13 +89,14 @@ def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
         yield from table.query(told_partition(scope_key, head["entry"]))
         yield head
     yield from table.query(warned_partition(scope_key))
+    yield from table.query(resolved_partition(scope_key))
     yield from table.query(_KNOWN + scope_key)
 
 
 LOOKED_AGAIN_SECONDS = 60.0
-"""After which a process looks whether another one has written the first outcome or warning of a scope."""
+"""After which a process looks whether another one has written the first outcome, warning or learnt words of a scope."""
 
-_KINDS = (OUTCOMES, WARNINGS)
+_KINDS = (OUTCOMES, WARNINGS, LEARNT)
 
 
 class KnownScopes:
@@ -106,8 +115,8 @@ class KnownScopes:
             self._found.add((scope_key, kind))
 
     def of(self, scopes: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """The scopes of which there are outcomes, and those of which there are warnings. One read a minute at most.
-        Raises `StoreUnavailableError`."""
+        """The scopes with outcomes, those with warnings, and those with learnt words. One read a minute at most. Raises
+        `StoreUnavailableError`."""
         self._look(scopes)
         return {kind: [scope for scope in scopes if (scope, kind) in self._found] for kind in _KINDS}
 
