@@ -25,8 +25,10 @@ from opx.retrieval.identifiers import (
     FEW_MENTION,
     MOST_ABOUT,
     MOST_ENTRIES,
+    NAME,
     NOT_ABOUT,
     ONLY_MENTION,
+    OTHER,
     Named,
     bounded,
     certain,
@@ -97,8 +99,8 @@ class TestKinds:
     @pytest.mark.parametrize(
         "name", ["UTF-8", "SHA-256", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
     )
-    def test_what_pages_mention_for_many_reasons_has_none(self, name: str) -> None:
-        assert kind_of(name) == ""
+    def test_what_pages_mention_for_many_reasons_is_of_no_such_kind(self, name: str) -> None:
+        assert kind_of(name) == OTHER
 
 
 class TestAbout:
@@ -148,13 +150,24 @@ class TestAbout:
 
 class TestMentions:
     def test_the_only_page_that_mentions_it_is_sure(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, THIRTY_WORDS.format("api_v1_push"), a_mention("api_v1_push"), *OTHERS)
+        answer = asked(index, THIRTY_WORDS.format("OPS-4711"), a_mention("OPS-4711"), *OTHERS)
         assert titles(answer)[0] == "Guide 0"
         assert answer.results[0].confidence >= ONLY_MENTION
+        assert answer.results[0].metadata["why"] == "alone mentions OPS-4711"
+
+    @pytest.mark.parametrize("name", ["api_v1_push", "10.0.0.7"])
+    def test_of_names_that_pages_mention_for_many_reasons_it_has_to_be_likely(
+        self, index: EmbeddedIndex, name: str
+    ) -> None:
+        answer = asked(index, THIRTY_WORDS.format(name), a_mention(name), *OTHERS)
+        assert "why" not in answer.results[0].metadata
+        answer = asked(index, f"what does guide 0 read in {name}", a_mention(name), *OTHERS)
+        assert titles(answer)[0] == "Guide 0"
+        assert answer.results[0].metadata["why"] == f"alone mentions {name}"
 
     def test_of_a_few_that_mention_it_the_likeliest_is_likely(self, index: EmbeddedIndex) -> None:
-        few = [a_mention("api_v1_push", n) for n in range(MOST_ABOUT)]
-        answer = asked(index, "what is api_v1_push", *few, *OTHERS)
+        few = [a_mention("OPS-4711", n) for n in range(MOST_ABOUT)]
+        answer = asked(index, "what is OPS-4711", *few, *OTHERS)
         assert titles(answer)[0].startswith("Guide ")
         assert answer.results[0].confidence >= FEW_MENTION
 
@@ -180,7 +193,7 @@ def judged_mentions(*confidences: float) -> list[JudgedPage]:
 
 
 class TestCertain:
-    PUSH = Named("api_v1_push", "name", "apiv1push", 3)
+    PUSH = Named("api_v1_push", "code", "apiv1push", 3)
 
     @pytest.mark.parametrize(
         ("confidences", "named", "expected"),
@@ -189,12 +202,35 @@ class TestCertain:
             ((CLEARLY, 0.1), PUSH, [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
             ((CLEARLY - 0.01, 0.1), PUSH, [(FEW_MENTION, 0.0), (0.1, 0.0)]),
             ((0.5, 0.4, 0.3, 0.2), PUSH, [(0.5, 0.0), (0.4, 0.0), (0.3, 0.0), (0.2, 0.0)]),
-            ((0.1,), replace(PUSH, kind=ALERT), [(0.1, 0.0)]),
+            ((CLEARLY,), replace(PUSH, kind=NAME), [(ONLY_MENTION, ONLY_MENTION)]),
+            ((CLEARLY - 0.01,), replace(PUSH, kind=NAME), [(CLEARLY - 0.01, 0.0)]),
+            ((0.79,), replace(PUSH, kind=OTHER), [(0.79, 0.0)]),
+            ((0.8, 0.1), replace(PUSH, kind=OTHER), [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
+            ((CLEARLY - 0.01,), replace(PUSH, kind=ALERT), [(CLEARLY - 0.01, 0.0)]),
+            ((CLEARLY,), replace(PUSH, kind=ALERT), [(ONLY_MENTION, ONLY_MENTION)]),
+            ((CLEARLY,), replace(PUSH, kind=ALERT, described=False), [(CLEARLY, 0.0)]),
+            ((CLEARLY, 0.5), replace(PUSH, kind=ALERT), [(CLEARLY, 0.0), (0.5, 0.0)]),
             ((0.1,), replace(PUSH, count=0), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=MOST_ENTRIES + 1), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=None), [(ONLY_MENTION, ONLY_MENTION)]),
         ],
-        ids=["only", "clearly", "unclear", "many", "alert", "none", "frequent", "untold"],
+        ids=[
+            "only",
+            "clearly",
+            "unclear",
+            "many",
+            "name",
+            "unlikely name",
+            "unlikely other",
+            "other",
+            "unlikely alert",
+            "alert",
+            "bare alert",
+            "alert in two",
+            "none",
+            "frequent",
+            "untold",
+        ],
     )
     def test_mentions_make_certain_who_is_meant(
         self, confidences: tuple[float, ...], named: Named, expected: list[tuple[float, float]]

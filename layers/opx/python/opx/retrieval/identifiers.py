@@ -28,7 +28,8 @@ CLEARLY = 0.6
 """The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
 
 ANOTHER_SERVICE = 0.8
-"""Factor of a document's confidence if the labels of the alert name other services than it is for."""
+"""Factor of a document's confidence if it is for other services than those in the labels of the alert, and another document
+is for them."""
 
 MOST_ABOUT = 3
 """Documents about one identifier that are certain; of more, each may be meant."""
@@ -70,10 +71,7 @@ _KINDS = (
 _LIKELY_ENOUGH = {NAME: CLEARLY, OTHER: 0.8}
 """Least confidence of a document for being certain by an identifier of these kinds: pages mention such for many reasons."""
 
-_SERVICE_LABELS = (
-    "service", "service_name", "app", "app_kubernetes_io_name", "application", "component", "deployment", "job", "namespace",
-    "container", "team",
-)  # fmt: skip
+_SERVICE_LABELS = ("service", "service_name", "app", "app_kubernetes_io_name", "application", "component")
 
 Bound = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
 """From the name of an alert, its labels and the address of its runbook, "" for none, to the ids of the documents that it or
@@ -90,13 +88,15 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 class Named:
     """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
     have that; None where the engine doesn't say. `bound` are the ids of the documents that an alert or its rule names,
-    each with what names it."""
+    each with what names it. `described`: the question has several other words.
+    """
 
     name: str
     kind: str
     term: str
     count: int | None
     bound: Mapping[str, str] = field(default_factory=dict)
+    described: bool = True
 
     @property
     def is_known(self) -> bool:
@@ -111,27 +111,24 @@ class Named:
 
 def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[Named]:
     """The identifiers of a question. Of an alert, its name alone: what else it says are its values."""
+    described = len(question.text.split()) > _FEW_WORDS
+
+    def named(name: str, kind: str, runbook: str = "") -> Named:
+        term = next(iter(whole_terms(name)), "") if " " not in name else ""
+        pages = bound(name, question.labels, runbook) if bound and kind == ALERT else {}
+        return Named(name, kind, term, found.frequencies.get(term), pages, described)
+
     if question.alert:
-        pages = bound(question.alert, question.labels, question.runbook) if bound else {}
-        return [_named(question.alert, ALERT, found, pages)] if pages or " " not in question.alert else []
-    asks_for_alert = len(question.text.split()) <= _FEW_WORDS or bool(_OF_ALERT.search(question.text))
-    named = []
-    for name in question.identifiers:
-        kind = kind_of(name)
-        if kind == ALERT and not asks_for_alert:
-            kind = NAME
-        named.append(_named(name, kind, found, bound(name, {}, "") if bound and kind == ALERT else {}))
-    return named
+        alert = named(question.alert, ALERT, question.runbook)
+        return [alert] if alert.term or alert.bound else []
+    asks_for_alert = not described or bool(_OF_ALERT.search(question.text))
+    kinds = ((name, kind_of(name)) for name in question.identifiers)
+    return [named(name, kind if kind != ALERT or asks_for_alert else NAME) for name, kind in kinds]
 
 
 def kind_of(name: str) -> str:
     """The kind of thing that an identifier names; `OTHER` for one that may mean several things."""
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
-
-
-def _named(name: str, kind: str, found: FusedHits, bound: Mapping[str, str]) -> Named:
-    term = next(iter(whole_terms(name)), "") if " " not in name else ""
-    return Named(name, kind, term, found.frequencies.get(term), bound)
 
 
 def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
@@ -149,9 +146,10 @@ def certain(
     judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str] | None = None
 ) -> list[JudgedPage]:
     """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
-    `labels` are those of an alert: of its documents, those for other services than its own are last, and not certain."""
-    fits = {one.page.document_id: _fit(one, labels or {}) for one in judged}
-    judged = _by_labels(judged, fits)
+    `labels` are those of an alert: where a document is for a service that they name, those for other services are less
+    likely and not certain."""
+    fits = _fits(judged, labels or {})
+    judged = _by_fit(judged, fits)
     meant: dict[str, tuple[float, str]] = {}
     for one in named:
         if one.is_rare or one.bound:
@@ -166,17 +164,19 @@ def certain(
     return [*sorted(first, key=lambda one: (-fits[one.page.document_id], -one.confidence)), *rest]
 
 
-def _fit(judged: JudgedPage, labels: Mapping[str, str]) -> int:
-    """1 for a document that is for a service that the labels name, -1 for one that is for other services, 0 for one that
-    is for none."""
+def _fits(judged: Sequence[JudgedPage], labels: Mapping[str, str]) -> dict[str, int]:
+    """By document 1 if it is for a service that the labels name, -1 if it is for others alone, 0 if it is for none. All are
+    0 if none is for theirs: then the labels don't tell them apart."""
     mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
-    services = {service.casefold() for hit in judged.page.hits for service in hit.indexed.services} if mine else set()
-    return 0 if not services else 1 if mine & services else -1
+    found = {one.page.document_id: 0 for one in judged}
+    for one in judged if mine else ():
+        services = {service.casefold() for hit in one.page.hits for service in hit.indexed.services}
+        found[one.page.document_id] = 0 if not services else 1 if mine & services else -1
+    return found if 1 in found.values() else dict.fromkeys(found, 0)
 
 
-def _by_labels(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
-    """Documents for other services than an alert's are less likely."""
-    if min(fits.values(), default=0) >= 0:
+def _by_fit(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
+    if not any(fits.values()):
         return judged
     weighed = [
         replace(one, confidence=ANOTHER_SERVICE * one.confidence) if fits[one.page.document_id] < 0 else one
@@ -203,10 +203,12 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
 
 def _meant_of(mentions: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
     """The likeliest of the few documents that mention an identifier."""
-    first, is_only, is_alert = mentions[0], len(mentions) == 1, named.kind == ALERT
-    likely = CLEARLY if is_alert else _LIKELY_ENOUGH.get(named.kind, 0.0)
+    first, is_only = mentions[0], len(mentions) == 1
+    if named.kind == ALERT and not (is_only and named.described):  # a page that just links to that of an alert
+        return
+    likely = CLEARLY if named.kind == ALERT else _LIKELY_ENOUGH.get(named.kind, 0.0)
     says = f"alone mentions {named.name}" if is_only else f"is the likeliest of {len(mentions)} with {named.name}"
-    if first.confidence >= (likely if is_only else max(likely, CLEARLY)) and (is_only or not is_alert):
+    if first.confidence >= (likely if is_only else max(likely, CLEARLY)):
         yield first.page.document_id, ONLY_MENTION, says
     elif likely == 0:
         yield first.page.document_id, FEW_MENTION, says
