@@ -67,7 +67,7 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
         f"Source: {result.title if trusted else one_line(result.title)}",
         f"Category: {result.category}",
         f"Relevance: {result.score:.2f}",
-        f"Confidence: {READ_FIRST[result.band]} ({result.confidence:.2f})",
+        f"Confidence: {READ_FIRST[result.band]} ({result.confidence:.2f}){_reason(result)}",
         *([] if trusted else [f"Untrusted: {result.tier}, from {one_line(result.source) or 'an unknown source'}"]),
         *(f"Also in: {one_line(copy['title'])} ({one_line(copy['source'])})" for copy in result.copies[:_COPIES_NAMED]),
         *([f"Outcomes: {one_line(str(result.outcome.get('text', '')))}"] if result.outcome else []),
@@ -78,6 +78,11 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
     head += judged_by(result, mark)
     body = content if trusted else framed(content, mark)
     return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {result.document_id}]"
+
+
+def _reason(result: RetrievalResult) -> str:
+    why = str(result.metadata.get("why", ""))
+    return f"; it {one_line(why)}" if why else ""
 
 
 def citations(results: Sequence[RetrievalResult]) -> str:

@@ -272,12 +272,13 @@ def _named(outline: Outline, numbers: Sequence[int]) -> str:
 
 
 def why(terms: QuestionTerms, best: RetrievalResult) -> str:
-    """The words of the question that the passage has, and how it was found."""
+    """What makes the document certain, the words of the question that the passage has, and how it was found."""
+    certain = str(best.metadata.get("why", ""))
     named = ", ".join(terms.words_in(f"{best.title}\n{best.section}\n{best.content}")[:MAX_WORDS])
     parts = best.parts
     ranks = (("words", parts.lexical_rank), ("meaning", parts.vector_rank)) if parts else ()
     ways = ", ".join(f"{way} #{rank}" for way, rank in ranks if rank is not None)
-    return "; ".join(filter(None, (named, ways))) or "found"
+    return "; ".join(filter(None, (certain, named, ways))) or "found"
 
 
 def _age(updated: str, today: str) -> int | None:

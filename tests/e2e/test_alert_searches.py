@@ -1,0 +1,139 @@
+"""Searches for alerts: the runbook that a rule names is found by them, and labels tell documents for one alert apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from opx.domain.bands import Band
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity
+from opx.operations.context import Caller, Context
+from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.settings import Settings
+from opx.system import System, bootstrap
+
+RULES = """\
+groups:
+  - name: streams
+    rules:
+      - alert: GroupIsSlow
+        annotations: {runbook_url: "https://wiki.example.com/ops/consumer-falls-behind.html#causes"}
+      - alert: GroupIsElsewhere
+        annotations: {runbook_url: "https://wiki.example.com/ops/nothing-here"}
+      - alert: VolumeGrows
+        labels: {severity: warning}
+        annotations: {runbook_url: "https://wiki.example.com/ops/tidy-up.html"}
+      - alert: VolumeGrows
+        labels: {severity: critical}
+        annotations: {runbook_url: "https://wiki.example.com/ops/add-space.html"}
+"""
+BODIES = {
+    "documents/runbooks/consumer-falls-behind.md": "# Consumer falls behind\n\nLook at the lag. Restart the consumer.",
+    "documents/runbooks/tidy-up.md": "# Tidy up\n\nDelete what nobody reads.",
+    "documents/runbooks/add-space.md": "# Add space\n\nAsk for a larger volume and extend it.",
+    "documents/runbooks/checkout-errors.md": "---\nservices: [checkout]\n---\n# HighErrorRate of the shop\n\nRoll the checkout back.",
+    "documents/runbooks/ledger-errors.md": "---\nservices: [ledger]\n---\n# HighErrorRate of the books\n\nStop the ledger's imports.",
+    "documents/runbooks/any-errors.md": "# HighErrorRate in general\n\nLook at what was deployed last.",
+    "documents/runbooks/certificates.md": "# Certificate expired\n\nRenew the certificate and reload the proxy.",
+    "documents/runbooks/dns.md": "# Names are not resolved\n\nLook at the resolver and its forwarders.",
+    "documents/alert-rules/streams.yaml": RULES,
+    "clients/acme/documents/runbooks/own.md": "# Slow group at acme\n\nCall acme.",
+    "clients/acme/documents/alert-rules/own.yaml": "groups:\n  - name: own\n    rules:\n      - alert: AcmeGroupIsSlow\n"
+    "        annotations: {runbook_url: 'https://wiki.example.com/own.html'}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with bootstrap(Settings(home=str(tmp_path_factory.mktemp("home")))) as system:
+        for name, text in BODIES.items():
+            system.store.put(name, text.encode())
+        list(system.manager.work())
+        yield system
+
+
+def asked(system: System, question: str, client: str = "", mode: SearchMode = SearchMode.BALANCED) -> Answer:
+    config = QueryConfig(min_confidence=0, mode=mode)
+    return system.questions.search(Identity(client_id=client)).answer(question, config)
+
+
+def titles(answer: Answer) -> list[str]:
+    return [result.title for result in answer.results]
+
+
+class TestRunbooksOfRules:
+    @pytest.mark.parametrize("mode", SearchMode)
+    @pytest.mark.parametrize(
+        "question",
+        [
+            "GroupIsSlow",
+            "what do we do when GroupIsSlow fires?",
+            '[FIRING:1] GroupIsSlow (namespace="prod" severity="critical") the certificate is fine',
+            json.dumps({"alerts": [{"labels": {"alertname": "GroupIsSlow", "pod": "web-1"}}]}),
+        ],
+        ids=["name", "question", "line", "JSON"],
+    )
+    def test_is_first_and_sure_and_says_why(self, system: System, question: str, mode: SearchMode) -> None:
+        answer = asked(system, question, mode=mode)
+        assert titles(answer)[0] == "Consumer falls behind"
+        assert answer.results[0].band is Band.SURE
+        assert answer.results[0].metadata["why"] == "is the runbook that the rule of GroupIsSlow names"
+        assert answer.absent == ()
+
+    def test_agents_read_why(self, system: System) -> None:
+        found = search_runbooks(Context(system, Caller(Identity())), SearchRunbooks("GroupIsSlow"))
+        assert found.answer.documents[0].title == "Consumer falls behind"
+        assert "\nWhy: is the runbook that the rule of GroupIsSlow names; " in found.text()
+
+    def test_rule_that_leads_nowhere_changes_nothing(self, system: System) -> None:
+        answer = asked(system, "alert GroupIsElsewhere")
+        assert all("why" not in result.metadata for result in answer.results)
+        assert all(result.band is not Band.SURE for result in answer.results)
+
+    def test_labels_choose_among_the_rules_of_an_alert(self, system: System) -> None:
+        first = {
+            severity: titles(asked(system, f'[FIRING:1] VolumeGrows (severity="{severity}" pod="db-1")'))[0]
+            for severity in ("warning", "critical")
+        }
+        assert first == {"warning": "Tidy up", "critical": "Add space"}
+
+    def test_alert_names_its_runbook_itself(self, system: System) -> None:
+        alert = {
+            "labels": {"alertname": "Latency of the shop", "severity": "critical"},
+            "annotations": {"runbook_url": "https://wiki.example.com/ops/dns.html"},
+        }
+        answer = asked(system, json.dumps({"alerts": [alert]}))
+        assert titles(answer)[0] == "Names are not resolved"
+        assert answer.results[0].metadata["why"] == "is the runbook that the alert names"
+
+    def test_filter_of_the_question_bounds_it(self, system: System) -> None:
+        config = QueryConfig(min_confidence=0, categories=("postmortems",))
+        assert system.questions.search(Identity()).answer("GroupIsSlow", config).results == ()
+
+    def test_of_another_client_says_nothing(self, system: System) -> None:
+        assert titles(asked(system, "AcmeGroupIsSlow", "acme"))[0] == "Slow group at acme"
+        for other in ("", "globex"):
+            answer = asked(system, "AcmeGroupIsSlow", other)
+            assert "Slow group at acme" not in titles(answer)
+            assert all("why" not in result.metadata for result in answer.results)
+
+
+class TestLabels:
+    @pytest.mark.parametrize(("service", "title"), [("checkout", "the shop"), ("ledger", "the books")])
+    def test_page_for_the_service_of_the_alert_is_first(self, system: System, service: str, title: str) -> None:
+        answer = asked(system, f'[FIRING:1] HighErrorRate (service="{service}" pod="x-1") 5 % of requests fail')
+        assert titles(answer)[0] == f"HighErrorRate of {title}"
+        assert answer.results[0].band is Band.SURE
+        other = {"the shop", "the books"} - {title}
+        assert not [one for one in answer.results if other & {one.title[17:]} and one.band is Band.SURE]
+
+    def test_where_no_page_is_for_the_service_labels_do_not_matter(self, system: System) -> None:
+        def shown(alert: str) -> list[tuple[str, float]]:
+            return [(one.title, one.confidence) for one in asked(system, alert).results]
+
+        with_service = shown('[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
+        assert with_service == shown('[FIRING:1] HighErrorRate (pod="x-1") 5 % of requests fail')
