@@ -178,7 +178,7 @@ class TestMentions:
 
     def test_name_that_more_entries_have_decides_nothing(self, index: EmbeddedIndex) -> None:
         question = THIRTY_WORDS.format("api_v1_push")
-        entries = [a_mention("api_v1_push", n) for n in range(MOST_ENTRIES + 1)]
+        entries = [a_mention("api_v1_push", n) for n in range(9)]
         named = a_text("It takes pushes.", title="api_v1_push")
         answer = asked(index, question, *entries, named, *OTHERS)
         assert ABOUT not in [result.confidence for result in answer.results]
@@ -202,10 +202,11 @@ class TestCertain:
             ((CLEARLY, 0.1), PUSH, [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
             ((CLEARLY - 0.01, 0.1), PUSH, [(FEW_MENTION, 0.0), (0.1, 0.0)]),
             ((0.5, 0.4, 0.3, 0.2), PUSH, [(0.5, 0.0), (0.4, 0.0), (0.3, 0.0), (0.2, 0.0)]),
-            ((CLEARLY,), replace(PUSH, kind=NAME), [(ONLY_MENTION, ONLY_MENTION)]),
-            ((CLEARLY - 0.01,), replace(PUSH, kind=NAME), [(CLEARLY - 0.01, 0.0)]),
-            ((0.79,), replace(PUSH, kind=OTHER), [(0.79, 0.0)]),
-            ((0.8, 0.1), replace(PUSH, kind=OTHER), [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
+            ((0.8,), replace(PUSH, kind=NAME), [(ONLY_MENTION, ONLY_MENTION)]),
+            ((0.8,), replace(PUSH, kind=NAME, count=9), [(0.8, 0.0)]),
+            ((0.79,), replace(PUSH, kind=NAME), [(0.79, 0.0)]),
+            ((0.89,), replace(PUSH, kind=OTHER), [(0.89, 0.0)]),
+            ((0.9, 0.1), replace(PUSH, kind=OTHER), [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
             ((CLEARLY - 0.01,), replace(PUSH, kind=ALERT), [(CLEARLY - 0.01, 0.0)]),
             ((CLEARLY,), replace(PUSH, kind=ALERT), [(ONLY_MENTION, ONLY_MENTION)]),
             ((CLEARLY,), replace(PUSH, kind=ALERT, described=False), [(CLEARLY, 0.0)]),
@@ -220,6 +221,7 @@ class TestCertain:
             "unclear",
             "many",
             "name",
+            "frequent name",
             "unlikely name",
             "unlikely other",
             "other",
