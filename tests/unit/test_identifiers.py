@@ -97,7 +97,7 @@ class TestKinds:
         assert kind_of(name) == kind
 
     @pytest.mark.parametrize(
-        "name", ["UTF-8", "SHA-256", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
+        "name", ["UTF-8", "SHA-256", "MY-010584", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
     )
     def test_what_pages_mention_for_many_reasons_is_of_no_such_kind(self, name: str) -> None:
         assert kind_of(name) == OTHER
@@ -175,6 +175,10 @@ class TestMentions:
         answer = asked(index, "alert QueueHighCritical", LINKS, QUEUE, *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
         assert all(result.confidence <= NOT_ABOUT for result in answer.results)
+
+    def test_bare_name_that_pages_mention_need_not_be_an_alert(self, index: EmbeddedIndex) -> None:
+        answer = asked(index, "QueueHighCritical", LINKS, QUEUE, *OTHERS)
+        assert (titles(answer)[0], answer.absent) == ("Links", ())
 
     def test_name_that_more_entries_have_decides_nothing(self, index: EmbeddedIndex) -> None:
         question = THIRTY_WORDS.format("api_v1_push")

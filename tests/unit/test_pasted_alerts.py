@@ -126,3 +126,14 @@ def test_whatever_looks_like_an_alert_can_be_read(text: str) -> None:
     question = asked_for(text, QueryConfig(), KnowledgeModel({}, "")).question
     assert len(question.alert) <= 500
     assert not question.alert or question.text.strip()
+
+
+@pytest.mark.parametrize("alert", [ALERTMANAGER, CLOUDWATCH, ALERTMANAGER["alerts"]], ids=["alert", "alarm", "list"])
+def test_what_is_asked_behind_json_is_a_part_of_the_question(alert: object) -> None:
+    sent = json.dumps(alert, indent=1)
+    alone, asked = pasted_alert(sent), pasted_alert(f"{sent}\n may we restart the worker? {{}}")
+    assert alone is not None
+    assert asked is not None
+    assert asked.alert == alone.alert
+    assert asked.text.startswith(alone.text)
+    assert asked.text.endswith("\nmay we restart the worker? {}")

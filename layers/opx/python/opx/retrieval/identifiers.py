@@ -52,7 +52,7 @@ _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
     ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
-    ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-\d{1,9}")),
+    ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-[1-9]\d{0,8}")),
     ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+")),
     (
         ALERT,
@@ -123,9 +123,13 @@ def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -
     if question.alert:
         alert = named(question.alert, ALERT, question.runbook)
         return [alert] if alert.term or alert.bound else []
-    asks_for_alert = not described or bool(_OF_ALERT.search(question.text))
-    kinds = ((name, kind_of(name)) for name in question.identifiers)
-    return [named(name, kind if kind != ALERT or asks_for_alert else NAME) for name, kind in kinds]
+    asks_for_alert = bool(_OF_ALERT.search(question.text))
+    found_named = []
+    for name in question.identifiers:
+        one = named(name, kind_of(name))
+        is_alert = asks_for_alert or not (described or one.is_known)  # a bare name that no entry has may be one
+        found_named.append(one if one.kind != ALERT or one.bound or is_alert else replace(one, kind=NAME))
+    return found_named
 
 
 def kind_of(name: str) -> str:

@@ -7,6 +7,7 @@ commands, and a question that is misread finds nothing when it matters most.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -68,23 +69,37 @@ _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
 def pasted_alert(query: str) -> Question | None:
-    """The question that an alert is as it was sent: its name and what it says, without its labels. None for anything else."""
+    """The question that an alert is as it was sent: its name and what it says, without its labels, and what is asked behind
+    it if it is JSON. None for anything else."""
     if not _LIKE_ALERT.match(query):
         return None
     from opx.procedures.alerts import read_alert
 
+    sent, behind = _json_first(query)
     try:
-        alert = read_alert(query)
+        alert = read_alert(sent)
     except InvalidInputError:
         return None
     name = alert.name.strip()
     if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
         return None
-    text = normalised(f"{name}\n{alert.text}").strip()
+    text = normalised(f"{name}\n{alert.text}\n{behind}").strip()
     named = name if _ONE_NAME.fullmatch(name) else ""
     return Question(
         text, identifiers=identifiers(text), alert=named or name, labels=alert.labels, runbook=alert.runbook
     )
+
+
+def _json_first(text: str) -> tuple[str, str]:
+    """JSON at the beginning of a text, and the rest; without any, the text and nothing."""
+    start = len(text) - len(text.lstrip())
+    if text[start : start + 1] not in ("{", "["):
+        return text, ""
+    try:
+        end = json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return text, ""
+    return text[:end], text[end:].strip()
 
 
 @dataclass(slots=True)
