@@ -150,7 +150,7 @@ def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -
                 for part, taken in answer.timings_ms.items():
                     parts.setdefault(part, []).append(taken)
             for name, each in {"answer": times, **parts}.items():
-                figures |= {f"{mode}_{name}_p{at}_ms": percentile(each[WARM_UP:], at) for at in (50, 95)}
+                figures |= {f"{mode}_{name}_p{at}_ms": percentile(each[WARM_UP:] or each, at) for at in (50, 95)}
     return figures
 
 

@@ -40,6 +40,8 @@ BODIES = {
     "documents/runbooks/any-errors.md": "# HighErrorRate in general\n\nLook at what was deployed last.",
     "documents/runbooks/certificates.md": "# Certificate expired\n\nRenew the certificate and reload the proxy.",
     "documents/runbooks/dns.md": "# Names are not resolved\n\nLook at the resolver and its forwarders.",
+    "documents/runbooks/restore-prod.md": "# Restore orders (prod)\n\nAlert: `OrdersDbCorrupt`\n\nRestore it.",
+    "documents/runbooks/restore-staging.md": "# Restore orders (staging)\n\nAlert: `OrdersDbCorrupt`\n\nRestore it.",
     "documents/alert-rules/streams.yaml": RULES,
     "clients/acme/documents/runbooks/own.md": "# Slow group at acme\n\nCall acme.",
     "clients/acme/documents/alert-rules/own.yaml": "groups:\n  - name: own\n    rules:\n      - alert: AcmeGroupIsSlow\n"
@@ -101,6 +103,11 @@ class TestRunbooksOfRules:
         }
         assert first == {"warning": "Tidy up", "critical": "Add space"}
 
+    def test_without_labels_all_pages_of_its_rules_are_found(self, system: System) -> None:
+        answer = asked(system, "VolumeGrows")
+        assert set(titles(answer)[:2]) == {"Tidy up", "Add space"}
+        assert [one.band for one in answer.results[:2]] == [Band.SURE, Band.SURE]
+
     def test_alert_names_its_runbook_itself(self, system: System) -> None:
         alert = {
             "labels": {"alertname": "Latency of the shop", "severity": "critical"},
@@ -131,9 +138,15 @@ class TestLabels:
         other = {"the shop", "the books"} - {title}
         assert not [one for one in answer.results if other & {one.title[17:]} and one.band is Band.SURE]
 
-    def test_where_no_page_is_for_the_service_labels_do_not_matter(self, system: System) -> None:
-        def shown(alert: str) -> list[tuple[str, float]]:
-            return [(one.title, one.confidence) for one in asked(system, alert).results]
+    def test_where_no_page_is_for_the_service_that_for_all_is_first_and_others_are_not_sure(
+        self, system: System
+    ) -> None:
+        answer = asked(system, '[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
+        assert titles(answer)[0] == "HighErrorRate in general"
+        assert [one.title for one in answer.results if one.band is Band.SURE] == ["HighErrorRate in general"]
 
-        with_service = shown('[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
-        assert with_service == shown('[FIRING:1] HighErrorRate (pod="x-1") 5 % of requests fail')
+    @pytest.mark.parametrize("place", ["prod", "staging"])
+    def test_page_for_the_environment_of_the_alert_is_first_and_alone_sure(self, system: System, place: str) -> None:
+        answer = asked(system, f'OrdersDbCorrupt{{environment="{place}",severity="page"}}\nchecksums differ')
+        assert titles(answer)[0] == f"Restore orders ({place})"
+        assert [one.title for one in answer.results if one.band is Band.SURE] == titles(answer)[:1]

@@ -82,6 +82,9 @@ class TestKinds:
             ("T1059.001", "technique"),
             ("OPS-123", "ticket"),
             ("0x80070005", "code"),
+            ("MY-010584", "code"),
+            ("ORA-01652", "code"),
+            ("ORA-12154", "code"),
             ("ERR_CONNECTION_RESET", "code"),
             ("KubePodCrashLooping", "alert"),
             ("HighCPU", "name"),
@@ -97,7 +100,7 @@ class TestKinds:
         assert kind_of(name) == kind
 
     @pytest.mark.parametrize(
-        "name", ["UTF-8", "SHA-256", "MY-010584", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
+        "name", ["UTF-8", "SHA-256", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
     )
     def test_what_pages_mention_for_many_reasons_is_of_no_such_kind(self, name: str) -> None:
         assert kind_of(name) == OTHER
@@ -180,6 +183,21 @@ class TestMentions:
         answer = asked(index, "QueueHighCritical", LINKS, QUEUE, *OTHERS)
         assert (titles(answer)[0], answer.absent) == ("Links", ())
 
+    @pytest.mark.parametrize("question", ["OPS-4711 and OPS-4712", "QueueIsFull OutOfOrderQueue"])
+    def test_pages_about_each_of_several_are_sure(self, index: EmbeddedIndex, question: str) -> None:
+        first, *_, last = question.split()
+        pages = [a_text(f"Do {n}.", title=f"{name}: what to do") for n, name in enumerate((first, last))]
+        answer = asked(index, question, *pages, QUEUE, *OTHERS)
+        assert {result.title for result in answer.results[:2]} == {f"{first}: what to do", f"{last}: what to do"}
+        assert [result.band for result in answer.results[:2]] == [Band.SURE, Band.SURE]
+
+    def test_alert_that_pages_of_another_category_are_for_makes_nothing_certain(self, index: EmbeddedIndex) -> None:
+        lag = a_text("Queue high warning, messages pile up.", "postmortems", title="Queue high: a warning")
+        service = a_query(index, QUEUE, lag, *OTHERS)
+        answer = service.answer("QueueHighWarning", replace(ANYTHING, categories=("postmortems",)))
+        assert answer.absent == ()
+        assert all(result.confidence <= NOT_ABOUT for result in answer.results)
+
     def test_name_that_more_entries_have_decides_nothing(self, index: EmbeddedIndex) -> None:
         question = THIRTY_WORDS.format("api_v1_push")
         entries = [a_mention("api_v1_push", n) for n in range(9)]
@@ -213,7 +231,7 @@ class TestCertain:
             ((0.9, 0.1), replace(PUSH, kind=OTHER), [(ONLY_MENTION, ONLY_MENTION), (0.1, 0.0)]),
             ((CLEARLY - 0.01,), replace(PUSH, kind=ALERT), [(CLEARLY - 0.01, 0.0)]),
             ((CLEARLY,), replace(PUSH, kind=ALERT), [(ONLY_MENTION, ONLY_MENTION)]),
-            ((CLEARLY,), replace(PUSH, kind=ALERT, described=False), [(CLEARLY, 0.0)]),
+            ((CLEARLY,), replace(PUSH, kind=ALERT, others=1), [(CLEARLY, 0.0)]),
             ((CLEARLY, 0.5), replace(PUSH, kind=ALERT), [(CLEARLY, 0.0), (0.5, 0.0)]),
             ((0.1,), replace(PUSH, count=0), [(0.1, 0.0)]),
             ((0.1,), replace(PUSH, count=MOST_ENTRIES + 1), [(0.1, 0.0)]),
@@ -375,6 +393,24 @@ class TestAbsent:
     )
     def test_name_in_a_log_or_of_code_is_not_claimed(self, index: EmbeddedIndex, question: str) -> None:
         assert asked(index, question, QUEUE, *OTHERS).absent == ()
+
+    def test_code_alone_is_told(self, index: EmbeddedIndex) -> None:
+        page = a_text("Add space to the undo tablespace.", title="ORA-01555 snapshot too old")
+        answer = asked(index, "ORA-01652", page, *OTHERS)
+        assert [one.text for one in answer.absent] == [
+            "no page for code ORA-01652; nearest sibling: ORA-01555 (ORA-01555 snapshot too old)"
+        ]
+        assert all(result.band is not Band.SURE for result in answer.results)
+
+    def test_called_an_alert_any_name_is_one(self, index: EmbeddedIndex) -> None:
+        assert [one.text for one in asked(index, "alert VaultSealed", QUEUE, *OTHERS).absent] == [
+            "no page for alert VaultSealed"
+        ]
+
+    def test_sibling_of_the_same_kind_is_named_first(self, index: EmbeddedIndex) -> None:
+        page = a_text("QueueIsFullWarning fires when messages pile up.", title="Queue is full")
+        (absent,) = asked(index, "alert QueueIsFullCritical: messages pile up", page, *OTHERS).absent
+        assert absent.nearest == "QueueIsFullWarning (Queue is full)"
 
     @pytest.mark.parametrize("name", ["api_v1_push", "hook.player.connected", "0x80070005"])
     def test_names_and_codes_are_not_claimed(self, index: EmbeddedIndex, name: str) -> None:

@@ -43,7 +43,7 @@ NOT_ABOUT = 0.85
 LIKE = 0.5
 """Least share of letters that a name and its sibling have in common."""
 
-ALERT, NAME, OTHER = "alert", "name", "other"
+ALERT, CODE, NAME, OTHER = "alert", "code", "name", "other"
 _FEW_WORDS = 4
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
 """Words beside the name of an alert; in a log line, such a name may be that of a function or an error."""
@@ -52,8 +52,9 @@ _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
     ("weakness", re.compile(r"CWE-\d+", re.IGNORECASE)),
     ("technique", re.compile(r"T\d{4}(?:\.\d{3})?")),
+    (CODE, re.compile(r"(?:ORA|TNS|PLS|RMAN|MY|KB)-\d{3,9}|[A-Z][A-Z0-9_]{1,14}-0\d{2,8}")),
     ("ticket", re.compile(r"(?!UTF-|SHA-|ISO-|AES-|RFC-|TLS-|EC-|MD-|X-|HTTP-)[A-Z][A-Z0-9_]{1,14}-[1-9]\d{0,8}")),
-    ("code", re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+")),
+    (CODE, re.compile(r"0x[0-9A-Fa-f]{4,}|(?=\w*\d)[A-Z]{2,}[-_]?\d{3,}\w*|[A-Z]{3,}(?:_[A-Z0-9]+)+")),
     (
         ALERT,
         re.compile(r"(?!\w*(?:Exception|BackOff)\Z)(?:etcd)?(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?![a-z])){3,}[A-Za-z0-9]*"),
@@ -72,6 +73,10 @@ _LIKELY_ENOUGH, _FEW_ENTRIES = {NAME: 0.8, OTHER: 0.9}, 8
 """Least confidence of a document for being certain by an identifier of these kinds, and most entries that have that: pages
 mention such for many reasons. Of symbols in one page alone that page was the right one for 120 of 121 questions above .8."""
 
+_WORDS = re.compile(r"\w+(?:-\w+)*")
+_VALUE = re.compile(r"[A-Za-z][\w-]{1,63}")
+_NO_PLACES = ("alertname", "severity", "status", "job", "prometheus", "reason", "state")
+"""Labels that don't tell where something is."""
 _SERVICE_LABELS = ("service", "service_name", "app", "app_kubernetes_io_name", "application", "component")
 
 Bound = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
@@ -82,14 +87,16 @@ _WHEN = re.compile(r"symptom|alert|trigger|detect|signal|when to use", re.IGNORE
 """Sections that say when a page is to be used."""
 
 _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
-"""Kinds of which a question asks for the very thing, so that its absence is an answer."""
+"""Kinds of which a question asks for the very thing, so that its absence is an answer; of codes one that says little else."""
+
+_CALLED_ALERT = re.compile(r"\b(?:alert|alarm)\s+[\"'`]?([\w.:-]*\w)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
     have that; None where the engine doesn't say. `bound` are the ids of the documents that an alert or its rule names,
-    each with what names it. `described`: the question has several other words.
+    each with what names it. `others`: how many other words the question has; `asked_for`: it says that this is an alert.
     """
 
     name: str
@@ -97,7 +104,13 @@ class Named:
     term: str
     count: int | None
     bound: Mapping[str, str] = field(default_factory=dict)
-    described: bool = True
+    others: int = _FEW_WORDS
+    asked_for: bool = True
+
+    @property
+    def described(self) -> bool:
+        """True if the question says several things."""
+        return self.others >= _FEW_WORDS
 
     @property
     def is_known(self) -> bool:
@@ -113,23 +126,26 @@ class Named:
 
 def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[Named]:
     """The identifiers of a question. Of an alert, its name alone: what else it says are its values."""
-    described = len(question.text.split()) > _FEW_WORDS
+    others = len(question.text.split()) - 1
+    asks_for_alert = bool(_OF_ALERT.search(question.text))
 
-    def named(name: str, kind: str, runbook: str = "") -> Named:
+    def named(name: str, kind: str, runbook: str = "", *, asked_for: bool = True) -> Named:
         term = next(iter(whole_terms(name)), "") if " " not in name else ""
-        pages = bound(name, question.labels, runbook) if bound and kind == ALERT else {}
-        return Named(name, kind, term, found.frequencies.get(term), pages, described)
+        may_be_alert = kind == ALERT or (kind in _LIKELY_ENOUGH and (asks_for_alert or others < _FEW_WORDS))
+        pages = bound(name, question.labels, runbook) if bound and may_be_alert else {}
+        return Named(name, ALERT if pages else kind, term, found.frequencies.get(term), pages, others, asked_for)
 
     if question.alert:
         alert = named(question.alert, ALERT, question.runbook)
         return [alert] if alert.term or alert.bound else []
-    asks_for_alert = bool(_OF_ALERT.search(question.text))
-    found_named = []
+    called = {name.casefold() for name in _CALLED_ALERT.findall(question.text)}
+    each = []
     for name in question.identifiers:
-        one = named(name, kind_of(name))
-        is_alert = asks_for_alert or not (described or one.is_known)  # a bare name that no entry has may be one
-        found_named.append(one if one.kind != ALERT or one.bound or is_alert else replace(one, kind=NAME))
-    return found_named
+        kind = ALERT if name.casefold() in called else kind_of(name)
+        one = named(name, kind, asked_for=asks_for_alert)
+        is_alert = one.kind != ALERT or one.bound or asks_for_alert or not one.described
+        each.append(one if is_alert else replace(one, kind=NAME))
+    return each
 
 
 def kind_of(name: str) -> str:
@@ -152,15 +168,17 @@ def certain(
     judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str] | None = None
 ) -> list[JudgedPage]:
     """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
-    `labels` are those of an alert: where a document is for a service that they name, those for other services are less
-    likely and not certain."""
+    `labels` are those of an alert: where documents are for what they name, the others are less likely and not certain; nor
+    is any of several that are for other services."""
     fits = _fits(judged, labels or {})
     judged = _by_fit(judged, fits)
     meant: dict[str, tuple[float, str]] = {}
     for one in named:
         if one.is_rare or one.bound:
-            for document_id, confidence, why in _meant(judged, one):
-                if fits[document_id] >= 0 or document_id in one.bound:
+            found = list(_meant(judged, one))
+            for document_id, confidence, why in found:
+                is_another = fits[document_id] < 0 and (len(found) > 1 or 1 in fits.values())
+                if document_id in one.bound or not is_another:
                     meant[document_id] = max((confidence, why), meant.get(document_id, (0.0, "")))
     if not meant:
         return list(judged)
@@ -171,18 +189,29 @@ def certain(
 
 
 def _fits(judged: Sequence[JudgedPage], labels: Mapping[str, str]) -> dict[str, int]:
-    """By document 1 if it is for a service that the labels name, -1 if it is for others alone, 0 if it is for none. All are
-    0 if none is for theirs: then the labels don't tell them apart."""
+    """By document 1 if it is for a service that the labels name, or is called like another value of theirs; -1 if it is for
+    other services alone, or isn't called so and another document is; 0 otherwise."""
     mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
-    found = {one.page.document_id: 0 for one in judged}
-    for one in judged if mine else ():
+    values = {value.casefold() for name, value in labels.items() if name not in _NO_PLACES and _VALUE.fullmatch(value)}
+    called = {one.page.document_id: _called(one) & values for one in judged}
+    everywhere = set.intersection(*map(set, called.values())) if called else set()
+    fits: dict[str, int] = {}
+    for one in judged:
         services = {service.casefold() for hit in one.page.hits for service in hit.indexed.services}
-        found[one.page.document_id] = 0 if not services else 1 if mine & services else -1
-    return found if 1 in found.values() else dict.fromkeys(found, 0)
+        fits_it = mine & services or called[one.page.document_id] - everywhere
+        fits[one.page.document_id] = 1 if fits_it else -1 if mine and services else 0
+    return {name: fit or -1 for name, fit in fits.items()} if 1 in fits.values() else fits
+
+
+def _called(judged: JudgedPage) -> set[str]:
+    """Words of the names of a document."""
+    best = judged.page.best.indexed
+    names = (best.chunk.title, best.source_uri.rstrip("/").rpartition("/")[2], *best.chunk.tags)
+    return {word for name in names for word in _WORDS.findall(name.casefold())}
 
 
 def _by_fit(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
-    if not any(fits.values()):
+    if 1 not in fits.values():
         return judged
     weighed = [
         replace(one, confidence=ANOTHER_SERVICE * one.confidence) if fits[one.page.document_id] < 0 else one
@@ -210,9 +239,11 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
 def _meant_of(mentions: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
     """The likeliest of the few documents that mention an identifier."""
     first, is_only = mentions[0], len(mentions) == 1
-    if named.kind == ALERT and not (is_only and named.described):  # a page that just links to that of an alert
+    is_alert = named.kind == ALERT and named.asked_for
+    if is_alert and not (is_only and named.described):  # a page that just links to that of an alert
         return
-    likely = CLEARLY if named.kind == ALERT else _LIKELY_ENOUGH.get(named.kind, 0.0)
+    kind = NAME if named.kind == ALERT and not is_alert else named.kind
+    likely = CLEARLY if is_alert else _LIKELY_ENOUGH.get(kind, 0.0)
     says = f"alone mentions {named.name}" if is_only else f"is the likeliest of {len(mentions)} with {named.name}"
     if first.confidence >= (likely if is_only else max(likely, CLEARLY)):
         yield first.page.document_id, ONLY_MENTION, says
@@ -269,8 +300,9 @@ def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
     """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for, unless one page
-    is clearly meant; each with the page of the most similar name."""
-    return [_absent(one, judged) for one in named if one.kind in _CLAIMED and _is_absent(one, judged)]
+    is clearly meant; each with the page of the most similar name, of the same kind if there is one."""
+    claimed = (one for one in named if one.kind in _CLAIMED or (one.kind == CODE and one.others <= 1))
+    return [_absent(one, judged) for one in claimed if _is_absent(one, judged)]
 
 
 def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
@@ -278,17 +310,20 @@ def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
         return False
     if named.count == 0:
         return True
-    return named.kind == ALERT and bool(named.count) and not (is_sought(judged, [named]) or any(_meant(judged, named)))
+    if named.kind != ALERT or not named.count or is_sought(judged, [named]) or any(_meant(judged, named)):
+        return False
+    return named.asked_for or not any(_mentions(one, named) for one in judged)
 
 
 def _absent(named: Named, judged: Sequence[JudgedPage]) -> Absent:
-    best, name, page = 0.0, "", None
+    best, name, page = (False, 0.0), "", None
     for one in judged:
         for sibling in _siblings(one):
             likeness = 1.0 if sibling == named.name else _likeness(named.name, sibling)
-            if likeness > best:
-                best, name, page = likeness, sibling, one.page
-    if page is None or best < LIKE:
+            rank = (kind_of(sibling) == named.kind, likeness)
+            if likeness >= LIKE and rank > best:
+                best, name, page = rank, sibling, one.page
+    if page is None:
         return Absent(named.name, named.kind)
     title = page.best.indexed.chunk.title
     shown = title if name in (title, named.name) else f"{name} ({title})"
