@@ -129,11 +129,50 @@ def test_whatever_looks_like_an_alert_can_be_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("alert", [ALERTMANAGER, CLOUDWATCH, ALERTMANAGER["alerts"]], ids=["alert", "alarm", "list"])
-def test_what_is_asked_behind_json_is_a_part_of_the_question(alert: object) -> None:
+@pytest.mark.parametrize("form", ["{alert}\n {asked}", "{asked}\n{alert}"], ids=["behind", "before"])
+def test_what_is_asked_beside_json_is_a_part_of_the_question(alert: object, form: str) -> None:
     sent = json.dumps(alert, indent=1)
-    alone, asked = pasted_alert(sent), pasted_alert(f"{sent}\n may we restart the worker? {{}}")
+    alone, asked = pasted_alert(sent), pasted_alert(form.format(alert=sent, asked="may we restart the worker?"))
     assert alone is not None
     assert asked is not None
     assert asked.alert == alone.alert
     assert asked.text.startswith(alone.text)
-    assert asked.text.endswith("\nmay we restart the worker? {}")
+    assert asked.text.endswith("\nmay we restart the worker?")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Type": "Notification", "Subject": "ALARM", "Message": json.dumps(CLOUDWATCH)},
+        {"Records": [{"EventSource": "aws:sns", "Sns": {"Message": json.dumps(CLOUDWATCH)}}]},
+    ],
+    ids=["message", "event"],
+)
+def test_alarm_is_read_out_of_a_notification(sent: object) -> None:
+    question = pasted_alert(json.dumps(sent))
+    assert question is not None
+    assert (question.alert, question.text) == ("queue-depth-high", "queue-depth-high\nThreshold crossed")
+
+
+@pytest.mark.parametrize("message", ["", "text", "[]", "{", None, 5])
+def test_notification_without_an_alarm_is_none(message: object) -> None:
+    assert pasted_alert(json.dumps({"Type": "Notification", "Message": message, "AlarmName": None})) is None
+
+
+def test_of_several_alerts_the_others_are_named() -> None:
+    others = [{"status": "firing", "labels": {"alertname": name}} for name in ("DiskFull", "NodeDown")]
+    asked = asked_for(
+        json.dumps({**ALERTMANAGER, "alerts": [*ALERTMANAGER["alerts"], *others]}),
+        QueryConfig(),
+        KnowledgeModel({}, ""),
+    )
+    assert asked.notes == ["also firing: DiskFull, NodeDown: ask for each"]
+
+
+def test_long_notification_is_read_whole() -> None:
+    many = [{"status": "firing", "labels": {"alertname": NAME, "pod": f"worker-{n}" * 20}} for n in range(100)]
+    sent = json.dumps({"alerts": many, "commonAnnotations": {"summary": "Messages pile up"}})
+    assert 10_000 < len(sent) < 100_000
+    asked = asked_for(sent, QueryConfig(), KnowledgeModel({}, ""))
+    assert (asked.question.alert, asked.text) == (NAME, f"{NAME}\nMessages pile up")
+    assert not any("only the first" in note for note in asked.notes)

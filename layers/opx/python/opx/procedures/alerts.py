@@ -126,7 +126,18 @@ def _json(text: str) -> Any:
         return None
     if isinstance(found, list) and len(found) > 1 and all(isinstance(one, Mapping) for one in found):
         return {"alerts": found}
-    return found[0] if isinstance(found, list) and found else found
+    first = found[0] if isinstance(found, list) and found else found
+    return _in_message(first) if isinstance(first, Mapping) else first
+
+
+def _in_message(data: Mapping[str, Any]) -> Any:
+    """What a notification of SNS carries, also one that a function was called with; other data as it is."""
+    records = data.get("Records")
+    record = records[0] if isinstance(records, list) and records and isinstance(records[0], Mapping) else {}
+    sns = record.get("Sns", data)
+    message = sns.get("Message") if isinstance(sns, Mapping) else None
+    carried = _json(message) if isinstance(message, str) else None
+    return carried if isinstance(carried, Mapping) else data
 
 
 def _is_empty(text: str, data: Any) -> bool:

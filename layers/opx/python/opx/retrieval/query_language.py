@@ -33,6 +33,8 @@ PASTED = (
 )
 
 _MAX_NOTES = 8
+MAX_ALERT_CHARACTERS = 100_000
+"""Of a notification that is read; what it says is searched for as far as any question."""
 _SHOWN_CHARACTERS = 60
 _EXCLUSIONS = (Kind.EXCLUDED_WORD, Kind.EXCLUDED_PHRASE)
 _HAS_WORD = re.compile(r"[^\W_]")
@@ -61,7 +63,7 @@ _LIKE_ALERT = re.compile(
     r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)\b"
     r"|\s*(?-i:[A-Z])\w{2,149}(?:\{|[ \t]+\()\s*[a-z_]\w*\s*=[^\n]*[})][ \t]*(?:\n|\Z)"
     r"|(?:.*\n)?[ \t*-]{0,10}alertname\s*="
-    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\"\s*:",
+    r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\\?\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
 """Marks of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
@@ -69,13 +71,13 @@ _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
 def pasted_alert(query: str) -> Question | None:
-    """The question that an alert is as it was sent: its name and what it says, without its labels, and what is asked behind
+    """The question that an alert is as it was sent: its name and what it says, without its labels, and what is asked beside
     it if it is JSON. None for anything else."""
-    if not _LIKE_ALERT.match(query):
+    sent, asked = _json_in(query)
+    if not _LIKE_ALERT.match(sent):
         return None
     from opx.procedures.alerts import read_alert
 
-    sent, behind = _json_first(query)
     try:
         alert = read_alert(sent)
     except InvalidInputError:
@@ -83,23 +85,32 @@ def pasted_alert(query: str) -> Question | None:
     name = alert.name.strip()
     if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
         return None
-    text = normalised(f"{name}\n{alert.text}\n{behind}").strip()
+    text = normalised(f"{name}\n{alert.text}\n{asked}").strip()[:MAX_QUERY_CHARACTERS]
     named = name if _ONE_NAME.fullmatch(name) else ""
     return Question(
-        text, identifiers=identifiers(text), alert=named or name, labels=alert.labels, runbook=alert.runbook
+        text,
+        identifiers=identifiers(text),
+        notes=alert.notes,
+        alert=named or name,
+        labels=alert.labels,
+        runbook=alert.runbook,
     )
 
 
-def _json_first(text: str) -> tuple[str, str]:
-    """JSON at the beginning of a text, and the rest; without any, the text and nothing."""
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] not in ("{", "["):
-        return text, ""
-    try:
-        end = json.JSONDecoder().raw_decode(text, start)[1]
-    except (ValueError, RecursionError):
-        return text, ""
-    return text[:end], text[end:].strip()
+_NAMES_ALERT = re.compile(r'"(?:alertname|AlarmName)\\?"')
+
+
+def _json_in(text: str) -> tuple[str, str]:
+    """The JSON of an alert in a text, and the rest; without any, the text and nothing."""
+    for start in sorted(at for at in (text.find("{"), text.find("[")) if at >= 0):
+        before = text[:start].strip()
+        try:
+            end = json.JSONDecoder().raw_decode(text, start)[1]
+        except (ValueError, RecursionError):
+            continue
+        if not before or ('"' not in before and _NAMES_ALERT.search(text, start, end)):
+            return text[start:end], f"{before}\n{text[end:].strip()}".strip()
+    return text, ""
 
 
 @dataclass(slots=True)
@@ -320,8 +331,11 @@ class Asked:
 
 def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Asked:
     """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
-    text = query[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+    whole = query[:MAX_ALERT_CHARACTERS].encode("utf-8", "replace").decode()
+    text = whole[:MAX_QUERY_CHARACTERS]
+    if len(whole) > len(text) and not config.plain and pasted_alert(whole):
+        text = whole
     cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
     question = read_question(text, config, knowledge)
-    notes = [cut] if len(query) > MAX_QUERY_CHARACTERS else []
+    notes = [cut] if len(query) > len(text) else []
     return Asked(query, question, config, question_languages(question.text, config.language), [*notes, *question.notes])
