@@ -12,7 +12,9 @@ from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
+from opx.operations.reading import FindProcedure, ProcedureAnswer, find_procedure
 from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.retrieval.identifiers import NOT_ABOUT
 from opx.settings import Settings
 from opx.system import System, bootstrap
 
@@ -150,3 +152,34 @@ class TestLabels:
         answer = asked(system, f'OrdersDbCorrupt{{environment="{place}",severity="page"}}\nchecksums differ')
         assert titles(answer)[0] == f"Restore orders ({place})"
         assert [one.title for one in answer.results if one.band is Band.SURE] == titles(answer)[:1]
+
+
+class TestProcedures:
+    """`find_procedure` and `opx do` choose as searches do."""
+
+    def found(self, system: System, alert: str, **labels: str) -> ProcedureAnswer:
+        request = FindProcedure(alert, labels=dict(labels) or "")
+        return find_procedure(Context(system, Caller(Identity())), request)
+
+    @pytest.mark.parametrize("place", ["prod", "staging"])
+    def test_page_for_the_labels_of_the_alert_is_chosen(self, system: System, place: str) -> None:
+        procedure = self.found(system, "OrdersDbCorrupt", environment=place).procedure
+        assert procedure.document is not None
+        assert (procedure.document.title, procedure.confidence) == (f"Restore orders ({place})", 1.0)
+
+    def test_without_labels_that_tell_it_is_doubted_and_the_others_are_named(self, system: System) -> None:
+        for labels in ({}, {"environment": "lab"}):
+            procedure = self.found(system, "OrdersDbCorrupt", **labels).procedure
+            assert procedure.confidence == NOT_ABOUT
+            (note,) = (
+                note for note in procedure.notes if note.startswith("several pages say that they are for this alert")
+            )
+            assert note.endswith(": Restore orders (prod); Restore orders (staging)")
+
+    def test_runbook_that_is_not_here_is_named_by_its_address(self, system: System) -> None:
+        notes = self.found(system, "GroupIsElsewhere").procedure.notes
+        assert "its runbook isn't here: https://wiki.example.com/ops/nothing-here" in notes
+
+    def test_absent_alert_is_told(self, system: System) -> None:
+        notes = self.found(system, "CertificateExpiredEverywhere").procedure.notes
+        assert any(note.startswith("no page for alert CertificateExpiredEverywhere") for note in notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
@@ -452,6 +452,9 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         receipt_id=answer.receipt_id,
         notes=(
             *answer.notes,
+            *(one.text for one in answer.absent if not pages),
+            *_doubts(pages),
+            *(() if pages else _elsewhere(context, alert)),
             *(named.notes if named else ()),
             *alert.notes,
             *((_BROKEN_JSON,) if is_broken_json(text) else ()),
@@ -468,11 +471,19 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
             procedure,
             found_by=_NAMED if named else found_by,
             notes=(*procedure.notes, *(_place_notes(page, pages, outline) if page else ())),
-            confidence=1.0 if named or page else round(confidences.get(document.document_id, 0.0), 6),
+            confidence=_confidence(named, page, confidences.get(document.document_id, 0.0)),
             document=view,
             commands=commands,
         )
     )
+
+
+def _confidence(named: object, page: BoundPage | None, searched: float) -> float:
+    if page and page.doubted and not named:
+        from opx.retrieval.identifiers import NOT_ABOUT
+
+        return NOT_ABOUT
+    return 1.0 if named or page else round(searched, 6)
 
 
 def _as_text(name: str, given: str | dict[str, Any]) -> str:
@@ -550,7 +561,8 @@ def _question(alert: Alert, given: str) -> str:
 @dataclass(frozen=True, slots=True)
 class BoundPage:
     """A document that is for an alert for sure. `place` is the address or the path that names it, if one does; `labels` are
-    those that an alert needs for it. A `sure` one is meant even if it has no steps."""
+    those that an alert needs for it. A `sure` one is meant even if it has no steps; a `doubted` one is one of several
+    that say that they are for the alert, and its labels don't tell which is meant."""
 
     document_id: str
     title: str
@@ -558,6 +570,7 @@ class BoundPage:
     place: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sure: bool = True
+    doubted: bool = False
 
 
 def _bound(context: Context, alert: Alert) -> list[BoundPage]:
@@ -577,7 +590,14 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
         key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
     except InvalidReferenceError:
         return []
-    pages = context.system.graph.bindings(context.reader, [key], alert.labels).pages()[key][:_OTHERS]
+    pages = context.system.graph.bindings(context.reader, [key], alert.labels).pages()[key]
+    claiming = {one.document.document_id: one.document for one in pages if one.by is BoundBy.PAGE}
+    fits = _label_fits(claiming.values(), alert) if len(claiming) > 1 else {}
+    by_labels = sorted(claiming, key=lambda document_id: -fits.get(document_id, 0))
+    places = {document_id: at for at, document_id in enumerate(by_labels)}
+    certain = [one for one in pages if one.by is not BoundBy.PAGE and one.fits]
+    said = sorted((one for one in pages if one.by is BoundBy.PAGE), key=lambda one: places[one.document.document_id])
+    ranked = [*certain, *said, *(one for one in pages if not one.fits)]
     return [
         BoundPage(
             document_id=one.document.document_id,
@@ -586,9 +606,17 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
             place=one.rule.place if one.rule else "",
             labels=one.rule.missing(alert.labels) if one.rule else {},
             sure=one.fits and one.by is not BoundBy.PAGE,
+            doubted=len(claiming) > 1 and one.by is BoundBy.PAGE and fits.get(one.document.document_id, 0) < 1,
         )
-        for one in pages
+        for one in ranked[:_OTHERS]
     ]
+
+
+def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[str, int]:
+    from opx.retrieval.identifiers import Place, label_fits
+
+    places = {one.document_id: Place(one.title, one.source, one.tags, one.services) for one in documents}
+    return label_fits(places, alert.labels)
 
 
 _NAMED = "the document of this name"
@@ -597,6 +625,25 @@ _FOUND_BY = {
     "title": "the runbook that is called like the alert",
     "page": "a runbook for an alert of this name",
 }
+
+
+def _doubts(pages: Sequence[BoundPage]) -> Iterator[str]:
+    doubted = [one.title for one in pages if one.doubted]
+    if len(doubted) > 1 and pages[0].doubted:
+        yield f"several pages say that they are for this alert, and its labels don't tell which: {'; '.join(doubted)}"
+
+
+def _elsewhere(context: Context, alert: Alert) -> Iterator[str]:
+    """The address that an alert or its rule names and that isn't here."""
+    place = alert.runbook
+    if not place:
+        try:
+            key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
+        except InvalidReferenceError:
+            return
+        place = context.system.graph.bindings(context.reader, [key]).place_of(key)
+    if place:
+        yield f"its runbook isn't here: {one_line(place)}"
 
 
 def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:

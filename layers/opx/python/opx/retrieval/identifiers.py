@@ -168,56 +168,51 @@ def certain(
     judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str] | None = None
 ) -> list[JudgedPage]:
     """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
-    `labels` are those of an alert: where documents are for what they name, the others are less likely and not certain; nor
-    is any of several that are for other services."""
-    fits = _fits(judged, labels or {})
+    `labels` are those of an alert: of several documents about it, those that aren't for what they name are less likely and
+    not certain."""
+    fits = _fits_of(judged, named, labels) if labels else {}
     judged = _by_fit(judged, fits)
     meant: dict[str, tuple[float, str]] = {}
     for one in named:
         if one.is_rare or one.bound:
-            found = list(_meant(judged, one))
-            for document_id, confidence, why in found:
-                is_another = fits[document_id] < 0 and (len(found) > 1 or 1 in fits.values())
-                if document_id in one.bound or not is_another:
+            for document_id, confidence, why in _meant(judged, one):
+                if document_id in one.bound or fits.get(document_id, 0) >= 0:
                     meant[document_id] = max((confidence, why), meant.get(document_id, (0.0, "")))
     if not meant:
         return list(judged)
     first = [_at_least(one, *meant[one.page.document_id]) for one in judged if one.page.document_id in meant]
     most = min(one.confidence for one in first)
     rest = [_at_most(one, most) for one in judged if one.page.document_id not in meant]
-    return [*sorted(first, key=lambda one: (-fits[one.page.document_id], -one.confidence)), *rest]
+    return [*sorted(first, key=lambda one: (-fits.get(one.page.document_id, 0), -one.confidence)), *rest]
 
 
-def _fits(judged: Sequence[JudgedPage], labels: Mapping[str, str]) -> dict[str, int]:
-    """By document 1 if it is for a service that the labels name, or is called like another value of theirs; -1 if it is for
-    other services alone, or isn't called so and another document is; 0 otherwise."""
-    mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
-    values = {value.casefold() for name, value in labels.items() if name not in _NO_PLACES and _VALUE.fullmatch(value)}
-    called = {one.page.document_id: _called(one) & values for one in judged}
-    everywhere = set.intersection(*map(set, called.values())) if called else set()
-    fits: dict[str, int] = {}
-    for one in judged:
-        services = {service.casefold() for hit in one.page.hits for service in hit.indexed.services}
-        fits_it = mine & services or called[one.page.document_id] - everywhere
-        fits[one.page.document_id] = 1 if fits_it else -1 if mine and services else 0
-    return {name: fit or -1 for name, fit in fits.items()} if 1 in fits.values() else fits
-
-
-def _called(judged: JudgedPage) -> set[str]:
-    """Words of the names of a document."""
-    best = judged.page.best.indexed
-    names = (best.chunk.title, best.source_uri.rstrip("/").rpartition("/")[2], *best.chunk.tags)
-    return {word for name in names for word in _WORDS.findall(name.casefold())}
+def _fits_of(judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str]) -> Mapping[str, int]:
+    """`label_fits` of the documents about an alert, none unless there are several."""
+    about = [one.page for one in judged if any(_is_meant_by_name(one, alert) for alert in named)]
+    places = {
+        page.document_id: Place(
+            page.best.indexed.chunk.title,
+            page.best.indexed.source_uri,
+            page.best.indexed.chunk.tags,
+            tuple({service for hit in page.hits for service in hit.indexed.services}),
+        )
+        for page in about
+    }
+    return label_fits(places, labels) if len(places) > 1 else {}
 
 
 def _by_fit(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
-    if 1 not in fits.values():
+    if not any(fits.values()):
         return judged
     weighed = [
-        replace(one, confidence=ANOTHER_SERVICE * one.confidence) if fits[one.page.document_id] < 0 else one
+        replace(one, confidence=ANOTHER_SERVICE * one.confidence) if fits.get(one.page.document_id, 0) < 0 else one
         for one in judged
     ]
     return sorted(weighed, key=lambda one: -one.confidence)
+
+
+def _is_meant_by_name(judged: JudgedPage, named: Named) -> bool:
+    return judged.page.document_id in named.bound or _is_about(judged, named)
 
 
 def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
@@ -290,12 +285,45 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
     return replace(judged, confidence=min(judged.confidence, confidence))
 
 
+# -- which of several documents an alert's labels mean
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a document says of where it applies."""
+
+    title: str
+    source: str
+    tags: Sequence[str]
+    services: Sequence[str]
+
+    @property
+    def words(self) -> set[str]:
+        """Words of its names."""
+        names = (self.title, self.source.rstrip("/").rpartition("/")[2], *self.tags)
+        return {word for name in names for word in _WORDS.findall(name.casefold())}
+
+
+def label_fits(places: Mapping[str, Place], labels: Mapping[str, str]) -> dict[str, int]:
+    """For each of some documents for the same alert: 1 if it is for a service in the labels, or is called like another value
+    of theirs that not all are called like; -1 if it is for other services alone, or another document fits; else 0."""
+    mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
+    values = {value.casefold() for name, value in labels.items() if name not in _NO_PLACES and _VALUE.fullmatch(value)}
+    called = {name: place.words & values for name, place in places.items()}
+    everywhere = set.intersection(*called.values()) if called else set()
+    fits: dict[str, int] = {}
+    for name, place in places.items():
+        services = {service.casefold() for service in place.services}
+        fits[name] = 1 if mine & services or called[name] - everywhere else -1 if mine and services else 0
+    return {name: fit or -1 for name, fit in fits.items()} if 1 in fits.values() else fits
+
+
 # -- what isn't there
 
 
 def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
     """True if a document is about an identifier of the question."""
-    return any(page.page.document_id in one.bound or _is_about(page, one) for one in named for page in judged)
+    return any(_is_meant_by_name(page, one) for one in named for page in judged)
 
 
 def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
