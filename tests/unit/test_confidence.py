@@ -14,6 +14,7 @@ from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.retrieval import confidence
 from opx.retrieval.confidence import (
+    DOUBTFUL,
     OTHER,
     Judgement,
     Judges,
@@ -119,6 +120,17 @@ class TestJudging:
         near = judgement_of("disk full", searched("disk full", *DISK_FULL)).near
         far = judgement_of("egg butter", searched("egg butter", *DISK_FULL)).near
         assert [near, far] == pytest.approx([1 / (1 + math.exp(-2)), 1 / (1 + math.exp(2))])
+
+    @pytest.mark.parametrize(
+        ("text", "likely"),
+        [("restart", []), ("restart?", []), ("1 2", []), ("ENOSPC", ["A", "B"]), ("eth0", ["A", "B"]), ("disk", ["B"])],
+    )
+    def test_one_everyday_word_makes_nothing_likely_but_its_title(self, text: str, likely: list[str]) -> None:
+        sure = Judges(order=BY_WORDS.order, confidence=LinearModel(5.0, {}), near=LinearModel(5.0, {}))
+        entries = [(a_page("A", f"pods {text}"), 9.0, 0.9), (a_page("B disk", f"it {text}"), 8.0, 0.8)]
+        found = judgement_of(text, searched(text, *entries), sure)
+        assert [one.page.document_id[0] for one in found.pages if one.confidence > DOUBTFUL] == likely
+        assert all(one.confidence <= DOUBTFUL for one in found.pages) or likely
 
     def test_an_engine_that_judges_by_itself_is_believed(self) -> None:
         pages = pages_in(replace(searched("disk", *DISK_FULL), judged=True))

@@ -217,6 +217,23 @@ class TestTranslation:
         assert answer.results[0].content == PAGES[0]
         assert any(note.startswith("searched also for: disk full (Festplatte voll)") for note in answer.notes)
 
+    @pytest.mark.parametrize(
+        ("question", "searched"),
+        [
+            ("Die Datenbank nimmt keine Verbindungen mehr an", "database connect"),
+            ("Warum ist das Zertifikat kubelet abgelaufen?", "certificate kubelet expired?"),
+            ("Welcher Kuchen schmeckt im Sommer am besten, wenn die Datenbank frei hat", ""),
+        ],
+        ids=["few others", "one that the corpus has", "about something else"],
+    )
+    def test_words_beside_translated_ones_that_nothing_has_are_left_out(
+        self, index: EmbeddedIndex, question: str, searched: str
+    ) -> None:
+        counting = Counting(index)
+        asked(counting, question, replace(ANYTHING, language="de"))
+        assert (searched in counting.texts) == bool(searched)
+        assert searched or any("Kuchen" in text and "database" in text for text in counting.texts)
+
     def test_words_that_the_corpus_has_stay(self, index: EmbeddedIndex) -> None:
         index.apply([a_change(a_text("Die Festplatte austauschen", source="de.md", language="de"))])
         assert "Festplatte" not in proposed(index, "Warum ist die Festplatte voll?")

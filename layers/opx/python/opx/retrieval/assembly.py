@@ -19,6 +19,7 @@ from typing import NamedTuple
 from opx.domain.procedures import Outline, SectionKind, Unit
 from opx.domain.results import RetrievalResult
 from opx.procedures.layout import is_row, with_heads
+from opx.retrieval.question import is_identifier
 from opx.text.analyzer import analyze
 from opx.text.estimates import estimated_tokens
 from opx.text.languages import question_languages
@@ -250,12 +251,16 @@ class QuestionTerms:
         self._words = [(word.lower(), word) for word in _WORD.findall(question[:_READ])]
 
     def words_in(self, text: str) -> list[str]:
-        """Words of the question's beginning of which the text has a form, the longest first."""
+        """Words of the question's beginning of which the text has a form, the longest first; identifiers only as they are."""
         if self._pattern is None:
             return []
         lower = text.lower()
         found = {match[0] for match in self._pattern.finditer(lower) if _begins_word(lower, match.start())}
-        words = {lower: word for lower, word in self._words if any(map(lower.startswith, found))}
+        words = {
+            folded: word
+            for folded, word in self._words
+            if any(map(folded.startswith, found)) and (folded in lower or not is_identifier(word))
+        }
         return sorted(words.values(), key=lambda word: (-len(word), word))
 
     def shares(self, outlines: Sequence[Outline]) -> list[list[float]]:

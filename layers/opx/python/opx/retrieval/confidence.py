@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
 from opx.retrieval.pages import JUDGED, Page
+from opx.retrieval.question import is_identifier
 
 REFERENCE = "all-MiniLM-L6-v2"
 """The embedding model that models with cosines were fitted for."""
@@ -38,7 +40,9 @@ FAR_IN_OTHER_LANGUAGES, FEW_ENTRIES, FAR_IN_FEW = 0.1, 200, 0.01
 so that nobody knows which words are rare, only below these."""
 
 DOUBTFUL = 0.45
-"""The highest confidence where hardly anything is near."""
+"""The highest confidence where hardly anything is near, or a question says too little."""
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
 
 COSINE = "cosine_best"
 
@@ -129,9 +133,21 @@ def judged(text: str, found: FusedHits, pages: Sequence[Page], judges: Judges, *
     first = [JudgedPage(pages[at], one) for at, one in zip(order, confidence, strict=True)]
     rest = [JudgedPage(page, most * _share(page, pages[JUDGED - 1])) for page in pages[JUDGED:]]
     near = judges.near.probability({name: rows[0][name] for name in NEARNESS})
-    most = 1.0 if near >= FAR else DOUBTFUL
-    bound = tuple(replace(one, confidence=min(one.confidence, most)) for one in (*first, *rest))
+    is_doubtful, says_little = near < FAR, _says_little(text)
+    titled = {pages[at].document_id for at, row in enumerate(rows) if row["title_match"]}
+    bound = tuple(
+        replace(one, confidence=min(one.confidence, DOUBTFUL))
+        if is_doubtful or (says_little and one.page.document_id not in titled)
+        else one
+        for one in (*first, *rest)
+    )
     return Judgement(bound, near, by_meaning=bool(judges.near.parts.get(COSINE, (0.0,))[0]))
+
+
+def _says_little(text: str) -> bool:
+    """True for one everyday word or none (`help`, `why?`): only a title with it makes an answer likely."""
+    said = [word for word in text.split() if any(map(str.isalnum, word))]
+    return not any(is_identifier(word) or word.isupper() for word in said) and len(_WORD.findall(text)) <= 1
 
 
 def _share(page: Page, last: Page) -> float:

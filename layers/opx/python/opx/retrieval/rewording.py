@@ -42,23 +42,29 @@ _PIECE = re.compile(r"[^\s\"'`()\[\]{}<>,;|=«»“”„‘’]+")
 _MARKS = ".:!?…*¿¡"
 _JOINED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _GAP = re.compile(r"[\s'’-]*")
+_BLANKS = re.compile(r"[^\S\n]+")
 _ASCII_WORD = re.compile("[a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Reworded:
-    """A text with changes, in the order of their places."""
+    """A text with changes, in the order of their places. `left_out` are places of words that have no counterpart among
+    translated ones: they say nothing to an index of English texts, and a model takes them for its subject."""
 
     before: str
     changes: tuple[Change, ...]
+    left_out: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
+        edits = [(change.start, change.end, change.after) for change in self.changes]
+        edits += [(start, end, "") for start, end in self.left_out]
         parts, at = [], 0
-        for change in self.changes:
-            parts += [self.before[at : change.start], change.after]
-            at = change.end
-        return "".join((*parts, self.before[at:]))
+        for start, end, after in sorted(edits):
+            parts += [self.before[at:start], after]
+            at = end
+        text = "".join((*parts, self.before[at:]))
+        return _BLANKS.sub(" ", text).strip() if self.left_out else text
 
     @property
     def note(self) -> str:
@@ -97,7 +103,25 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
     terms += [term for others in near.values() for of_it in others.values() for term in of_it]
     corpus = _Corpus(engine, tuple(scopes), asked.languages, engine.entries_with(terms, scopes))
     changes = tuple(_changes(asked.text, found, glossaries, near, corpus))
-    return Reworded(asked.text, changes) if changes else None
+    if not changes:
+        return None
+    return Reworded(asked.text, changes, tuple(_untranslated(found, changes, corpus)))
+
+
+def _untranslated(found: Sequence[AskedWord], changes: Sequence[Change], corpus: _Corpus) -> list[tuple[int, int]]:
+    """The places of words beside translated ones that are stop words, or that no entry has; none where these are more than
+    the others: then the question is about something else."""
+    if not any(change.why is Why.TRANSLATION for change in changes):
+        return []
+    places, unknown, known = [], 0, 0
+    for word in found:
+        is_changed = any(change.start <= word.start < change.end for change in changes)
+        if is_changed or word.joined or (word.terms and (not word.unknown or corpus.knows(word))):
+            known += 1
+            continue
+        unknown += bool(word.terms)
+        places.append((word.start, word.end))
+    return places if unknown <= known else []
 
 
 # -- the words of a question
