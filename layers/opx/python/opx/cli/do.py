@@ -56,7 +56,7 @@ _DESTRUCTIVE = "This step loses something that can't be put back."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
-_OTHERS_BELOW = 0.7
+_OTHERS_BELOW = 0.9
 """Confidence below which other procedures are named."""
 _SHORT = 160
 """Characters of a command that is shown beside the one to run."""
