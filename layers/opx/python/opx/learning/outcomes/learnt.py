@@ -1,7 +1,7 @@
 """Learns words from resolved incidents: what was said of an incident stands for the page that resolved it.
 
-People report in words that no page has. Each outcome `resolved` of which something was said is a row; the rows of a scope say
-which words stand for which page. Why it is like this: docs/decisions/0056-learnt-words.md.
+People report in words that no page has. Each outcome of which something was said is a row; the rows of a scope say which
+words stand for which page: those `resolved` for it, the others against it (docs/decisions/0056-learnt-words.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
-from opx.domain.outcomes import LearntPage, RecordedOutcome
+from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.catalog import Catalog
 from opx.learning.outcomes.rows import LEARNT, KnownScopes, resolved_key, resolved_partition
@@ -48,28 +48,29 @@ def said_of(*texts: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedIncident:
-    """An outcome `resolved`: the page, by its scope and source, and the incident. `name` tells incidents apart: without an
-    incident it is that of the receipt."""
+class ToldIncident:
+    """An outcome: the page, by its scope and source, whether it resolved the incident, and which that was. `name` tells
+    incidents apart: without an incident it is that of the receipt."""
 
     outcome_id: str
     page: tuple[str, str]
     incident: str
     name: str
     at: str
+    is_resolved: bool = True
 
 
 class ScopeWords:
-    """What was said of the resolved incidents of one scope, by its terms."""
+    """What was said of the incidents of one scope, by its terms."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._by_term: dict[str, list[ResolvedIncident]] = defaultdict(list)
+        self._by_term: dict[str, list[ToldIncident]] = defaultdict(list)
         for row in rows:
             one = _from_row(row)
             for term in _terms_of(row["said"]):
                 self._by_term[term].append(one)
 
-    def saying(self, terms: Iterable[str]) -> dict[str, ResolvedIncident]:
+    def saying(self, terms: Iterable[str]) -> dict[str, ToldIncident]:
         """Those of which any of these terms was said, by the outcome's id."""
         return {one.outcome_id: one for term in terms for one in self._by_term.get(term, ())}
 
@@ -90,9 +91,10 @@ class LearntWords:
         saying = [
             one for each in self._of_scopes for one in each.saying(terms).values() if one.page[0] in self._visible
         ]
-        by_page: dict[tuple[str, str], dict[str, ResolvedIncident]] = defaultdict(dict)
+        by_page: dict[tuple[str, str], dict[str, ToldIncident]] = defaultdict(dict)
         for one in sorted(saying, key=lambda one: (one.at, one.incident, one.outcome_id), reverse=True):
-            by_page[one.page].setdefault(one.name, one)
+            if one.is_resolved:
+                by_page[one.page].setdefault(one.name, one)
         said = len({one.name for one in saying})
         found = [
             LearntPage(*page, tuple(one.incident for one in by_name.values() if one.incident), len(by_name), said)
@@ -117,13 +119,15 @@ class LearntStore:
         self._clock = clock
 
     def enter(self, scope_key: str, told: RecordedOutcome, page: DocumentKey, said: str) -> None:
-        """Have words of `said` stand for the page, to those who see the scope. Doing it again changes nothing."""
+        """Have words of `said` stand for the page, or for less if it didn't help, to those who see the scope. Doing it again
+        changes nothing."""
         row = {
             **resolved_key(scope_key, told.outcome_id),
             "pageScope": page.scope.key,
             "pageSource": page.source,
             "incident": told.incident,
             "receiptId": told.receipt_id,
+            "result": told.result.value,
             "said": said,
             "at": told.at,
             "expiresAt": int(self._clock()) + KEPT_DAYS * _DAY_SECONDS,
@@ -132,7 +136,7 @@ class LearntStore:
         self._noted(scope_key, told)
 
     def forget(self, scope_key: str, told: RecordedOutcome) -> None:
-        """Take back what was learnt from an outcome that has another result by now."""
+        """Take back what was learnt from an outcome."""
         key = resolved_key(scope_key, told.outcome_id)
         if self._table.get(key) is not None:
             self._table.delete(key)
@@ -156,8 +160,9 @@ def _terms_of(said: str) -> frozenset[str]:
     return frozenset(term for terms in words(said, tuple(STEMMERS)).values() for term in terms)
 
 
-def _from_row(row: Mapping[str, Any]) -> ResolvedIncident:
+def _from_row(row: Mapping[str, Any]) -> ToldIncident:
     incident = str(row["incident"])
     name = f"incident {incident.casefold()}" if incident else f"receipt {row['receiptId']}"
     page = str(row["pageScope"]), str(row["pageSource"])
-    return ResolvedIncident(str(row["entry"]), page, incident, name, str(row["at"]))
+    resolved = row.get("result", OutcomeResult.RESOLVED) == OutcomeResult.RESOLVED
+    return ToldIncident(str(row["entry"]), page, incident, name, str(row["at"]), resolved)

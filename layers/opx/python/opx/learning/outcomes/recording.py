@@ -242,19 +242,19 @@ class OutcomeService:
         )
 
     def _learn(self, standing: Standing, documents: Sequence[KnowledgeDocument]) -> None:
-        """Have what was said of a resolved incident stand for the page, or take it back. Of copies, the page is the one that
-        most readers may see."""
+        """Have what was said of the incident speak for the page if it was resolved, else against it. Of copies, the page is
+        the one that most readers may see."""
         told = standing.told
-        if told.result is not OutcomeResult.RESOLVED:
-            for scope_key in (
-                {self._narrower(one.key) for one in documents} if standing.counted is not Counted.NEW else ()
-            ):
+        page = min((one.key for one in documents), key=lambda key: self._reader.visible.index(key.scope.key))
+        own = self._narrower(page)
+        if standing.counted is not Counted.NEW and told.result is not OutcomeResult.RESOLVED:
+            for scope_key in {self._narrower(one.key) for one in documents} - {own}:
                 self._sight.learnt.forget(scope_key, told)
-            return
         said = said_of(self._incident_text(told.incident), told.note)
         if said:
-            page = min((one.key for one in documents), key=lambda key: self._reader.visible.index(key.scope.key))
-            self._sight.learnt.enter(self._narrower(page), told, page, said)
+            self._sight.learnt.enter(own, told, page, said)
+        elif standing.counted is not Counted.NEW:
+            self._sight.learnt.forget(own, told)
 
     def _narrower(self, page: DocumentKey) -> str:
         """The scope that shares the outcome, or the page's: whichever fewer readers see. No question of others reads it."""
