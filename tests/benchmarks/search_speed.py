@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--questions", type=int, default=200)
-    parser.add_argument("--vectors", type=int, default=1, help="of each chunk; the built-in model gives two to most")
+    parser.add_argument("--vectors", type=int, default=2, help="of each chunk, as the built-in model gives most")
     args = parser.parse_args()
     for size in args.sizes:
         folder = Path(tempfile.mkdtemp(prefix="opx-bench-"))
