@@ -27,6 +27,11 @@ _TOTAL = "N, total number of docs"
 """How an explanation of tantivy names what it takes for the number of all entries; deleted ones count until a merge."""
 
 
+_COUNTED_BELOW = 1_000
+"""Entries below which those with a term are counted one by one: where there are few, dead ones would make every word of a
+page that is often replaced look common."""
+
+
 class Rarity:
     """Counts of one committed state for some scopes, each taken once. Threads may share it."""
 
@@ -46,8 +51,8 @@ class Rarity:
         return not self._all
 
     def frequency(self, name: str, term: str) -> int:
-        """How many entries have the term in this field, dead ones included."""
-        if self._all:
+        """How many entries have the term in this field, of many entries dead ones included."""
+        if self._all and self._entries >= _COUNTED_BELOW:
             return self._searcher.doc_freq(name, term)
         found = self._found.get((name, term))
         if found is None:
@@ -219,7 +224,7 @@ class LexicalSearcher:
             }
 
     def entries_with(self, terms: Iterable[str], rarity: Rarity) -> dict[str, int]:
-        """Counts the entries with each of the terms in title or text, dead ones included; terms that none has are left out.
+        """Counts the entries with each of the terms in title or text; terms that none has are left out.
         Most terms are in no dictionary: nothing is kept of those."""
         with _tantivy_errors(self._folder):
             existing = (term for term in dict.fromkeys(terms) if self._searcher.doc_freq(WHOLE_FIELD, term))
