@@ -593,10 +593,10 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
     pages = context.system.graph.bindings(context.reader, [key], alert.labels).pages()[key]
     claiming = {one.document.document_id: one.document for one in pages if one.by is BoundBy.PAGE}
     fits = _label_fits(claiming.values(), alert) if len(claiming) > 1 else {}
-    by_labels = sorted(claiming, key=lambda document_id: -fits.get(document_id, 0))
-    places = {document_id: at for at, document_id in enumerate(by_labels)}
     certain = [one for one in pages if one.by is not BoundBy.PAGE and one.fits]
-    said = sorted((one for one in pages if one.by is BoundBy.PAGE), key=lambda one: places[one.document.document_id])
+    said = sorted(
+        (one for one in pages if one.by is BoundBy.PAGE), key=lambda one: -fits.get(one.document.document_id, 0)
+    )
     ranked = [*certain, *said, *(one for one in pages if not one.fits)]
     return [
         BoundPage(
