@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from aws_cdk import Aws
 
 from infra.configuration import Deployment
+from opx.ports.tables_specs import TableSpec
 from opx.settings import Settings
-from opx.tables import TableSpec
 
 DEFAULTS = Settings()
 PULLS, PULLS_FAILED = "pulls", "pulls-failed"

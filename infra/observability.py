@@ -20,10 +20,10 @@ from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
-from opx.knowledge_file import load_knowledge
+from opx.graph.daily import RELINK
+from opx.ports.tables_specs import DOCUMENTS, FAILURES, GAPS, SOURCES
 from opx.records.gaps.daily import CHECK
-from opx.runtime.relinking import RELINK
-from opx.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
+from opx.runtime.knowledge_file import load_knowledge
 
 READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
 

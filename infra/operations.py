@@ -13,10 +13,10 @@ from infra.constructs.queues import dead_letter_queue
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
 from infra.names import Names
+from opx.connectors.pulling.schedules import scheduler_cron
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.knowledge_file import load_knowledge
-from opx.sources.schedules import scheduler_cron
-from opx.tables import BASELINES
+from opx.ports.tables_specs import BASELINES
+from opx.runtime.knowledge_file import load_knowledge
 from opx.telemetry.baselines.definitions import declared_metrics
 from opx.telemetry.baselines.rolling_up import DAYS
 

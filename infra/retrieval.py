@@ -13,8 +13,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
-from opx.knowledge_file import read_section
-from opx.tables import (
+from opx.ports.tables_specs import (
     ALIASES,
     AUDIT,
     BASELINES,
@@ -27,6 +26,7 @@ from opx.tables import (
     PROJECTS,
     WEB_CACHE,
 )
+from opx.runtime.knowledge_file import read_section
 
 READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")

@@ -15,11 +15,11 @@ from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queu
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import PULLS, PULLS_FAILED, Names
+from opx.connectors.declared import declared_sources
+from opx.connectors.pulling.schedules import scheduler_cron
 from opx.domain.knowledge import KnowledgeModel
-from opx.knowledge_file import load_knowledge
-from opx.sources.declared import declared_sources
-from opx.sources.schedules import scheduler_cron
-from opx.tables import SOURCES
+from opx.ports.tables_specs import SOURCES
+from opx.runtime.knowledge_file import load_knowledge
 
 LONGEST = 900
 """Seconds that a function may run, and that a pull holds its source without a sign of life: a message whose function was

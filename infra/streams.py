@@ -16,11 +16,11 @@ from infra.constructs.code import LayerSource
 from infra.constructs.queues import dead_letter_queue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import STREAMS_FAILED, Names
+from opx.connectors.streams.definitions import declared_streams
+from opx.connectors.streams.mappings import consumer_group, mapping_of
 from opx.domain.streams import StreamDefinition, StreamKind
-from opx.knowledge_file import load_knowledge
-from opx.streams.definitions import declared_streams
-from opx.streams.mappings import consumer_group, mapping_of
-from opx.tables import BASELINES, SOURCES
+from opx.ports.tables_specs import BASELINES, SOURCES
+from opx.runtime.knowledge_file import load_knowledge
 
 CONSUME_STREAM = FunctionSpec(
     use_case="consume_stream",

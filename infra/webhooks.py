@@ -20,13 +20,13 @@ from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import Names
+from opx.connectors.webhooks.definitions import load_webhooks
+from opx.connectors.webhooks.receiving import FOLDER
 from opx.domain.webhooks import WebhookDefinition
+from opx.edges.webhooks import ROUTE
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.knowledge_file import load_knowledge
-from opx.tables import BASELINES, DELIVERIES
-from opx.webhooks.definitions import load_webhooks
-from opx.webhooks.receiving import FOLDER
-from opx.webhooks.requests import ROUTE
+from opx.ports.tables_specs import BASELINES, DELIVERIES
+from opx.runtime.knowledge_file import load_knowledge
 
 RATE, BURST = 10, 20
 """Deliveries a second, and at once: an outage makes many, and anybody may send what is then refused."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from opx.connectors.streams.consuming import consume_batch
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.streams.consuming import consume_batch
 from opx.system import System, bootstrap
 
 

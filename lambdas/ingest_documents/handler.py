@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from opx.graph.daily import is_relink, relink
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
+from opx.ingestion.cache_metrics import reported_cache
 from opx.runtime.functions import function_settings, observed
-from opx.runtime.ingestion import reported_cache
 from opx.runtime.metrics import Report
-from opx.runtime.relinking import is_relink, relink
 from opx.system import System, bootstrap
 
 if TYPE_CHECKING:

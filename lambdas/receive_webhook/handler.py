@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from opx.connectors.webhooks.receiving import WebhookReceiver
 from opx.edges.http import is_http
+from opx.edges.webhooks import respond
 from opx.errors import InvalidInputError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import System, bootstrap
-from opx.webhooks.receiving import WebhookReceiver
-from opx.webhooks.requests import respond
 
 
 def start() -> System:

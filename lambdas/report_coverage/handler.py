@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from opx.connectors.pulling.repository import SourceSyncs
+from opx.lifecycle.coverage import CoverageReport
+from opx.lifecycle.freshness import UnknownFreshnessError
 from opx.records.gaps.daily import count_gaps
-from opx.runtime.coverage import CoverageReport
-from opx.runtime.freshness import UnknownFreshnessError
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.sources.repository import SourceSyncs
 from opx.system import System, bootstrap
 
 

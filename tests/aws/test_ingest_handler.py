@@ -14,13 +14,13 @@ from lambdas.ingest_documents.handler import make_handler
 from opx.adapters.aws.handled_events import event_identity
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
+from opx.graph.daily import RELINK
 from opx.ingestion.worker import RetryRules
 from opx.ports import SearchFilter, SearchRequest
+from opx.ports.tables_specs import DOCUMENTS, FAILURES, IDEMPOTENCY
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
-from opx.runtime.relinking import RELINK
 from opx.settings import Settings, env_name
-from opx.tables import DOCUMENTS, FAILURES, IDEMPOTENCY
 from tests.agent_calls import a_function_event, ask, text_of
 from tests.aws.cloud import BUCKET, INDEX, PREFIX, Cloud, a_cloud
 from tests.doubles.http_double import Response

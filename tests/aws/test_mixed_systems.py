@@ -9,9 +9,9 @@ import pytest
 
 from opx.domain.queries import QueryConfig
 from opx.ingestion.outcomes import Result
+from opx.ports.tables_specs import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import ALL_TABLES
 from tests.aws.tables import create_table
 from tests.fakes import WordsEmbedder
 

@@ -11,8 +11,8 @@ import pytest
 from opx.adapters.aws.object_store import S3ObjectHistory
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
-from opx.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
-from opx.tenants.clients import ClientState
+from opx.ingestion.corpus.clients import ClientState
+from opx.ports.tables_specs import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import function_logs
 

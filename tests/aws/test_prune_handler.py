@@ -10,9 +10,9 @@ import boto3
 import pytest
 
 from lambdas.prune_knowledge.handler import make_handler
-from opx.lifecycle import guard
-from opx.lifecycle.guard import GuardRules
-from opx.lifecycle.holds import Hold
+from opx.lifecycle.retention import guard
+from opx.lifecycle.retention.guard import GuardRules
+from opx.lifecycle.retention.holds import Hold
 from tests.aws.cloud import Cloud, a_cloud
 from tests.emf import Named, measured
 from tests.fakes import FakeContext, function_logs

@@ -14,14 +14,14 @@ from lambdas.rebuild_index.handler import make_handler
 from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.adapters.aws.queue import SqsQueue
-from opx.calibration.calibrating import Calibrator
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.errors import EmbeddingError, ReindexBusyError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex.job import Phase
 from opx.ports.functions import ThisProcess
-from opx.retrieval.calibration import with_changes
+from opx.retrieval.calibration.calibrating import Calibrator
+from opx.retrieval.calibration.models import with_changes
 from opx.retrieval.confidence import shipped
 from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CalibratedModels

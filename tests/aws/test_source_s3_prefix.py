@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
+from opx.connectors.connector import Connector
+from opx.connectors.files import s3_prefix
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
-from opx.sources.connector import Connector
-from opx.sources.workplace import s3_prefix
 from opx.system import bootstrap
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 

@@ -12,11 +12,11 @@ import boto3
 import pytest
 
 from lambdas.receive_webhook.handler import make_handler
+from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.ports.tables_specs import DELIVERIES
 from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import DELIVERIES
-from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
 from tests.api_requests import a_request, answered
 from tests.aws.cloud import BUCKET, PREFIX
 from tests.aws.tables import create_table

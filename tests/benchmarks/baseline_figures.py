@@ -15,9 +15,9 @@ from pathlib import Path
 
 from opx.domain.baselines import BaselineStats, HourBaseline
 from opx.domain.scopes import Identity, reader_of
+from opx.ports.tables_specs import BASELINES
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import BASELINES
 from opx.telemetry.baselines.items import Series, empty_part
 from opx.telemetry.baselines.readings import Reading
 from opx.telemetry.baselines.store import BaselineStore

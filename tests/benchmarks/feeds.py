@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from opx.adapters.web.client import RateWindow, open_web
 from opx.domain.sources import PullRequest, RateLimit, SourceDocument
 from opx.ports.sources import WebReply
-from opx.sources.web.client import RateWindow, open_web
 from tests.doubles.attack_bundles import a_link, a_tactic, a_technique, an_object, publish
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite

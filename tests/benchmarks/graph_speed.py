@@ -33,7 +33,7 @@ from opx.graph.said import said
 from opx.graph.store import GraphStore
 from opx.graph.traversal import Traversal
 from opx.ports import Item, Table
-from opx.tables import GRAPH
+from opx.ports.tables_specs import GRAPH
 
 TYPES = ("depends_on", "calls", "mentions", "affects", "runs", "hosted_on", "owned_by", "modifies")
 NAMESPACES = ("service", "host", "user", "file", "alert")

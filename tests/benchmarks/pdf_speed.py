@@ -21,9 +21,9 @@ from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
 
 from opx.domain.knowledge import Category, Tier
-from opx.extraction.output import Job, Output
-from opx.extraction.pdf import read_pdf
-from opx.ingestion.parsing.registry import parse
+from opx.formats.pdf.pages import read_pdf
+from opx.formats.registry import parse
+from opx.formats.sandbox.output import Job, Output
 from opx.ports.reading import ParsingLimits, ParsingTools
 
 ROUNDS = 3

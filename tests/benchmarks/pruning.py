@@ -25,13 +25,13 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.domain.times import day_text
-from opx.ingestion.calendar import Calendar
-from opx.ingestion.catalog_items import document_item
-from opx.lifecycle.retention import RetentionState
+from opx.ingestion.corpus.calendar import Calendar
+from opx.ingestion.corpus.catalog_items import document_item
+from opx.lifecycle.retention.due import RetentionState
 from opx.ports import Item
+from opx.ports.tables_specs import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import a_system

@@ -15,9 +15,9 @@ from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDocument
 from opx.ingestion.files import FileToIngest
 from opx.ports import Table
+from opx.ports.tables_specs import ALL_TABLES
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.tables import ALL_TABLES
 from tests.fakes import WordsEmbedder
 
 COUNT = 500

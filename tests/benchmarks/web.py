@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from opx.adapters.web.client import HttpWeb, open_web
 from opx.domain.sources import SourceDocument
-from opx.sources.web.client import HttpWeb, open_web
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite
 from tests.unit.web_support import a_source, html, rss, rss_item, sitemap
 

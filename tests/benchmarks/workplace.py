@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
+from opx.adapters.web.client import open_web
+from opx.connectors.connector import Connector, SourceTools
+from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
-from opx.sources.connector import Connector, SourceTools
-from opx.sources.registry import checked_options, connector_type
-from opx.sources.web.addresses import AddressBook
-from opx.sources.web.client import open_web
+from opx.hygiene.addresses import AddressBook
 from tests.doubles.http_double import Request
 from tests.doubles.imap_server import USER, imap_server
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite

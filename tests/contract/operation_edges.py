@@ -17,12 +17,13 @@ from click.testing import CliRunner
 from mcp.client.client import Client as McpClient
 
 from opx.adapters.remote.connections import Connections
-from opx.cli.main import Launch, cli
 from opx.domain.record import Json
+from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
 from opx.edges.api_requests import bearer
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
+from opx.edges.cli.main import Launch, cli
 from opx.edges.client import RemoteClient
 from opx.edges.failures import attempt
 from opx.errors import (
@@ -40,7 +41,6 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import Operation
-from opx.operations.requests import fields_of, read_request
 from opx.runtime.metrics import unreported
 from opx.settings import Settings
 from opx.system import System, bootstrap

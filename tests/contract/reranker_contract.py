@@ -7,8 +7,8 @@ import math
 import pytest
 
 from opx.domain.bands import Verdict
-from opx.models.candidates import MAX_CANDIDATES
 from opx.ports.models import Candidate, Ranking, Reranker
+from opx.retrieval.rerank_candidates import MAX_CANDIDATES
 from tests.contract.chat_model_contract import HOSTILE
 
 QUESTION = "database server disk full"

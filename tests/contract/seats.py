@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opx.adapters.remote.connections import Connections
+from opx.domain.requests import Request, read_request
 from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient, all_pages
 from opx.edges.client import RemoteClient
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader
-from opx.ingestion.failures import Failure
+from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome, PutFile
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.registry import REGISTRY, Run
-from opx.operations.requests import Request, read_request
 from opx.system import System
 from tests.doubles.api_gateway import DeployedSystem
 

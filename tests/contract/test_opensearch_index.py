@@ -20,7 +20,7 @@ from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
-from opx.lifecycle.reindex.book import Edition
+from opx.ingestion.indexing.book import Edition
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -16,11 +16,11 @@ import pytest
 from msgspec import inspect
 
 from opx.domain.record import Json
+from opx.domain.requests import FieldFacts, fields_of
 from opx.domain.scopes import Identity, Scope
 from opx.operations import load
 from opx.operations.context import Caller
 from opx.operations.registry import Access, Operation
-from opx.operations.requests import FieldFacts, fields_of
 from tests.contract.operation_edges import (
     AGENT,
     BUILT,

@@ -12,10 +12,10 @@ import pytest
 from opx.adapters.aws.bedrock_reranker import BedrockReranker
 from opx.domain.bands import Verdict
 from opx.errors import ModelError
-from opx.models.budgets import BudgetedReranker, CallBudget
-from opx.models.candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS
 from opx.ports.models import Candidate, Reading, Reranker
 from opx.retrieval.chat_reranker import INSTRUCTIONS, ChatReranker
+from opx.retrieval.model_budgets import BudgetedReranker, CallBudget
+from opx.retrieval.rerank_candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS
 from tests.contract.chat_model_contract import HOSTILE, Talk
 from tests.contract.models import aws_client
 from tests.contract.reranker_contract import DISK, LOGS, QUESTION, SECONDS, TEA, RerankerContract

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from opx.connectors.pulling.states import SourceView, Standing
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.sources import (
@@ -22,7 +23,6 @@ from opx.operations.sources import (
     remove_source,
 )
 from opx.settings import Settings
-from opx.sources.states import SourceView, Standing
 from opx.system import System
 from tests.contract.seats import Seat, local_seat, remote_seat
 from tests.unit.cli_support import word_services

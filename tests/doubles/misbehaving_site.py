@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from opx.adapters.web.client import HttpWeb, open_web
 from opx.domain.record import replace
 from opx.domain.sources import RateLimit
 from opx.ports.sources import Validators
-from opx.sources.web.client import HttpWeb, open_web
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import DoubleHandler, DoubleServer, Request
 

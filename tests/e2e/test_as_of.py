@@ -14,12 +14,12 @@ from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.domain.times import iso_time
-from opx.ingestion.calendar import Calendar, CalendarEntry
-from opx.ingestion.catalog_items import document_item
-from opx.lifecycle.as_of import IN_FUTURE, UNDATED, AsOf
-from opx.lifecycle.past_engine import CAME_LATER
-from opx.lifecycle.past_reading import NOT_ALL, UNREADABLE, Bounds
-from opx.tables import DOCUMENTS
+from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
+from opx.ingestion.corpus.catalog_items import document_item
+from opx.lifecycle.past.as_of import IN_FUTURE, UNDATED, AsOf
+from opx.lifecycle.past.engine import CAME_LATER
+from opx.lifecycle.past.reading import NOT_ALL, UNREADABLE, Bounds
+from opx.ports.tables_specs import DOCUMENTS
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 FOLDER = "documents/runbooks/procedures/"
@@ -258,7 +258,7 @@ class TestBounds:
         worked(embedded)
         fast = {"mode": "fast"}  # 30 hits of each leg
         assert len(found(embedded, "disk full", at, **fast)) == 1
-        monkeypatch.setattr("opx.lifecycle.past_engine.MAX_DEPTH", 30)
+        monkeypatch.setattr("opx.lifecycle.past.engine.MAX_DEPTH", 30)
         answer = asked(embedded, "disk full", at, **fast)
         assert (len(answer.results), CAME_LATER in answer.notes) == (0, True)
 

@@ -11,10 +11,10 @@ from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
-from opx.lifecycle.archived_rows import ARCHIVED
-from opx.lifecycle.holds import Hold, Holds
+from opx.lifecycle.archive.rows import ARCHIVED
+from opx.lifecycle.retention.holds import Hold, Holds
+from opx.ports.tables_specs import KEYS, LIFECYCLE, SOURCES
 from opx.system import System
-from opx.tables import KEYS, LIFECYCLE, SOURCES
 from tests.e2e.systems import SystemUnderTest, a_system
 
 PROCEDURES = "runbooks/procedures"

@@ -11,8 +11,8 @@ import pytest
 
 from opx.domain.remarks import RemarkKind
 from opx.errors import ModelError
-from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
+from opx.ports.typed_replies import read_answer
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 KEY = "documents/runbooks/pay.md"

@@ -10,7 +10,7 @@ from opx.domain.procedures import Outline
 from opx.domain.scopes import Identity, Reader, Scope
 from opx.errors import DocumentNotFoundError
 from opx.ingestion import prepared
-from opx.ingestion.chunk_files import OUTLINE_SUFFIX
+from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
 from opx.lifecycle.report import Fate
 from opx.system import System
 from tests.e2e.systems import SystemUnderTest, created, key_of, outline_key

@@ -12,10 +12,10 @@ from opx.domain.documents import DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.graph import manifest
-from opx.ingestion.chunk_files import chunk_file, outline_file
-from opx.lifecycle.differences_found import Problem, ReconcileReport
+from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
+from opx.lifecycle.consistency.differences import Problem, ReconcileReport
 from opx.ports import DocumentChange
-from opx.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
+from opx.ports.tables_specs import CALENDAR, DOCUMENTS, GRAPH, KEYS
 from tests.builders import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, a_sequencer, key_of
 
@@ -187,7 +187,7 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
 def test_nothing_is_removed_where_a_store_seems_to_be_lost(
     embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.lifecycle.reconcile.AT_LEAST", 2)
+    monkeypatch.setattr("opx.lifecycle.consistency.reconcile.AT_LEAST", 2)
     keys = [f"{RUNBOOKS}{number}.md" for number in range(5)]
     for key in keys:
         put(embedded, key)

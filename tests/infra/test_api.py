@@ -11,8 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.registry import Function
-from opx.settings import Settings
-from opx.tables import (
+from opx.ports.tables_specs import (
     ALIASES,
     AUDIT,
     BASELINES,
@@ -29,6 +28,7 @@ from opx.tables import (
     SOURCES,
     STAGING,
 )
+from opx.settings import Settings
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.ingestion.worker import RetryRules
-from opx.settings import Settings
-from opx.tables import (
+from opx.ports.tables_specs import (
     ALIASES,
     CALENDAR,
     DOCUMENTS,
@@ -20,6 +19,7 @@ from opx.tables import (
     PROJECTS,
     TableSpec,
 )
+from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, listed
 from tests.infra.test_storage import CORPUS
 

@@ -22,11 +22,11 @@ from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
-from opx.knowledge_file import load_knowledge
+from opx.graph.daily import RELINK
 from opx.records.gaps.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
+from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
-from opx.runtime.relinking import RELINK
 from tests.agent_calls import ask
 from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud

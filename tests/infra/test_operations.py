@@ -15,8 +15,8 @@ from infra.constructs.layer_contents import ROOT
 from infra.names import Names
 from infra.operations import OperationsStack
 from opx.ports.metrics import MetricQuery
+from opx.ports.tables_specs import BASELINES
 from opx.settings import Settings, env_name
-from opx.tables import BASELINES
 from opx.telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import pairs, table_arns

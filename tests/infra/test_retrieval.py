@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.tables import (
+from opx.ports.tables_specs import (
     ALIASES,
     AUDIT,
     BASELINES,

@@ -14,11 +14,11 @@ from infra.configuration import Deployment
 from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.sources import SourcesStack
-from opx.knowledge_file import load_knowledge
+from opx.connectors.declared import declared_sources
+from opx.connectors.pulling.puller import LEASE_SECONDS
+from opx.ports.tables_specs import SOURCES
+from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.sources.declared import declared_sources
-from opx.sources.pulling import LEASE_SECONDS
-from opx.tables import SOURCES
 from tests.infra.templates import Assembly, Resource, listed, plain
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, table_arns

@@ -16,8 +16,8 @@ from infra.names import Names
 from infra.webhooks import WebhooksStack
 from opx.domain.knowledge import Tier
 from opx.domain.webhooks import WebhookDefinition
+from opx.ports.tables_specs import BASELINES, DELIVERIES
 from opx.settings import Settings
-from opx.tables import BASELINES, DELIVERIES
 from tests.infra.templates import Assembly, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, rights, table_arns

@@ -11,15 +11,15 @@ from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from opx.domain import record
+from opx.domain.requests import Request
 from opx.domain.scopes import Identity, Scope
 from opx.edges.calling import LocalClient
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.operations.context import Caller, Context
 from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.registry import Run
-from opx.operations.requests import Request
+from opx.ports.tables_specs import STAGING
 from opx.records.audit import MAX_RECORDS
-from opx.tables import STAGING
 from tests.isolation.systems import ORCHESTRATOR, Observed
 from tests.isolation.worlds import World
 

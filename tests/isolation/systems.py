@@ -20,9 +20,9 @@ from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
 from opx.ports import Condition, Item, KeyRange, Table
+from opx.ports.tables_specs import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
 from opx.system import System
-from opx.tables import AUDIT, GAPS, TableSpec
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World

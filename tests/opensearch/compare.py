@@ -13,8 +13,8 @@ from statistics import fmean
 
 from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
 from opx.domain.queries import SearchMode
-from opx.evaluation.datasets import Dataset, load_dataset
-from opx.evaluation.runner import Evaluation
+from opx.operations.evaluation.datasets import Dataset, load_dataset
+from opx.operations.evaluation.runner import Evaluation
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
 from opx.system import System

@@ -14,10 +14,10 @@ from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.ingestion.worker import RetryRules
 from opx.ports import Embedder, SearchFilter, SearchIndex
+from opx.ports.tables_specs import FAILURES
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.query import INDEX_DOWN
 from opx.runtime.metrics import Metric
-from opx.tables import FAILURES
 from tests.aws.cloud import Cloud, a_cloud
 from tests.fakes import function_logs
 from tests.opensearch.indices import RefreshedIndex, create_node_index, node_client

@@ -29,7 +29,7 @@ FUNCTIONS = {
         "api",
         (
             *("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
-            *("opx.lifecycle.as_of", "opx.lifecycle.differences", "opx.lifecycle.reviews"),
+            *("opx.lifecycle.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
             *("opx.learning.query", "opx.learning.context", "opx.learning.outcomes.recording"),
         ),
     ),
@@ -40,18 +40,18 @@ FUNCTIONS = {
             *("pypdfium2", "mammoth", "pptx", "openpyxl", "oxmsg", "PIL.Image", "docutils.core", "tree_sitter_python"),
         ),
     ),
-    "pull_sources": ("ingest", ("opx.sources.connecting", "feedparser", "protego", "defusedxml", "dulwich.client")),
+    "pull_sources": ("ingest", ("opx.connectors.connecting", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "ingest",
         ("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
     ),
     "receive_webhook": (
         "ingest",
-        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths", "cryptography.x509"),
+        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.formats.data.json_paths", "cryptography.x509"),
     ),
     "consume_stream": (
         "ingest",
-        ("opx.streams.consuming", "opx.ingestion.manager", "opx.ingestion.parsing.json_paths"),
+        ("opx.connectors.streams.consuming", "opx.ingestion.manager", "opx.formats.data.json_paths"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
     "query_operations": (
@@ -74,7 +74,10 @@ FUNCTIONS = {
         ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.edges.learning_events"),
     ),
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
-    "prune_knowledge": ("ingest", ("opx.lifecycle.pruning", "opx.lifecycle.removal", "opx.adapters.aws.opensearch")),
+    "prune_knowledge": (
+        "ingest",
+        ("opx.lifecycle.retention.pruning", "opx.lifecycle.retention.removal", "opx.adapters.aws.opensearch"),
+    ),
     "rebuild_index": (
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opx.cli.evaluate import reply_forms
-from opx.evaluation.answers import answer_figures
-from opx.evaluation.asking import ask_all
-from opx.evaluation.datasets import ALL, Dataset, load_dataset
-from opx.evaluation.runner import Evaluation
-from opx.evaluation.runs import Run
+from opx.edges.cli.evaluate import reply_forms
+from opx.operations.evaluation.answers import answer_figures
+from opx.operations.evaluation.asking import ask_all
+from opx.operations.evaluation.datasets import ALL, Dataset, load_dataset
+from opx.operations.evaluation.runner import Evaluation
+from opx.operations.evaluation.runs import Run
 from opx.system import System
 from tests.quality.expected import compared, services_with
 from tests.quality.splits import SPLITS

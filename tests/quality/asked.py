@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from opx.calibration.asking import without
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
-from opx.evaluation.datasets import Question
-from opx.evaluation.runner import Evaluation
+from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
+from opx.retrieval.calibration.asking import without
 from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
 from opx.retrieval.pages import JUDGED, PASSAGES, pages_of

@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from opx.domain.queries import SearchMode
-from opx.evaluation.abstention import abstention, separation
-from opx.evaluation.asking import ask_all
-from opx.evaluation.calibration import calibrations
-from opx.evaluation.datasets import load_dataset
-from opx.evaluation.figures import means_by_kind
-from opx.evaluation.runner import Evaluation
-from opx.evaluation.runs import Run
+from opx.operations.evaluation.abstention import abstention, separation
+from opx.operations.evaluation.asking import ask_all
+from opx.operations.evaluation.calibration import calibrations
+from opx.operations.evaluation.datasets import load_dataset
+from opx.operations.evaluation.figures import means_by_kind
+from opx.operations.evaluation.runner import Evaluation
+from opx.operations.evaluation.runs import Run
 from opx.ports import Clock
 from opx.settings import Settings
 from opx.system import System, bootstrap

@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from opx.cli.evaluate import evaluation_settings
-from opx.evaluation.datasets import load_dataset
-from opx.evaluation.measures import ndcg
-from opx.evaluation.runner import Evaluation
+from opx.edges.cli.evaluate import evaluation_settings
+from opx.operations.evaluation.datasets import load_dataset
+from opx.operations.evaluation.measures import ndcg
+from opx.operations.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
 from opx.retrieval.hybrid import BOTH

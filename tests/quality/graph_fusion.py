@@ -14,8 +14,8 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from opx.domain.results import EvidencePack
-from opx.evaluation.datasets import load_dataset
-from opx.evaluation.measures import hit_rate, ndcg
+from opx.operations.evaluation.datasets import load_dataset
+from opx.operations.evaluation.measures import hit_rate, ndcg
 from opx.retrieval.hybrid import reciprocal_rank_fusion
 from opx.settings import Settings
 from opx.system import bootstrap

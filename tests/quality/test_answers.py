@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from opx.domain.record import replace
-from opx.evaluation.datasets import Dataset, load_dataset
-from opx.evaluation.runs import Run
+from opx.operations.evaluation.datasets import Dataset, load_dataset
+from opx.operations.evaluation.runs import Run
 from tests.quality.answers_expected import (
     ELSEWHERE,
     FOLDER,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from opx.domain.procedures import Effect
-from opx.procedures.effects import effect_table
+from opx.text.procedures.effects import effect_table
 
 FILES = {"commands": 0.99, "unseen": 0.97}
 """The least share of a file's commands that must be right."""

@@ -10,8 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from opx.evaluation.datasets import load_dataset
-from opx.evaluation.measures import recall
+from opx.operations.evaluation.datasets import load_dataset
+from opx.operations.evaluation.measures import recall
 from tests.fakes import WordsEmbedder
 from tests.quality.graph_questions import FOLDER, Asked, GraphQuestions, graph_questions
 

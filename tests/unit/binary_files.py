@@ -15,9 +15,9 @@ from reportlab.pdfgen.canvas import Canvas
 
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.extraction import child
-from opx.ingestion.parsing import isolation
-from opx.ingestion.parsing.registry import parse
+from opx.formats.registry import parse
+from opx.formats.sandbox import child
+from opx.formats.sandbox import process as isolation
 from opx.ports.reading import ParsingTools
 from tests.unit.parsing_support import a_category
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from opx.calibration.asking import Kind, Seen
-from opx.calibration.calibrating import Calibrator
 from opx.ports import Vector, Vectors
+from opx.retrieval.calibration.asking import Kind, Seen
+from opx.retrieval.calibration.calibrating import Calibrator
 from opx.retrieval.evidence import CONFIDENCE, ORDER, Parts
 from opx.settings import Settings
 from opx.system import System, bootstrap

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from opx.cli.main import Launch, cli, run
+from opx.edges.cli.main import Launch, cli, run
 from opx.ports import Vector, Vectors
 from opx.settings import Settings
 from opx.system import System, bootstrap

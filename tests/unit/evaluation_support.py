@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opx.evaluation.datasets import Question
-from opx.evaluation.runs import Reply, Run
+from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.runs import Reply, Run
 
 CONFIDENCE = 0.9
 

@@ -16,7 +16,7 @@ from opx.domain.scopes import Scope
 from opx.graph.extraction.extractor import Extractor
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
-from opx.knowledge_file import load_knowledge
+from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 
 STATED = ("relationship", "metadata", "alerts", "causes", "inventory", "advisory")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from opx.connectors.connector import Connector, SourceTools, nothing_known, read_options
+from opx.connectors.registry import connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError
 from opx.ports.sources import WebClient
-from opx.sources.connector import Connector, SourceTools, nothing_known, read_options
-from opx.sources.registry import connector_type
 from tests.doubles.fake_time import FakeTime
 
 

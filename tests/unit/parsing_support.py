@@ -8,8 +8,8 @@ import pytest
 
 from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing.registry import parse
-from opx.ingestion.parsing.source import ParsedSource
+from opx.formats.registry import parse
+from opx.formats.source import ParsedSource
 
 
 def a_category(**json_mapping: str) -> Category:

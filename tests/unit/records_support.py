@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from opx.errors import StoreUnavailableError
+from opx.ports.tables_specs import AUDIT, GAPS
 from opx.system import System
-from opx.tables import AUDIT, GAPS
 
 
 class BrokenTable:

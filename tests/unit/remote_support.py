@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.cli.main import Launch, cli
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, DeployedSystem
 from tests.unit.cli_support import Opx, word_services

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from opx.connectors.streams.consuming import consume_batch
+from opx.connectors.streams.definitions import stream_of
 from opx.domain.streams import StreamDefinition
 from opx.errors import StoreUnavailableError
-from opx.knowledge_file import load_knowledge
 from opx.ports import ObjectInfo
+from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.streams.consuming import consume_batch
-from opx.streams.definitions import stream_of
 from opx.system import System, bootstrap
 from tests.fakes import Measured, WordsEmbedder
 

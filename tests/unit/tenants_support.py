@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from opx.connectors.webhooks.payloads import Change
+from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import ContextWriter
-from opx.lifecycle.holds import Hold, Holds
-from opx.models.schema import read_answer
+from opx.lifecycle.retention.holds import Hold, Holds
 from opx.ports.models import ChatReply, ChatRequest
+from opx.ports.tables_specs import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
+from opx.ports.typed_replies import read_answer
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
-from opx.webhooks.payloads.shape import Change
-from opx.webhooks.remembering import Order
 from tests.doubles.fake_time import FakeTime
 from tests.unit.cli_support import WordEmbedder
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.procedures.alerts import assigned_in, filled
-from opx.procedures.commands import command
+from opx.text.procedures.alerts import assigned_in, filled
+from opx.text.procedures.commands import command
 
 LABELS = {"namespace": "prod", "pod": "web-1", "instance": "db-1:9100", "service": "checkout"}
 

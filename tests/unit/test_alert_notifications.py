@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.procedures.alerts import Alert, read_alert
+from opx.text.procedures.alerts import Alert, read_alert
 
 
 def one(number: int, status: str = "firing", **labels: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.http import (
     MAX_BODY_BYTES,
@@ -23,7 +24,6 @@ from opx.edges.http import (
 )
 from opx.errors import ForbiddenError, TooLargeError
 from opx.operations.context import Caller
-from opx.operations.requests import RequestError
 from tests.agent_calls import a_function_event, an_api_event
 from tests.api_requests import ROLE, a_request, a_token
 from tests.fakes import FakeContext

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
+from opx.domain.requests import RequestError
 from opx.edges.http import MAX_BODY_BYTES
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.forms import MAX_PARTS, UploadedFile, checked_name, is_form, read_form
-from opx.operations.requests import RequestError
 from opx.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import Handler, a_request, a_token, answered, refusal

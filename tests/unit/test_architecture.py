@@ -18,14 +18,13 @@ LIBRARY = ROOT / "layers" / "opx" / "python"
 FUNCTIONS = ROOT / "lambdas"
 VENDORS = ("boto3", "botocore", "opensearchpy", "s3transfer", "aws_lambda_powertools")
 MAY_TAKE_THE_SYSTEM = (
-    "opx.bootstrap",
     "opx.operations",
     "opx.edges",
-    "opx.cli",
+    "opx.edges.cli",
     "lambdas",
 )
 
-MAY_READ_ENVIRONMENT = ("opx.settings", "opx.cli.main")
+MAY_READ_ENVIRONMENT = ("opx.settings", "opx.edges.cli.main")
 DYNAMIC = ("import_module", "__import__")
 
 
@@ -90,7 +89,7 @@ def _called(function: ast.expr) -> str:
 
 
 def _literal_start(argument: ast.expr) -> str:
-    """The fixed beginning of a module's name that is put together: `f"opx.cli.{name}"` -> `opx.cli`."""
+    """The fixed beginning of a module's name that is put together: `f"opx.edges.cli.{name}"` -> `opx.edges.cli`."""
     if isinstance(argument, ast.JoinedStr):
         argument = argument.values[0]
     return argument.value.rstrip(".") if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else "?"
@@ -135,7 +134,7 @@ def broken(rule_holds: list[Import]) -> list[str]:
 
 
 def test_the_imports_are_found() -> None:
-    assert {"opx.domain.ids", "opx.system", "opx.adapters.aws.table", "opx.cli.main"} <= set(FILES)
+    assert {"opx.domain.ids", "opx.system", "opx.adapters.aws.table", "opx.edges.cli.main"} <= set(FILES)
     assert any(module.startswith("lambdas.") for module in FILES)
     assert len(all_imports()) > 500
 
@@ -153,8 +152,8 @@ def test_the_domain_imports_the_standard_library_records_itself_and_errors() -> 
 
 
 def test_ports_and_tables_know_only_the_domain() -> None:
-    allowed = ("opx.domain", "opx.errors", "opx.ports", "opx.tables", "opx.settings")
-    inner = [found for found in all_imports() if _within(found.module, "opx.ports", "opx.tables", "opx.settings")]
+    allowed = ("opx.domain", "opx.errors", "opx.ports", "opx.settings")
+    inner = [found for found in all_imports() if _within(found.module, "opx.ports", "opx.settings")]
     assert not broken(
         [
             found
@@ -206,16 +205,15 @@ def test_adapters_do_not_know_what_uses_them() -> None:
     capabilities = (
         "opx.system",
         "opx.retrieval",
-        "opx.tools",
-        "opx.cli",
-        "opx.evaluation",
+        "opx.edges.cli",
+        "opx.operations.evaluation",
     )
     adapters = [found for found in all_imports() if _within(found.module, "opx.adapters")]
     assert not broken([found for found in adapters if found.of(*capabilities)])
 
 
 def test_capabilities_do_not_know_the_composition_root() -> None:
-    allowed = ("opx.bootstrap", "opx.cli", "opx.evaluation", "lambdas")
+    allowed = ("opx.edges.cli", "opx.operations.evaluation", "lambdas")
     users = [found for found in all_imports() if found.of("opx.system") and not found.typing_only]
     assert not broken([found for found in users if not _within(found.module, *allowed)])
 
@@ -249,7 +247,7 @@ def _imported(module: str) -> set[str]:
 
 
 REVIEWED_BY = {"review_by", "reviewBy"}
-USES_REVIEWS = ("opx.ingestion.calendar", "opx.lifecycle.reviews", "opx.cli")
+USES_REVIEWS = ("opx.ingestion.corpus.calendar", "opx.lifecycle.retention.reviews", "opx.edges.cli")
 """What the field is for: a new field has users of its own, or none."""
 
 MOST_MODULES_OF_A_FIELD = 6
@@ -313,7 +311,7 @@ def test_nothing_imports_the_functions() -> None:
 
 def test_nothing_imports_the_command_line() -> None:
     assert not broken(
-        [found for found in all_imports() if found.of("opx.cli") and not _within(found.module, "opx.cli")]
+        [found for found in all_imports() if found.of("opx.edges.cli") and not _within(found.module, "opx.cli")]
     )
 
 

@@ -13,11 +13,11 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
+from opx.ports.tables_specs import AUDIT, GAPS
 from opx.records.audit import AuditLog, AuditRecord, InstallationKey, matching
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.tables import AUDIT, GAPS
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured, WordsEmbedder
 from tests.unit.records_support import BrokenTable, without_records

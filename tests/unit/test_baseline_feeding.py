@@ -13,6 +13,7 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up
+from opx.connectors.streams.taking import StreamRecord
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
@@ -20,7 +21,6 @@ from opx.ports.metrics import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.streams.taking import StreamRecord
 from opx.system import System
 from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
 from opx.telemetry.baselines.rolling_up import RollUp

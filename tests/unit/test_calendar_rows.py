@@ -12,9 +12,9 @@ from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import day_text
-from opx.ingestion.calendar import Calendar
+from opx.ingestion.corpus.calendar import Calendar
+from opx.ports.tables_specs import CALENDAR
 from opx.system import System
-from opx.tables import CALENDAR
 from tests.unit.archive_support import services_at
 
 INCIDENTS = "operations/incidents"

@@ -19,12 +19,12 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError
-from opx.ingestion.calendar import Calendar
-from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.corpus.calendar import Calendar
+from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
-from opx.knowledge_file import load_knowledge
 from opx.ports import Table
-from opx.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
+from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, KEYS
+from opx.runtime.knowledge_file import load_knowledge
 from tests.aws.tables import create_table
 from tests.builders import a_version, changed
 from tests.doubles.fake_time import FakeTime

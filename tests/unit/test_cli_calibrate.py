@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.cli.main import Launch, cli
 from opx.domain.scopes import Identity
+from opx.edges.cli.main import Launch, cli
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
 from opx.operations.context import Caller, Context
 from opx.ports.functions import ThisProcess
+from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.tables import LIFECYCLE
 from tests.unit.calibration_support import ShiftedWords, a_corpus
 
 Run = Callable[..., Result]
@@ -122,7 +122,7 @@ def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> 
 
 
 def test_a_store_that_is_away_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opx.calibration.asking import Asker
+    from opx.retrieval.calibration.asking import Asker
 
     def away(*_: object) -> None:
         raise StoreUnavailableError("the index is away")

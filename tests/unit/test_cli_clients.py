@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opx.domain.scopes import Identity, Scope
-from opx.tenants.clients import Client, ClientState
+from opx.ingestion.corpus.clients import Client, ClientState
 from tests.unit.cli_support import Opx
 from tests.unit.tenants_support import PROCEDURES
 
@@ -75,7 +75,7 @@ def test_removal_as_json_is_the_report(opx: Opx) -> None:
 
 
 def test_what_is_left_is_named_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.tenants.document_holdings.IndexEntries.remove", lambda *_: None)
+    monkeypatch.setattr("opx.lifecycle.clients.document_holdings.IndexEntries.remove", lambda *_: None)
     removed = opx("client", "remove", "acme", "--yes")
     assert removed.exit_code == 1
     assert "left: 1 index entries" in removed.stderr

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opx.cli.demo import QUESTIONS, example_documents
-from opx.cli.main import Launch, cli
 from opx.domain.queries import QueryConfig
+from opx.edges.cli.demo import QUESTIONS, example_documents
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.analyzer import analyze

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from opx.cli import do
-from opx.cli.output import Screen
 from opx.domain.handover import read_call
 from opx.domain.procedures import Command
 from opx.domain.record import replace
 from opx.edges.calling import LocalClient
+from opx.edges.cli import do
+from opx.edges.cli.output import Screen
 from opx.operations.reading import _SEARCH, DocumentPart, Procedure
-from opx.procedures.alerts import filled
+from opx.text.procedures.alerts import filled
 from tests.unit.cli_support import Opx
 
 PAGE = """\

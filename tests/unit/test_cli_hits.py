@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click import unstyle
 
-from opx.cli.hits import Page, absent_lines, no_answer_lines
-from opx.cli.output import Screen
 from opx.domain.handover import DocumentAnswer, ShownCommand, StepView
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
+from opx.edges.cli.hits import Page, absent_lines, no_answer_lines
+from opx.edges.cli.output import Screen
 from opx.retrieval.judging import STALE
 from tests.unit.test_citations import a_result
 

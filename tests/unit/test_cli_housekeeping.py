@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import opx as library
-from opx.cli.output import aligned, readable_size
+from opx.edges.cli.output import aligned, readable_size
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.cli.main import Launch, cli
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from opx.telemetry.rules import read_telemetry

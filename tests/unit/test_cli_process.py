@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.cli.main import run
+from opx.edges.cli.main import run
 from tests.unit.cli_support import HANGING, ROOT, Opx, environment
 
 DOCUMENTS = 6
@@ -131,7 +131,7 @@ def test_a_question_in_another_encoding_is_no_error(opx: Opx) -> None:
 
 def test_the_environment_names_the_home_folder(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
-    line = [sys.executable, "-c", "from opx.cli.main import main; main()", "list", "--json"]
+    line = [sys.executable, "-c", "from opx.edges.cli.main import main; main()", "list", "--json"]
     done = subprocess.run(line, env=environment(OPX_HOME=str(opx.home)), capture_output=True, check=False, cwd=ROOT)
     assert len(json.loads(done.stdout)) == DOCUMENTS
 
@@ -163,8 +163,8 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 
 
 def test_help_imports_neither_the_library_nor_rich() -> None:
-    loaded = modules_after("import sys\nfrom opx.cli.main import run\nrun(['--help'])\n")
-    assert "opx.cli.main" in loaded
+    loaded = modules_after("import sys\nfrom opx.edges.cli.main import run\nrun(['--help'])\n")
+    assert "opx.edges.cli.main" in loaded
     heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime", "opx.system", "opx.ports", "opx.ingestion"}
     assert not heavy & loaded
 
@@ -173,7 +173,7 @@ SEARCH = """
 import sys
 from array import array
 from opx.system import bootstrap
-from opx.cli.main import run
+from opx.edges.cli.main import run
 
 class Flat:
     model_id, dimension = "words/1", 64

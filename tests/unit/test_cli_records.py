@@ -155,7 +155,7 @@ class TestGaps:
         assert opx("gaps", "ignore", "ffff").exit_code == 2
 
     def test_mistake_among_the_owners_is_told_and_keeps_no_answer(self, shared: Opx, tmp_path: Path) -> None:
-        from opx.knowledge_file import _default_file
+        from opx.runtime.knowledge_file import _default_file
 
         path = tmp_path / "knowledge.yaml"
         path.write_text(_default_file()[0].read_text() + "\nowners: {nothing/here: x}\n")

@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.cli.intake import Place
-from opx.cli.watch import Follower
 from opx.domain.scopes import Identity
 from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
+from opx.edges.cli.intake import Place
+from opx.edges.cli.watch import Follower
 from opx.edges.client import RemoteClient
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader, Waiting
 from opx.errors import StoreUnavailableError

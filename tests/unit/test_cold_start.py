@@ -17,7 +17,7 @@ DOCUMENT = "# Pods keep restarting\n\nLook at the memory limit and the liveness 
 
 INGEST = """
 import sys
-from opx.cli.main import run
+from opx.edges.cli.main import run
 sys.exit(run(["--home", sys.argv[1], "ingest", sys.argv[2]]))
 """
 
@@ -37,7 +37,7 @@ with bootstrap(Settings(home=sys.argv[1])) as system:
 
 COMMAND = """
 import sys
-from opx.cli.main import run
+from opx.edges.cli.main import run
 assert run(["--home", sys.argv[1], "search", "pods keep restarting"]) == 0
 """
 

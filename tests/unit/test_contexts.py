@@ -25,10 +25,10 @@ from opx.ingestion.contexts import (
     ROUND_SECONDS,
     ContextWriter,
 )
-from opx.models.schema import read_answer
 from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest
-from opx.tables import EMBEDDINGS
+from opx.ports.tables_specs import EMBEDDINGS
+from opx.ports.typed_replies import read_answer
 from opx.text.fields import analysed_fields, query_terms
 from tests.builders import a_document, a_piece, an_entry
 from tests.doubles.fake_time import FakeTime

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from opx.domain.procedures import Blast, Classified, Effect
 from opx.errors import KnowledgeConfigError
-from opx.procedures.commands import PROGRAMS
-from opx.procedures.effects import MAX_LENGTH, SECTION, effect_table, read_effects
+from opx.text.procedures.commands import PROGRAMS
+from opx.text.procedures.effects import MAX_LENGTH, SECTION, effect_table, read_effects
 
 READ, UNKNOWN, REVERSIBLE, PAGES, COSTS, DESTRUCTIVE = Effect
 

@@ -12,16 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 import opx.system
-from opx.cli.evaluate import eval_command
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
+from opx.edges.cli.evaluate import eval_command
 from opx.errors import InvalidInputError, OpxError
-from opx.evaluation.asking import MODES, WARM_UP, ask_all
-from opx.evaluation.bands import ROWS
-from opx.evaluation.datasets import Dataset, Question, load_dataset
-from opx.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
-from opx.evaluation.runner import Evaluation
-from opx.evaluation.runs import Run, save_run
+from opx.operations.evaluation.asking import MODES, WARM_UP, ask_all
+from opx.operations.evaluation.bands import ROWS
+from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
+from opx.operations.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
+from opx.operations.evaluation.runner import Evaluation
+from opx.operations.evaluation.runs import Run, save_run
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
 from opx.system import System, bootstrap

@@ -12,20 +12,20 @@ import pytest
 from click.testing import CliRunner
 
 import opx.system
-from opx.cli.evaluate import eval_command, reply_forms
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
+from opx.edges.cli.evaluate import eval_command, reply_forms
 from opx.errors import InvalidInputError
-from opx.evaluation.answers import Judgement, Shown, answer_figures, judged
-from opx.evaluation.asking import ask_all
-from opx.evaluation.comparison import compare_runs
-from opx.evaluation.datasets import load_dataset
-from opx.evaluation.losers import unhelped
-from opx.evaluation.report import report_html
-from opx.evaluation.runner import Evaluation
-from opx.evaluation.runs import Run, load_run, save_run
-from opx.evaluation.spans import Span, span_hash
-from opx.evaluation.summary import summary
+from opx.operations.evaluation.answers import Judgement, Shown, answer_figures, judged
+from opx.operations.evaluation.asking import ask_all
+from opx.operations.evaluation.comparison import compare_runs
+from opx.operations.evaluation.datasets import load_dataset
+from opx.operations.evaluation.losers import unhelped
+from opx.operations.evaluation.report import report_html
+from opx.operations.evaluation.runner import Evaluation
+from opx.operations.evaluation.runs import Run, load_run, save_run
+from opx.operations.evaluation.spans import Span, span_hash
+from opx.operations.evaluation.summary import summary
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.fakes import WordsEmbedder

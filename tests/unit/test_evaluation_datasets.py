@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.evaluation.datasets import Question, load_dataset
+from opx.operations.evaluation.datasets import Question, load_dataset
 from tests.unit.evaluation_support import PAGES, lines, write_dataset
 
 

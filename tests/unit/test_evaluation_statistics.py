@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.record import replace
-from opx.evaluation.abstention import FLOORS, abstention, separation
-from opx.evaluation.bands import band_figures, band_table
-from opx.evaluation.calibration import calibration, calibrations
-from opx.evaluation.latency import latencies, percentiles
-from opx.evaluation.significance import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
+from opx.operations.evaluation.abstention import FLOORS, abstention, separation
+from opx.operations.evaluation.bands import band_figures, band_table
+from opx.operations.evaluation.calibration import calibration, calibrations
+from opx.operations.evaluation.latency import latencies, percentiles
+from opx.operations.evaluation.significance import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
 from tests.unit.evaluation_support import a_question, a_reply, a_run
 
 

@@ -14,7 +14,7 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.errors import DocumentNotFoundError
-from opx.lifecycle.reviews import ReviewReport
+from opx.lifecycle.retention.reviews import ReviewReport
 from opx.operations.context import Caller, Context
 from opx.operations.documents import GetDocument, ListDocuments, ReadChunks, get_document, list_documents, read_chunks
 from opx.operations.lifecycle import ListReviews, list_reviews

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.handover import FilledCommand, ShownCommand, StepView
-from opx.procedures.filling import differing, filled_commands, placed, with_commands
+from opx.text.procedures.filling import differing, filled_commands, placed, with_commands
 
 
 def a_step(*commands: ShownCommand, **given: object) -> StepView:

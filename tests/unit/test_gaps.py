@@ -25,7 +25,7 @@ from opx.errors import (
     KnowledgeConfigError,
     StoreUnavailableError,
 )
-from opx.knowledge_file import load_knowledge
+from opx.ports.tables_specs import GAPS
 from opx.records.gaps.checking import check, identity_of
 from opx.records.gaps.likeness import likeness, wording_of
 from opx.records.gaps.listing import NOBODY, GapView, headline, listed, report_lines
@@ -36,9 +36,9 @@ from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
 from opx.records.question_recording import is_gap
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
 from opx.retrieval.searching import RememberedVectors
+from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import Metric
 from opx.system import System
-from opx.tables import GAPS
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured, WordsEmbedder
 from tests.unit.records_support import BrokenTable, without_records

@@ -23,7 +23,7 @@ from opx.graph.alias_rows import MAX_DOCUMENTS, AliasRow, alias_key
 from opx.graph.alias_view import MAX_MEMBERS, AliasView, LoadedNames
 from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasRegistry
 from opx.ports import Condition, Item
-from opx.tables import ALIASES
+from opx.ports.tables_specs import ALIASES
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
 

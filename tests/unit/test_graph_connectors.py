@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.atlassian.confluence import page_document
+from opx.connectors.atlassian.confluence_api import LoadedPage
+from opx.connectors.atlassian.jira_documents import issue_document
+from opx.connectors.security.attack import attack_document
+from opx.connectors.security.attack_bundle import Knowledge
 from opx.domain.sources import SourceDocument
-from opx.sources.security.attack import attack_document
-from opx.sources.security.attack_bundle import Knowledge
-from opx.sources.workplace.confluence import page_document
-from opx.sources.workplace.confluence_api import LoadedPage
-from opx.sources.workplace.jira_documents import issue_document
 from tests.doubles.attack_bundles import a_link, a_technique, an_object
 from tests.unit.extraction_support import Extraction, Said
 
@@ -97,7 +97,7 @@ def test_commit_is_the_node_of_its_relations(extraction: Extraction, tmp_path: P
     from dulwich import porcelain
     from dulwich.repo import Repo
 
-    from opx.sources.workplace.git_history import CommitReader
+    from opx.connectors.git_history import CommitReader
 
     with Repo.init(str(tmp_path)) as repo:
         (tmp_path / "a file.py").write_text("x = 1\n")

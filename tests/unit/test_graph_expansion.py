@@ -13,20 +13,20 @@ import click
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.cli.search import related_lines
 from opx.domain.documents import DocumentKey
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.domain.scopes import Identity, scope_of_object
+from opx.edges.cli.search import related_lines
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT
 from opx.graph.expansion import NO_GRAPH, NO_PASSAGES, GraphExpansion, wanted_types
-from opx.graph.found_text import FoundText, Hit
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.leads import DECAY, UNWANTED
-from opx.ingestion.chunk_files import read_chunks
+from opx.ingestion.corpus.chunk_files import read_chunks
+from opx.retrieval.found_text import FoundText, Hit
 from opx.retrieval.query import INDEX_DOWN
 from opx.system import System
 from tests.agent_calls import a_system

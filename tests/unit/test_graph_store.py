@@ -15,7 +15,7 @@ from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.graph.store import GraphStore
 from opx.ports import Item
-from opx.tables import GRAPH
+from opx.ports.tables_specs import GRAPH
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 from tests.graph_things import Renaming, a_node, an_edge, an_origin, settled, stating

@@ -16,12 +16,12 @@ from opx.domain.learning import Effect, StepWarning
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
-from opx.parallel import Each
-from opx.procedures.effects import effect_table
-from opx.procedures.layout import LEFT_OUT, ROW_LEFT_OUT
-from opx.procedures.outline import outline_of
 from opx.retrieval.citations import handed_over
 from opx.retrieval.handover import Handover, Readable
+from opx.runtime.parallel import Each
+from opx.text.procedures.effects import effect_table
+from opx.text.procedures.layout import LEFT_OUT, ROW_LEFT_OUT
+from opx.text.procedures.outline import outline_of
 from opx.text.tokenizer import count_tokens
 from tests.builders import a_document
 

@@ -19,7 +19,7 @@ from opx.errors import (
     InvalidScopeError,
     UnknownCategoryError,
 )
-from opx.lifecycle.holds import Hold
+from opx.lifecycle.retention.holds import Hold
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import DeleteDocument, DeleteObjects, delete_document, delete_objects
 from opx.operations.lifecycle import AddHold, LiftHold, ListHolds, add_hold, lift_hold, list_holds
@@ -172,7 +172,7 @@ OF_SHOP_KEY = "client:acme/project:shop"
 
 def test_the_knowledge_file_says_how_much_may_go(tmp_path: Path) -> None:
     from opx.errors import KnowledgeConfigError
-    from opx.lifecycle.guard import GuardRules, read_guard_rules
+    from opx.lifecycle.retention.guard import GuardRules, read_guard_rules
 
     file = tmp_path / "knowledge.yaml"
     assert read_guard_rules() == GuardRules(0.2, 20)

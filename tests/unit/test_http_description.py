@@ -11,11 +11,11 @@ from msgspec import inspect
 from openapi_spec_validator import validate
 
 from opx.domain.queries import QueryConfig
+from opx.domain.requests import FieldFacts, fields_of
 from opx.edges import schemas
 from opx.edges.calling import ADMIN_SCOPE, token_scopes
 from opx.operations import load
 from opx.operations.registry import Access, Function, Operation
-from opx.operations.requests import FieldFacts, fields_of
 
 FOLDER = Path(__file__).parents[2] / "docs" / "api"
 DOCUMENT = FOLDER / schemas.HTTP_FILE

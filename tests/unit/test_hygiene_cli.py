@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from opx.cli.hits import Page
-from opx.cli.output import Screen
-from opx.cli.reporting import remarks_summary
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
+from opx.edges.cli.hits import Page
+from opx.edges.cli.output import Screen
+from opx.edges.cli.reporting import remarks_summary
 from opx.hygiene.instructions import FLAG
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS, opx_at

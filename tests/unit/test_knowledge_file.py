@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from opx import knowledge_file
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.errors import KnowledgeConfigError, UnknownCategoryError
-from opx.knowledge_file import load_knowledge
+from opx.runtime import knowledge_file
+from opx.runtime.knowledge_file import load_knowledge
 
 VALID = """\
 default_category: notes/short
@@ -148,7 +148,7 @@ def test_without_cronsim_the_rest_of_the_file_is_checked_alike(tmp_path: Path, m
 
 
 def test_loading_does_not_import_what_only_parsing_needs() -> None:
-    code = "import sys, opx.knowledge_file as k; k.load_knowledge(); print({'jsonpath_ng', 'bs4'} & set(sys.modules))"
+    code = "import sys, opx.runtime.knowledge_file as k; k.load_knowledge(); print({'jsonpath_ng', 'bs4'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
 

@@ -234,7 +234,7 @@ def test_who_belongs_to_no_project_may_name_one(school: School) -> None:
 
 
 def test_nothing_is_captured_for_a_client_that_was_removed(school: School) -> None:
-    from opx.tenants.clients import Client, ClientState
+    from opx.ingestion.corpus.clients import Client, ClientState
 
     school.services.corpus.clients.put(Client("acme", ClientState.REMOVED))
     with pytest.raises(ClientRemovedError):

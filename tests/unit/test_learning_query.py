@@ -25,8 +25,8 @@ from opx.learning.ranking import Match, best_of, wilson_lower_bound
 from opx.learning.rules import LearningRules
 from opx.learning.similarity import PatternQuestion, errors_agree, same_technology, similarity
 from opx.ports import Table
+from opx.ports.tables_specs import PATTERNS
 from opx.retrieval.query import Answered, Finish
-from opx.tables import PATTERNS
 
 PROBLEM = "Kafka consumers leave the group while a batch is worked on"
 ERROR = "CommitFailedException: the group has already rebalanced"

@@ -27,7 +27,7 @@ from opx.learning.outcomes.rows import head_item, told_item
 from opx.learning.outcomes.store import read_head
 from opx.learning.pattern_rows import fresh_in, fresh_row, head_row, occurrence_row, pattern_in
 from opx.learning.staging import KEPT_SECONDS, Staging
-from opx.tables import STAGING
+from opx.ports.tables_specs import STAGING
 
 PATTERN = Pattern(
     pattern_id="0" * 32,

@@ -18,12 +18,13 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
-from opx.ingestion.catalog import Catalog
+from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcomes import learnt as learning
 from opx.learning.outcomes.learnt import MAX_SAID, LearntStore, LearntWords, said_of
 from opx.learning.outcomes.rows import LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.learning.outcomes.store import KEPT_DAYS
 from opx.ports import Leg, SearchRequest, SearchResponse
+from opx.ports.tables_specs import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
 from opx.retrieval.learnt import FEW_ENTRIES, StandIn, add_pages
@@ -32,7 +33,6 @@ from opx.retrieval.query_language import asked_for
 from opx.retrieval.rewording import AskedWord
 from opx.retrieval.routing import Routed, in_order
 from opx.system import System
-from opx.tables import OUTCOMES
 from tests.agent_calls import a_system, id_of
 from tests.builders import a_document, an_entry
 from tests.doubles.fake_time import FakeTime

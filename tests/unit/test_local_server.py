@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from opx.connectors.webhooks.wsgi import LocalServer
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.webhooks.wsgi import LocalServer
 from tests.fakes import WordsEmbedder
 
 SECRET = "correct horse battery staple"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from opx.ingestion.markdown_lines import Break, Line, scan
+from opx.formats.markdown_lines import Break, Line, scan
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

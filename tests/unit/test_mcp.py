@@ -170,7 +170,7 @@ class TestTransports:
         (tmp_path / "home").mkdir(exist_ok=True)
         server = StdioServerParameters(
             command=sys.executable,
-            args=["-c", "from opx.cli.main import main; main()", "--home", home, "mcp"],
+            args=["-c", "from opx.edges.cli.main import main; main()", "--home", home, "mcp"],
             env=environment(),
         )
         assert "search_docs" in listed(server)

@@ -10,8 +10,8 @@ import pytest
 
 from opx.domain.bands import Verdict
 from opx.errors import ModelError
-from opx.models.schema import ModelAnswer
 from opx.ports.models import Candidate, ChatRequest
+from opx.ports.typed_replies import ModelAnswer
 from opx.settings import Settings
 from opx.system import System, bootstrap
 from tests.contract.models import aws_client

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.edges.loading import LocalLoader
@@ -15,7 +16,6 @@ from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListDocuments, list_documents
-from opx.operations.requests import RequestError
 from opx.settings import Settings
 from opx.system import System
 from tests.unit.cli_support import word_services

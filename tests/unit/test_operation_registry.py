@@ -19,6 +19,7 @@ from msgspec import Meta
 from openapi_spec_validator import validate
 
 from opx.domain.record import Record
+from opx.domain.requests import Request, fields_of
 from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
@@ -42,7 +43,6 @@ from opx.operations.registry import (
     Tool,
     operation,
 )
-from opx.operations.requests import Request, fields_of
 from opx.settings import Settings
 from opx.system import System
 from tests import api_requests

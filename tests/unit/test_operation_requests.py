@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from opx.domain.queries import SearchMode
 from opx.domain.record import Record
-from opx.operations.requests import MAX_NESTING, NOT_BLANK, Request, RequestError, read_request
+from opx.domain.requests import MAX_NESTING, NOT_BLANK, Request, RequestError, read_request
 
 
 class Inner(Record, frozen=True, forbid_unknown_fields=True):

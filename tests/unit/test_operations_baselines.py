@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations import baselines
@@ -21,7 +22,6 @@ from opx.operations.baselines import (
     list_baseline_series,
 )
 from opx.operations.context import Caller, Context
-from opx.operations.requests import RequestError, read_request
 from opx.settings import Settings
 from opx.system import System, bootstrap
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from opx.domain.graph import Direction, EdgeStatement, NodeStatement
+from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, InvalidReferenceError, MergeNotFoundError, NodeNotFoundError
 from opx.operations import graph
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedThings, RelationChain
 from opx.operations.registry import REGISTRY, Access
-from opx.operations.requests import RequestError, read_request
 from opx.system import System
 from tests.agent_calls import a_system
 from tests.unit.graph_support import CHECKOUT, PAYMENTS, SAID, TEXTS, tell, write

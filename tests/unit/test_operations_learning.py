@@ -13,6 +13,7 @@ from msgspec import inspect
 from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPattern
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace, to_json
+from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import perform
 from opx.errors import (
@@ -28,7 +29,6 @@ from opx.operations import learning, outcomes, patterns
 from opx.operations.context import Caller, Context
 from opx.operations.patterns import NO_PATTERN, PatternsAnswer
 from opx.operations.registry import REGISTRY, Access, Function
-from opx.operations.requests import fields_of, read_request
 from opx.settings import Settings
 from opx.system import System
 from tests.unit.cli_support import word_services

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity, Scope
 from opx.errors import (
     DocumentNotFoundError,
@@ -19,7 +20,8 @@ from opx.errors import (
     InvalidScopeError,
     UnknownCategoryError,
 )
-from opx.lifecycle.reindex.book import Edition, EditionState
+from opx.ingestion.corpus.clients import Client, ClientState
+from opx.ingestion.indexing.book import Edition, EditionState
 from opx.lifecycle.reindex.job import Job, Phase
 from opx.lifecycle.report import Fate, PruneReport
 from opx.operations.administration import (
@@ -75,10 +77,8 @@ from opx.operations.projects import (
     remove_project,
 )
 from opx.operations.registry import Access, Operation
-from opx.operations.requests import RequestError, read_request
+from opx.ports.tables_specs import LIFECYCLE, PROJECTS
 from opx.system import System
-from opx.tables import LIFECYCLE, PROJECTS
-from opx.tenants.clients import Client, ClientState
 from tests.unit.archive_support import put
 from tests.unit.reindex_support import services_at
 

@@ -15,6 +15,7 @@ from mcp.client.client import Client
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.outcomes import OutcomeResult
 from opx.domain.queries import QueryConfig
+from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.mcp import make_server, tools_for
@@ -24,7 +25,6 @@ from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.outcomes import RecordOutcome, record_outcome
-from opx.operations.requests import RequestError
 from opx.system import System
 from tests.agent_calls import a_system, id_of
 from tests.api_requests import call as http_call

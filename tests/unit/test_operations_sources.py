@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from opx.domain.record import replace, to_json
+from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import ForbiddenError, InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.registry import REGISTRY, Access, Function
-from opx.operations.requests import RequestError, read_request
 from opx.operations.sources import (
     CheckSource,
     CrawlSite,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from opx.cli.hits import Page, explanation, score_line
-from opx.cli.output import Screen
 from opx.domain.outcomes import Counts, OutcomeScore, Tally
 from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.calling import json_bytes, plain
+from opx.edges.cli.hits import Page, explanation, score_line
+from opx.edges.cli.output import Screen
 from opx.operations.research import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation, with_warnings
 from tests.builders import a_document_answer, an_answer_of

@@ -22,19 +22,19 @@ from opx.errors import (
     ReceiptNotFoundError,
     StoreUnavailableError,
 )
-from opx.ingestion.catalog import Catalog
+from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.outcomes.rows import KnownScopes
 from opx.learning.warnings import StepWarnings
+from opx.ports.tables_specs import OUTCOMES
+from opx.records.replaying import Verdict, replay
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt
-from opx.retrieval.replaying import Verdict, replay
 from opx.retrieval.routing import in_order
 from opx.system import System
-from opx.tables import OUTCOMES
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.builders import an_entry
 

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opx.domain.procedures import Outline, SectionKind, Step
-from opx.procedures.blocks import BlockKind, parse_blocks
-from opx.procedures.outline import MAX_CHARACTERS, MAX_LINES, MAX_STEPS, MAX_TITLE, outline_of
+from opx.text.procedures.blocks import BlockKind, parse_blocks
+from opx.text.procedures.outline import MAX_CHARACTERS, MAX_LINES, MAX_STEPS, MAX_TITLE, outline_of
 
 MARKDOWN = st.text(st.sampled_from("#>-*+`~|[]()<>!:. \t\n1aR\\_=\"'$"), max_size=300)
 ANY_TEXT = st.text(st.characters(blacklist_characters="\r"), max_size=300)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.procedures import Effect
-from opx.procedures.commands import command, commands_of, inline_commands, row_commands
-from opx.procedures.effects import effect_table
-from opx.procedures.outline import outline_of
+from opx.text.procedures.commands import command, commands_of, inline_commands, row_commands
+from opx.text.procedures.effects import effect_table
+from opx.text.procedures.outline import outline_of
 
 SHELL = st.text(st.sampled_from("ls -$#'\"\\|&;(){}<E>\n`=*done "), max_size=200)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from opx.procedures.blocks import MAX_NESTING, Block, BlockKind, _parser, parse_blocks
-from opx.procedures.phrases import Phrases
+from opx.text.procedures.blocks import MAX_NESTING, Block, BlockKind, _parser, parse_blocks
+from opx.text.procedures.phrases import Phrases
 
 CORPUS = sorted(Path("corpus").rglob("*.md"))
 MARKDOWN = st.text(st.sampled_from("#>-*+_`~|[]()<>!:=. \t\n1aR\\\"'$"), max_size=200)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opx.formats.code.languages import LANGUAGES
 from opx.ingestion.chunking import ChunkOwner, chunk_document
-from opx.ingestion.parsing.code.languages import LANGUAGES
 from tests.unit.parsing_support import outcome, parsed, refusal, text_of
 
 PYTHON = '''"""Users of the shop."""
@@ -253,7 +253,7 @@ def test_a_large_file_is_kept_without_sections_and_remarked_on() -> None:
 
 
 def test_code_that_takes_too_long_to_parse_is_kept_and_remarked_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.ingestion.parsing.code.outline.MAX_STEPS", 2)
+    monkeypatch.setattr("opx.formats.code.outline.MAX_STEPS", 2)
     found = parsed(PYTHON * 20, "a.py")
     assert words(PYTHON) <= words("".join(found.lines))
     assert "too tangled" in found.remarks[0].text

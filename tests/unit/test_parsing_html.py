@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.ingestion.parsing import html
+from opx.formats.markup import html
 from tests.unit.parsing_support import parsed, refusal, text_of
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from opx.extraction import child
-from opx.extraction.output import Job
-from opx.ingestion.parsing import isolation
-from opx.ingestion.parsing.isolation import Workspace
-from opx.ingestion.parsing.registry import parse
+from opx.formats.registry import parse
+from opx.formats.sandbox import child
+from opx.formats.sandbox import process as isolation
+from opx.formats.sandbox.output import Job
+from opx.formats.sandbox.process import Workspace
 from opx.ports.reading import ParsingLimits, ParsingTools
 from tests.unit.binary_files import PdfWriter, an_email, read, refused
 from tests.unit.parsing_support import a_category
@@ -26,7 +26,7 @@ def a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None
     """Have the process run this code instead, with its limits set."""
     package = tmp_path / "opx_reader.py"
     package.write_text(
-        "import json, sys\nfrom pathlib import Path\nfrom opx.extraction import child\n"
+        "import json, sys\nfrom pathlib import Path\nfrom opx.formats.sandbox import child\n"
         "folder = Path(sys.argv[1])\ntask = json.loads((folder / child.JOB).read_text())\n"
         "child._limit(task['seconds'], task['memory_bytes'], task['job']['unpacked_bytes'])\n" + code
     )

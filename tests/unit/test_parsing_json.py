@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.knowledge import Category
 from opx.errors import KnowledgeConfigError
-from opx.knowledge_file import load_knowledge
+from opx.runtime.knowledge_file import load_knowledge
 from tests.unit.parsing_support import a_category, parsed, refusal, text_of
 
 SIMPLE = a_category(title="$.title", content="$.body")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.metadata import MAX_ITEMS, DocumentMetadata, validated
+from opx.formats.metadata import MAX_ITEMS, DocumentMetadata, validated
 
 
 def read(**raw: object) -> DocumentMetadata:

@@ -6,8 +6,8 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 
 from opx.domain.remarks import RemarkKind
-from opx.extraction import pdf as pdf_reader
-from opx.extraction.pdf_document import _date
+from opx.formats.pdf import pages as pdf_reader
+from opx.formats.pdf.document import _date
 from opx.ports.reading import ParsingLimits, ParsingTools
 from tests.unit.binary_files import (
     FakeDescriber,

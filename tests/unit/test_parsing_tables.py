@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opx.ingestion.parsing.writing import PIECE, with_repeated_heads
+from opx.formats.writing import PIECE, with_repeated_heads
 
 HEAD = "| host | state |\n| --- | --- |\n"
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from opx.domain.ids import normalise
 from opx.errors import UnparsableDocumentError
-from opx.ingestion.parsing import decoding
-from opx.ingestion.parsing.registry import parse
+from opx.formats import decoding
+from opx.formats.registry import parse
 from tests.unit.parsing_support import a_category, outcome, parsed, refusal, text_of
 
 NAMES = ["a.md", "a.markdown", "a.txt", "a.log", "a.html", "a.htm", "a.json", "a", "a.bin"]

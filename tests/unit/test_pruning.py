@@ -19,11 +19,11 @@ from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row
-from opx.lifecycle import guard
-from opx.lifecycle.guard import GuardRules
-from opx.lifecycle.holds import Hold
-from opx.lifecycle.removal import BUSY, NEWER
-from opx.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
+from opx.lifecycle.retention import guard
+from opx.lifecycle.retention.guard import GuardRules
+from opx.lifecycle.retention.holds import Hold
+from opx.lifecycle.retention.removal import BUSY, NEWER
+from opx.ports.tables_specs import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
 from tests.e2e.systems import (
     SystemUnderTest,
     a_system,
@@ -432,8 +432,8 @@ class TestOnceADay:
     def test_an_unfinished_run_goes_on_with_the_next_round(
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.lifecycle.daily.SLICE_SECONDS", 0.0)
-        monkeypatch.setattr("opx.lifecycle.retention.AT_ONCE", 1)
+        monkeypatch.setattr("opx.lifecycle.retention.daily.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("opx.lifecycle.retention.due.AT_ONCE", 1)
         for number in range(3):
             taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)

@@ -9,10 +9,10 @@ import pytest
 
 from opx.domain.bands import Verdict
 from opx.errors import InvalidInputError
-from opx.evaluation.calibration import calibration
-from opx.evaluation.reader_models import LabelledReading, fit_reader
-from opx.models.candidates import reading_of
+from opx.operations.evaluation.calibration import calibration
+from opx.operations.evaluation.reader_models import LabelledReading, fit_reader
 from opx.ports import Reading
+from opx.retrieval.rerank_candidates import reading_of
 from opx.retrieval.reranking import ReaderModel, assumed_model, combined
 
 ANSWERS, HELPS, NO = Verdict

@@ -14,7 +14,7 @@ from opx.domain.scopes import Scope
 from opx.domain.times import day_number, iso_time
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
-from opx.knowledge_file import load_knowledge
+from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 
 SOURCE = "documents/runbooks/disk-full_now.md"

@@ -16,6 +16,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.ports.search import CorpusState
+from opx.records.replaying import Replay, Verdict, replay
 from opx.retrieval.receipts import (
     Asked,
     Receipt,
@@ -25,7 +26,6 @@ from opx.retrieval.receipts import (
     read_receipt,
     receipt_of,
 )
-from opx.retrieval.replaying import Replay, Verdict, replay
 from opx.system import System
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 

@@ -19,9 +19,9 @@ from opx.lifecycle.reindex.job import Phase
 from opx.lifecycle.reindex.making import Pace
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, SearchRequest
+from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import LIFECYCLE
 from tests.builders import EVERYONE
 from tests.fakes import WindowsEmbedder, WordsEmbedder
 from tests.unit.cli_support import WordEmbedder

@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
-from opx.cli.main import Launch, cli
+from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
+from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.tables import LIFECYCLE
 from tests.doubles.fake_time import FakeTime
 from tests.unit.reindex_support import World, services_at
 

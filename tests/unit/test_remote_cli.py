@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.cli.session import is_remote
+from opx.edges.cli.session import is_remote
 from opx.edges.loading import RemoteLoader, Waiting
 from opx.settings import Settings
 from tests.doubles.http_double import Response
@@ -290,7 +290,7 @@ def test_a_token_is_not_shown() -> None:
 def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx("ingest", opx.write("a.md", RUNBOOK))
-    code = "import sys\nfrom opx.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
+    code = "import sys\nfrom opx.edges.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
     loaded = modules_after(code, "--home", str(opx.home), "list")
     assert "opx.edges.calling" in loaded
     assert not {
@@ -300,7 +300,7 @@ def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
 
 ASK = """
 import sys
-from opx.cli.main import run
+from opx.edges.cli.main import run
 assert run(sys.argv[1:]) == 2
 """
 

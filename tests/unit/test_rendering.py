@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from opx.cli.output import Screen
-from opx.cli.rendering import rendered
+from opx.edges.cli.output import Screen
+from opx.edges.cli.rendering import rendered
 from tests.unit.cli_support import ROOT
 
 DOCUMENTS = sorted((ROOT / "corpus" / "documents").rglob("*.md"))

@@ -16,9 +16,6 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.errors import ModelError
-from opx.models.candidates import MAX_CANDIDATES as CANDIDATES
-from opx.models.candidates import MAX_CHARACTERS, reading_of
-from opx.models.deadlines import within
 from opx.ports import Candidate, Ranking, Reading
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
@@ -26,6 +23,8 @@ from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTIO
 from opx.retrieval.judging import Judged, result_of
 from opx.retrieval.pages import Page
 from opx.retrieval.query_language import Asked, asked_for
+from opx.retrieval.rerank_candidates import MAX_CANDIDATES as CANDIDATES
+from opx.retrieval.rerank_candidates import MAX_CHARACTERS, reading_of
 from opx.retrieval.reranking import (
     MAX_LINE,
     MOST_USELESS,
@@ -35,6 +34,7 @@ from opx.retrieval.reranking import (
     combined,
     model_of,
 )
+from opx.runtime.deadlines import within
 from tests.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")

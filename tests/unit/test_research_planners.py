@@ -12,8 +12,8 @@ import pytest
 from opx.domain.queries import QueryConfig
 from opx.domain.research import Finding, StepKind, Stopped
 from opx.errors import InvalidInputError, ModelError
-from opx.models.schema import read_answer
 from opx.ports.models import ChatReply, ChatRequest
+from opx.ports.typed_replies import read_answer
 from opx.retrieval.research.model_planner import ChatPlanner, Queries
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Gap, SoFar
 from opx.retrieval.research.rules import RulePlanner

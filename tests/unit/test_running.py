@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from opx.connectors.pulling.schedules import JITTER_SECONDS, due_at, next_time
+from opx.connectors.pulling.states import PullState
+from opx.connectors.runner import SLICE_SECONDS, Runner
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError
-from opx.running import SLICE_SECONDS, Runner
 from opx.settings import Settings
-from opx.sources.schedules import JITTER_SECONDS, due_at, next_time
-from opx.sources.states import PullState
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from opx.domain.versions import Safeguard, SafeguardChange, StepChangeKind
-from opx.lifecycle.safeguards import TOO_LONG
-from opx.lifecycle.step_differences import outline_changes
-from opx.procedures import outline
-from opx.procedures.outline import outline_of
+from opx.lifecycle.versions.safeguards import TOO_LONG
+from opx.lifecycle.versions.step_differences import outline_changes
+from opx.text.procedures import outline
+from opx.text.procedures.outline import outline_of
 
 ADDED, REMOVED, CHANGED, MOVED = StepChangeKind
 WARNING, APPROVAL, PRECONDITION, ROLLBACK, VERIFICATION = Safeguard

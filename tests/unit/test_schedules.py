@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from opx.connectors.pulling.schedules import scheduler_cron
 from opx.errors import InvalidInputError
-from opx.knowledge_file import load_knowledge
-from opx.sources.schedules import scheduler_cron
+from opx.runtime.knowledge_file import load_knowledge
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opx import errors, tables
+from opx import errors
 from opx.errors import InvalidInputError
+from opx.ports import tables_specs as tables
 from opx.settings import Settings, env_name
 
 # -- settings --------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
+from opx.connectors.security import attack
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.connector import Connector
-from opx.sources.security import attack
-from opx.sources.web.client import HttpWeb
 from tests.doubles.attack_bundles import a_bundle, a_link, a_tactic, a_technique, an_object, publish
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.unit.feed_support import Corpus, a_connector

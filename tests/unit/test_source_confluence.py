@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.atlassian import confluence
+from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.ingestion.metadata import MAX_ITEMS, validated
-from opx.sources.connector import Connector
-from opx.sources.workplace import confluence
+from opx.formats.metadata import MAX_ITEMS, validated
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
@@ -405,7 +405,7 @@ def test_health_says_what_is_wrong(wiki: Wiki) -> None:
 
 
 def test_an_address_in_the_cloud_may_end_with_wiki() -> None:
-    from opx.sources.workplace.confluence import ConfluenceConnector
+    from opx.connectors.atlassian.confluence import ConfluenceConnector
 
     connector = a_connector("confluence", base_url="https://x.atlassian.net/wiki/", spaces=["A"])
     assert isinstance(connector, ConfluenceConnector)

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from opx.sources.shapes import OddRecordError
-from opx.sources.workplace.storage_format import storage_markdown
+from opx.connectors.atlassian.storage_format import storage_markdown
+from opx.formats.data.replies import OddRecordError
 
 
 def macro(name: str, body: str = "", **parameters: str) -> str:

@@ -10,11 +10,11 @@ import pytest
 
 from infra.sources import PULL_SOURCES
 from lambdas.pull_sources.handler import RESERVE_MS
+from opx.adapters.web.client import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
+from opx.connectors.web.crawl import CrawlOptions, WebCrawl
+from opx.connectors.web.crawling import BATCH_SECONDS
 from opx.domain.sources import Health, Page, PullRequest, RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.web.client import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
-from opx.sources.web.crawl import CrawlOptions, WebCrawl
-from opx.sources.web.crawling import BATCH_SECONDS
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.unit.web_support import Pulls, a_source, documents, html, refused, sitemap, unchanged
 

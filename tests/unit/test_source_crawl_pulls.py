@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from opx.connectors.declared import definition_of
+from opx.connectors.pulling.states import PullReport
 from opx.settings import Settings
-from opx.sources.declared import definition_of
-from opx.sources.states import PullReport
 from opx.system import System, bootstrap
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.fakes import WordsEmbedder

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from opx.connectors.connector import Options, Texts, read_options
+from opx.connectors.declared import declared_sources, definition_of
+from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
-from opx.knowledge_file import load_knowledge
 from opx.ports.functions import ThisProcess
+from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.sources.connector import Options, Texts, read_options
-from opx.sources.declared import declared_sources, definition_of
-from opx.sources.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
 from opx.system import System, bootstrap
 from tests.fakes import WordsEmbedder
 

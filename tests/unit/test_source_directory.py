@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.connector import Connector, SourceTools
+from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import PullRequest, SourceDefinition
 from opx.errors import InvalidInputError
-from opx.sources.connector import Connector, SourceTools
-from opx.sources.registry import checked_options, connector_type
 from tests.unit.web_support import NoSecrets
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.connector import Connector
-from opx.sources.web.client import HttpWeb
 from tests.doubles.discourse_forum import DiscourseDouble, a_post, a_topic
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.unit.feed_support import Corpus, a_connector

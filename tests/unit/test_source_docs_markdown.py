@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opx.ingestion.parsing.front_matter import MAX_BYTES
-from opx.sources.community.docs_markdown import read_page
+from opx.connectors.github.docs_markdown import read_page
+from opx.formats.markup.front_matter import MAX_BYTES
 
 PAGE = """---
 title: Restart a node

@@ -14,6 +14,8 @@ from dulwich.repo import Repo
 from dulwich.server import DictBackend
 from dulwich.web import make_wsgi_chain
 
+from opx.connectors import git_history
+from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import (
     ForbiddenAddressError,
@@ -22,8 +24,6 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
-from opx.sources.connector import Connector
-from opx.sources.workplace import git_history
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
+from opx.connectors.declared import definition_of
+from opx.connectors.github import repository_docs
+from opx.connectors.registry import checked_options, resolved
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.settings import Settings
-from opx.sources.community import repository_docs
-from opx.sources.connector import Connector
-from opx.sources.declared import definition_of
-from opx.sources.registry import checked_options, resolved
-from opx.sources.web.client import HttpWeb
 from tests.doubles.github_api import REPOSITORY, GitHubDouble
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.unit.cli_support import word_services

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.connector import Connector
-from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.github_api import REPOSITORY, GitHubDouble, a_comment, an_issue
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.connector import Connector
+from opx.connectors.mail import imap as imap_module
+from opx.connectors.mail.imap import quoted_folder
 from opx.domain.sources import PullRequest
 from opx.errors import (
     ForbiddenAddressError,
@@ -16,9 +19,6 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
-from opx.sources.connector import Connector
-from opx.sources.workplace import imap as imap_module
-from opx.sources.workplace.imap import quoted_folder
 from tests.doubles.imap_server import USER, Folder, ImapDouble, imap_server
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 

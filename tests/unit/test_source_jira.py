@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.ingestion.metadata import MAX_ITEMS, validated
-from opx.sources.connector import Connector
+from opx.formats.metadata import MAX_ITEMS, validated
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of

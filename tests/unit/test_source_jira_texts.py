@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from opx.sources.shapes import OddRecordError
-from opx.sources.workplace.adf import adf_markdown
-from opx.sources.workplace.jira_documents import wiki_markdown
+from opx.connectors.atlassian.adf import adf_markdown
+from opx.connectors.atlassian.jira_documents import wiki_markdown
+from opx.formats.data.replies import OddRecordError
 
 
 def node(kind: str, *content: Any, **attrs: Any) -> dict[str, Any]:

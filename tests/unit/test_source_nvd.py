@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.connector import Connector
-from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.doubles.nvd_api import NvdDouble
@@ -111,7 +111,7 @@ def test_page_without_records_in_the_middle_is_refused(nvd: NvdDouble, web: Http
 def test_pull_goes_on_where_it_was_interrupted(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    monkeypatch.setattr("opx.sources.security.nvd.PAGE_RECORDS", 2)
+    monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
     ids = seven(nvd)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(nvd, web), after=after)
@@ -271,7 +271,7 @@ def test_if_most_estimates_change_all_records_are_listed_instead(nvd: NvdDouble,
 def test_interrupted_pull_goes_on_with_the_estimates_it_began_with(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.sources.security.nvd.PAGE_RECORDS", 2)
+    monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
     ids = seven(nvd)
     nvd.epss(dict.fromkeys(ids, (0.2, 0.96)), date="2026-02-28")
     corpus = Corpus()

@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.connector import Connector, Options, SourceTools
+from opx.connectors.declared import definition_of
+from opx.connectors.pulling.repository import SourceItems
+from opx.connectors.pulling.states import PullReport
+from opx.connectors.pulling.storing import object_name
 from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,
@@ -19,14 +24,9 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.outcomes import Result
+from opx.ports.tables_specs import SOURCES
 from opx.settings import Settings
-from opx.sources.connector import Connector, Options, SourceTools
-from opx.sources.declared import definition_of
-from opx.sources.repository import SourceItems
-from opx.sources.states import PullReport
-from opx.sources.storing import object_name
 from opx.system import System, bootstrap
-from opx.tables import SOURCES
 from tests.fakes import WordsEmbedder
 
 CATEGORY = "vendor/linux"

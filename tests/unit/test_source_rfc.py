@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
+from opx.connectors.web import rfc
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.sources.connector import Connector
-from opx.sources.standards import rfc
-from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.doubles.rfc_editor import RfcEditor

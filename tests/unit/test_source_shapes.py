@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opx.errors import SourceShapeError
-from opx.sources.shapes import (
+from opx.formats.data.replies import (
     Filled,
     Loose,
     Named,

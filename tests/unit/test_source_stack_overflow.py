@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from opx.sources.connector import Connector
-from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.doubles.stack_exchange_api import BEGAN, StackExchangeDouble, a_question, an_answer, packed

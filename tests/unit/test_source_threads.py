@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.connectors.forums.threads import Post, checked_time, described, nested, thread
 from opx.errors import SourceShapeError
-from opx.ingestion.markdown_lines import scan
-from opx.ingestion.metadata import validated
-from opx.sources.community.threads import Post, checked_time, described, nested, thread
+from opx.formats.markdown_lines import scan
+from opx.formats.metadata import validated
 
 MARKDOWN = st.lists(
     st.sampled_from(

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.versions import CommandChange, StepChange, StepChangeKind
-from opx.lifecycle import step_differences
-from opx.lifecycle.step_differences import outline_changes
-from opx.procedures.outline import outline_of
+from opx.lifecycle.versions import step_differences
+from opx.lifecycle.versions.step_differences import outline_changes
+from opx.text.procedures.outline import outline_of
 
 ADDED, REMOVED, CHANGED, MOVED = StepChangeKind
 

@@ -11,11 +11,11 @@ from opx.domain.learning import Effect, EntryType, StagingEntry, StepWarning
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Scope
-from opx.knowledge_file import load_knowledge
 from opx.learning.outcomes.steps import Step, StepFinder, needed, steps_of
 from opx.learning.outcomes.tried import MAX_SHOWN, Passage, TriedSteps
 from opx.learning.warnings import TriedStep, warning_document
 from opx.retrieval.citations import citation, with_warnings
+from opx.runtime.knowledge_file import load_knowledge
 
 FAILOVER = "Fail over to the standby database with patronictl switchover"
 RUNBOOK = f"""# Replication lag

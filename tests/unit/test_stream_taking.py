@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.streams.consuming import consume_batch, delivered_records
 from opx.errors import InvalidInputError
 from opx.runtime.metrics import Metric
-from opx.streams.consuming import consume_batch, delivered_records
 from tests.fakes import Measured
 from tests.unit.cli_support import Opx
 from tests.unit.stream_support import (

@@ -16,9 +16,9 @@ from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, H
 from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
+from opx.ports.tables_specs import PROJECTS
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.tables import PROJECTS
 from tests.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
@@ -145,7 +145,7 @@ def test_a_mistyped_port_does_not_type_check(tmp_path: Path) -> None:
 
 
 def test_earlier_programs_find_what_they_import_and_call(tmp_path: Path) -> None:
-    from opx.bootstrap import bootstrap as earlier
+    from opx.system import bootstrap as earlier
 
     with earlier(Settings(home=str(tmp_path)), embedder=WordsEmbedder()) as system:
         system.manager.ingest_document("internal", "runbooks/procedures", "# Disk full\n\nUse du.\n")

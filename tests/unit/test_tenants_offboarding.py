@@ -14,12 +14,12 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
+from opx.ingestion.corpus.clients import ClientState
 from opx.ingestion.events import ObjectEvent, parse_event
+from opx.lifecycle.clients.holdings import Counted, Held
+from opx.lifecycle.clients.report import RemovalReport, content_hash
+from opx.ports.tables_specs import EMBEDDINGS, KEYS, PROJECTS
 from opx.system import System
-from opx.tables import EMBEDDINGS, KEYS, PROJECTS
-from opx.tenants.clients import ClientState
-from opx.tenants.holdings import Counted, Held
-from opx.tenants.report import RemovalReport, content_hash
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at
 

@@ -15,14 +15,14 @@ from opx.domain.scopes import Identity, Scope
 from opx.edges.calling import LocalClient, plain
 from opx.edges.tools import call_tool
 from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError
+from opx.ingestion.corpus.clients import Client, ClientRegistry, ClientState
+from opx.ingestion.corpus.projects import ProjectPlace, ProjectRegistry, SightChange
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
-from opx.retrieval.readers import ProjectPlace, ProjectRegistry, SightChange
+from opx.ports.tables_specs import PROJECTS
 from opx.system import System
-from opx.tables import PROJECTS
-from opx.tenants.clients import Client, ClientRegistry, ClientState
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import PROCEDURES, services_at
 

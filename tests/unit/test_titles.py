@@ -12,7 +12,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.domain.titles import chosen, completed, is_completed, is_generic, repeats, told_apart
 from opx.ingestion.chunking import ChunkOwner, chunk_document
-from opx.procedures.outline import outline_of
+from opx.text.procedures.outline import outline_of
 from tests.unit.archive_support import put, services_at
 
 TITLES = st.text(st.sampled_from("aA1 ()-") | st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

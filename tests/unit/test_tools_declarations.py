@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from opx.domain.queries import SearchMode
+from opx.domain.requests import Request, RequestError, fields_of
 from opx.edges.failures import UnknownToolError
 from opx.edges.schemas import description
 from opx.edges.tools import granted, read_arguments, snake_case, tool_named
 from opx.operations import load
 from opx.operations.reading import GetDocumentDetails
 from opx.operations.registry import GROUPS, KNOWLEDGE, LEARNING, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, Operation
-from opx.operations.requests import Request, RequestError, fields_of
 from opx.operations.research import ResearchTopic, SearchDocs, SearchRunbooks
 
 TOOLS = load().tools()

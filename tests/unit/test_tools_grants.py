@@ -9,11 +9,11 @@ import pytest
 
 from opx.edges.tools import respond
 from opx.errors import KnowledgeConfigError
-from opx.installation import Installation
 from opx.operations import load
 from opx.operations.context import Context
 from opx.operations.grants import ToolGrants, for_all, read_grants
 from opx.operations.registry import KNOWLEDGE, MAX_TOOLS, OPERATIONS, Operation
+from opx.runtime.installation import Installation
 from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, Measured

@@ -13,19 +13,19 @@ import pytest
 from lambdas.query_operations.handler import make_handler
 from opx.domain.baselines import BaselineStats
 from opx.domain.record import replace
+from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.edges.calling import plain
 from opx.edges.schemas import output_schema
 from opx.edges.tools import MAX_RESPONSE_BYTES, call_tool
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
-from opx.installation import Installation
 from opx.operations import load
 from opx.operations.baselines import GetBaseline, get_baseline
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import OPERATIONS
-from opx.operations.requests import RequestError
 from opx.ports.telemetry import LogQuery
+from opx.runtime.installation import Installation
 from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, function_logs

@@ -14,6 +14,7 @@ import pytest
 from botocore.validate import ParamValidator
 from openapi_spec_validator import validate
 
+from opx.domain.requests import fields_of
 from opx.domain.scopes import Identity
 from opx.edges import schemas
 from opx.edges.calling import plain
@@ -21,7 +22,6 @@ from opx.edges.tools import call_tool
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import GROUPS, KNOWLEDGE, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
-from opx.operations.requests import fields_of
 from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 

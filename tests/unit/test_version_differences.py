@@ -25,8 +25,8 @@ from opx.domain.versions import (
     VersionDiff,
     VersionName,
 )
-from opx.lifecycle import differences
-from opx.lifecycle.differences import OutlineChanges, difference, unified
+from opx.lifecycle.versions import differences
+from opx.lifecycle.versions.differences import OutlineChanges, difference, unified
 from tests.builders import a_document, changed
 
 LINES = st.lists(

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from opx.connectors.registry import checked_options
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition
 from opx.errors import ForbiddenAddressError, InvalidInputError, SourceUnavailableError
-from opx.sources.registry import checked_options
-from opx.sources.web.addresses import AddressBook, is_public, target_of
+from opx.hygiene.addresses import AddressBook, is_public, target_of
 
 NOT_PUBLIC = """
 0.0.0.0 10.1.2.3 100.64.0.1 100.100.100.200 127.0.0.1 127.8.8.8 168.63.129.16 169.254.169.254 172.16.0.1 172.31.255.255

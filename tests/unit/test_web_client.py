@@ -7,10 +7,10 @@ from email.utils import format_datetime
 
 import pytest
 
+from opx.adapters.web.client import USER_AGENT, HttpWeb
 from opx.domain.sources import RateLimit
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebReply
-from opx.sources.web.client import USER_AGENT, HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb, RateWindow
+from opx.adapters.web.exchange import Exchanges
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
-from opx.sources.web.addresses import AddressBook, target_of
-from opx.sources.web.client import HttpWeb, RateWindow
-from opx.sources.web.exchange import Exchanges
+from opx.hygiene.addresses import AddressBook, target_of
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 

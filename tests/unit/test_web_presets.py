@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.registry import PRESETS, Preset, checked_options, connector_type, resolved
+from opx.connectors.web.crawl import WebCrawl
+from opx.connectors.web.urls import crawl_scope
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
-from opx.sources.registry import PRESETS, Preset, checked_options, connector_type, resolved
-from opx.sources.web.crawl import WebCrawl
-from opx.sources.web.urls import crawl_scope
 
 
 def definition(kind: str, **options: Any) -> SourceDefinition:

@@ -19,12 +19,12 @@ from opx.errors import (
     SourceUnavailableError,
     StoreUnavailableError,
 )
-from opx.knowledge_file import load_knowledge
 from opx.ports.web_search import WebResult
+from opx.retrieval.web.providers import CachedWebSearch, LimitedWebSearch
+from opx.retrieval.web.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
+from opx.retrieval.web.setup import read_internet
+from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.websearch.making import read_internet
-from opx.websearch.providers import CachedWebSearch, LimitedWebSearch
-from opx.websearch.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
@@ -133,8 +133,8 @@ def test_odd_characters_are_asked_as_text() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path, time: FakeTime) -> Iterator[Any]:
+    from opx.ports.tables_specs import WEB_CACHE
     from opx.system import bootstrap
-    from opx.tables import WEB_CACHE
 
     with bootstrap(Settings(home=str(tmp_path / "home")), clock=time.clock) as services:
         yield services.tables.table(WEB_CACHE)

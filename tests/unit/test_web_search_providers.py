@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.web.client import HttpWeb
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.ports.web_search import WebResult, WebSearch
-from opx.sources.web.client import HttpWeb
-from opx.websearch.providers import BraveWebSearch, GoogleWebSearch, plain_text
-from opx.websearch.service import site_kind
+from opx.retrieval.web.providers import BraveWebSearch, GoogleWebSearch, plain_text
+from opx.retrieval.web.service import site_kind
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.unit.feed_support import Corpus, a_connector
 

@@ -10,7 +10,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from opx.webhooks.wsgi import application
+from opx.connectors.webhooks.wsgi import application
 from tests.unit.cli_support import Opx
 from tests.unit.webhook_support import KNOWLEDGE, bare, webhooks_in
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from opx.connectors.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks, webhook_endpoint
+from opx.connectors.webhooks.formats import sample
+from opx.connectors.webhooks.signatures import VERIFIERS
 from opx.domain.knowledge import Tier
 from opx.domain.webhooks import WebhookDefinition
 from opx.errors import KnowledgeConfigError
-from opx.knowledge_file import load_knowledge
-from opx.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks, webhook_endpoint
-from opx.webhooks.formats import sample
-from opx.webhooks.signatures import VERIFIERS
+from opx.runtime.knowledge_file import load_knowledge
 from tests.unit.webhook_support import KNOWLEDGE, TOPIC
 
 BARE = KNOWLEDGE.partition("webhooks:")[0]

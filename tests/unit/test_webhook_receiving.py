@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 
+from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.webhooks.payloads import Change
+from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.errors import StoreUnavailableError
 from opx.ports import Condition
-from opx.tables import DELIVERIES
-from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.payloads.shape import Change
-from opx.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
+from opx.ports.tables_specs import DELIVERIES
 from tests.unit.webhook_support import (
     KNOWLEDGE,
     NOW,
@@ -381,7 +381,7 @@ class TestUnavailable:
         webhooks = webhooks_in(tmp_path)
         (tmp_path / "knowledge.yaml").write_text(KNOWLEDGE.replace("format: jira", "format: yira"))
         with webhooks.services:
-            from opx.webhooks.receiving import answer
+            from opx.connectors.webhooks.receiving import answer
 
             found = answer(webhooks.services.connectors.webhook_receiver, github(an_issue()))
         assert (found.status, found.payload["error"]["code"]) == (500, "internal")

@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.x509.oid import NameOID
 
+from opx.adapters.web.exchange import Exchanges, Message, Reply
+from opx.connectors.webhooks import receiving
+from opx.connectors.webhooks.deliveries import Delivery
+from opx.connectors.webhooks.signatures import SnsMessages
 from opx.errors import ForbiddenAddressError, SourceUnavailableError
+from opx.hygiene.addresses import AddressBook
 from opx.ports.sources import WebReply
-from opx.sources.web.addresses import AddressBook
-from opx.sources.web.exchange import Exchanges, Message, Reply
-from opx.webhooks import receiving
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.signatures import SnsMessages
 from tests.unit.webhook_support import NOW, TOPIC, Webhooks, bare, webhooks_in
 
 HOST = "https://sns.eu-central-1.amazonaws.com"

@@ -12,8 +12,8 @@ from wsgiref.validate import validator
 
 import pytest
 
-from opx.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.webhooks.wsgi import application
+from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.webhooks.wsgi import application
 from tests.unit.webhook_support import Webhooks, an_issue, github, webhooks_in
 
 ADDRESS = "/ingest/internet/web/github_issues"

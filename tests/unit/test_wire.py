@@ -11,18 +11,18 @@ from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, Know
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
+from opx.domain.requests import read_request
 from opx.domain.results import Absent, Answer, RetrievalResult, ScoreParts, TierStep
 from opx.domain.scopes import Scope
 from opx.edges.calling import decoded, given_of, json_bytes
 from opx.errors import InvalidInputError
-from opx.ingestion.failures import Failure
+from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.states import ObjectPhase, ObjectState
-from opx.knowledge_file import load_knowledge
 from opx.operations.corpus import Status
 from opx.operations.documents import Categories
 from opx.operations.projects import Project
-from opx.operations.requests import read_request
 from opx.operations.search import Query
+from opx.runtime.knowledge_file import load_knowledge
 from tests.builders import a_piece, a_version
 
 R = TypeVar("R", bound=Record)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from opx.adapters.web.client import HttpWeb
+from opx.connectors.connector import Connector, SourceTools, nothing_known
+from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.sources.connector import Connector, SourceTools, nothing_known
-from opx.sources.registry import checked_options, connector_type
-from opx.sources.web.client import HttpWeb
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite, a_web
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opx.connectors.webhooks.deliveries import Delivery
+from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer
+from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.settings import Settings
 from opx.system import System, bootstrap
-from opx.webhooks.deliveries import Delivery
-from opx.webhooks.receiving import Answer, WebhookReceiver, answer
-from opx.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 
 NOW = 1_800_000_000.0
 KEY = "a secret of some length"

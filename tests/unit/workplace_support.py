@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from opx.connectors.connector import Connector, SourceTools
+from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.sources.connector import Connector, SourceTools
-from opx.sources.registry import checked_options, connector_type
-from opx.sources.web.addresses import AddressBook
+from opx.hygiene.addresses import AddressBook
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 

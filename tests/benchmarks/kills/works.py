@@ -16,7 +16,7 @@ from typing import Protocol
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Identity, Scope
-from opx.lifecycle.reindex.book import EditionState
+from opx.ingestion.indexing.book import EditionState
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import System, bootstrap

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.domain.procedures import Outline, Step
-from opx.procedures.outline import outline_of
+from opx.text.procedures.outline import outline_of
 
 PAGES = Path(__file__).parent / "pages.jsonl"
 

@@ -12,17 +12,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.adapters.chosen import Given, Ports
-from opx.corpus import Corpus
-from opx.installation import Installation
-from opx.lifecycle.reindex.indexing import Indexing
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
-from opx.records.records import QuestionRecords
+from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
+from opx.runtime.installation import Installation
 from opx.settings import MANAGED_ENGINE, Settings
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from opx.connectors.capability import Connectors
+    from opx.connectors.runner import Feed, Runner
     from opx.domain.scopes import Identity, Scope
     from opx.graph.capability import Graph
     from opx.ingestion.capability import Ingestion
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from opx.learning.capability import Learning
     from opx.learning.queries import PatternQueries
     from opx.lifecycle.capability import Lifecycle
-    from opx.models.access import Models
+    from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
         ChunkCopies,
         Embedder,
@@ -45,13 +47,11 @@ if TYPE_CHECKING:
     )
     from opx.ports.functions import Functions
     from opx.ports.sources import Secrets
+    from opx.retrieval.models import Models
     from opx.retrieval.query import KnowledgeQuery
     from opx.retrieval.query_language import Asked
-    from opx.running import Feed, Runner
-    from opx.sources.capability import Connectors
+    from opx.retrieval.web.service import InternetSearch
     from opx.telemetry.capability import Telemetry
-    from opx.tenants.capability import Tenants
-    from opx.websearch.service import InternetSearch
 
 
 def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[Given]) -> System:
@@ -172,7 +172,7 @@ class System:
 
     @cached_property
     def models(self) -> Models:
-        from opx.models.access import Models
+        from opx.retrieval.models import Models
 
         return Models(self.settings, self.ports.new_chat, self.ports.new_reranker, self.ports.given.get("chat"))
 
@@ -275,7 +275,7 @@ class System:
         return self.questions.search(identity)
 
     def _internet(self) -> InternetSearch | None:
-        from opx.websearch.making import internet_search
+        from opx.retrieval.web.setup import internet_search
 
         return internet_search(self.installation, self.tables, self.secrets)
 
@@ -290,7 +290,7 @@ class System:
 
     @cached_property
     def connectors(self) -> Connectors:
-        from opx.sources.capability import Connectors
+        from opx.connectors.capability import Connectors
 
         return Connectors(
             self.installation,
@@ -306,8 +306,8 @@ class System:
 
     @cached_property
     def tenants(self) -> Tenants:
-        from opx.tenants.capability import Tenants
-        from opx.tenants.holdings import ClientStores
+        from opx.lifecycle.clients.capability import Tenants
+        from opx.lifecycle.clients.holdings import ClientStores
 
         tables, storage, work = self.tables, self.storage, self.work
         return Tenants(
@@ -321,7 +321,7 @@ class System:
 
     def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
         """Does in this process what schedules and functions do on AWS."""
-        from opx.running import Runner
+        from opx.connectors.runner import Runner
 
         sources, clock = self.connectors.sources, self.clock
         return Runner(

@@ -18,10 +18,11 @@ from opx.settings import FOLDER, Settings, secret_of_environment
 if TYPE_CHECKING:
     from opx.adapters.aws.ports import AwsClients, NewClient
     from opx.adapters.embedded.home import HomeDatabases
+    from opx.connectors.runner import Feed
+    from opx.connectors.streams.taking import RecordTaker
     from opx.domain.streams import StreamDefinition
-    from opx.installation import Installation
-    from opx.lifecycle.reindex.editions import IndexService
-    from opx.lifecycle.reindex.indexing import NewEmbedder
+    from opx.ingestion.indexing.capability import NewEmbedder
+    from opx.ingestion.indexing.editions import IndexService
     from opx.ports import (
         ChatModel,
         ChunkCopies,
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
     from opx.ports.sources import Secrets
     from opx.ports.telemetry import TelemetryStores
-    from opx.running import Feed
-    from opx.streams.taking import RecordTaker
+    from opx.runtime.installation import Installation
 
 
 class Given(TypedDict, total=False):

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from opx.errors import InvalidInputError, ModelError
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import boundary, framed
-from opx.models.deadlines import within
-from opx.models.schema import answer_schema, read_answer
 from opx.ports.models import ChatReply, ChatRequest
+from opx.ports.typed_replies import answer_schema, read_answer
+from opx.runtime.deadlines import within
 
 PAUSES = (0.4, 1.2)
 """Seconds before a busy service is asked a second and a third time, each shortened by up to a half at random."""

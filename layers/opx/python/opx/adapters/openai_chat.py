@@ -17,9 +17,9 @@ from urllib3 import BaseHTTPResponse
 from opx.adapters.json_chat import READ_SECONDS, BusyModelError, JsonChat, Prompt, RefusedPartError, Said
 from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError
-from opx.models.schema import without_bounds
 from opx.ports.models import ChatModel
 from opx.ports.sources import Secrets
+from opx.ports.typed_replies import without_bounds
 from opx.settings import Settings
 
 log = logging.getLogger(__name__)

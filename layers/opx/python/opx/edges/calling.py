@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 
 from opx.domain.record import to_json
+from opx.domain.requests import Request, fields_of, read_request
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import ForbiddenError, InvalidScopeError
 from opx.operations.context import Context
 from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
-from opx.operations.requests import Request, fields_of, read_request
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

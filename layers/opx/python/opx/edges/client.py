@@ -12,12 +12,12 @@ import msgspec
 
 import opx
 from opx.domain.record import Record
+from opx.domain.requests import Request, read_request
 from opx.edges.api_requests import ApiClient, Authorizer, Connections, Pause
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import InvalidInputError, OpxError
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, Operation, Route, Run
-from opx.operations.requests import Request, read_request
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

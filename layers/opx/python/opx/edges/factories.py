@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from opx.domain.record import Json
+from opx.domain.requests import FieldFacts, fields_of
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain, text_of
 from opx.edges.failures import attempt
@@ -19,7 +20,6 @@ from opx.edges.schemas import input_schema, json_type
 from opx.edges.tools import call_tool
 from opx.operations.context import Caller, Context
 from opx.operations.registry import REGISTRY, Operation
-from opx.operations.requests import FieldFacts, fields_of
 from opx.operations.research import research_topic, search_docs
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from opx.domain.record import Json
+from opx.domain.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, json_bytes, perform
 from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
@@ -26,7 +27,6 @@ from opx.operations.context import Caller, Context
 from opx.operations.forms import is_form, read_form
 from opx.operations.paging import sent_bytes
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
-from opx.operations.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:

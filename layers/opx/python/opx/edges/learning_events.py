@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.learning import EntryType
+from opx.domain.requests import read_request
 from opx.domain.scopes import Identity
 from opx.errors import (
     ConditionFailedError,
@@ -31,7 +32,6 @@ from opx.learning.events import (
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, VerifyEntry, verify_entry
 from opx.operations.outcomes import RecordOutcome, record_outcome
-from opx.operations.requests import read_request
 from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from opx.domain.json_schema import without_references
 from opx.domain.record import INTERNAL, Json
+from opx.domain.requests import NOT_BLANK, FieldFacts, fields_of
 from opx.edges.calling import token_scopes
-from opx.json_schema import without_references
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
 from opx.operations.registry import GROUPS, Access, Operation, ToolGroup
-from opx.operations.requests import NOT_BLANK, FieldFacts, fields_of
 
 Tools = Sequence[Operation[Any, Any]]
 HTTP_FILE = "http-api.json"

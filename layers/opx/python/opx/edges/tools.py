@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.record import Json
+from opx.domain.requests import RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, perform, plain, text_of
 from opx.edges.failures import Failure, UnknownToolError, attempt, started
@@ -30,7 +31,6 @@ from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations import load, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.registry import Operation, ToolGroup, is_agent_reply
-from opx.operations.requests import RequestError, fields_of, quoted, read_request
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:

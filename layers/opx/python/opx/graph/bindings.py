@@ -19,7 +19,7 @@ from opx.graph.extraction.own_node import page_parts, reference_of_source, runbo
 from opx.graph.extraction.references import is_alert_name
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.procedures.alerts import RULE, RUNBOOK, WHEN
+from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LABEL = re.compile(r"\{\{-?\s*\$labels\.(\w+)\s*-?\}\}")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.corpus import Corpus
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.domain.times import iso_time
-from opx.installation import Installation
+from opx.ingestion.corpus.capability import Corpus
 from opx.ports import ChatModel, Storage, Tables
-from opx.tables import ALIASES, EMBEDDINGS, GRAPH
+from opx.ports.tables_specs import ALIASES, EMBEDDINGS, GRAPH
+from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument

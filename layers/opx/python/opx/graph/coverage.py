@@ -84,7 +84,7 @@ class _Looking:
 
     def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
         """Runbooks that rules of alerts name, and that aren't here."""
-        from opx.procedures.alerts import RULE
+        from opx.text.procedures.alerts import RULE
 
         named = {edge.source for edge in handling if all(proof.rule == RULE for proof in edge.evidence)}
         return named - {node.key for node in self._store.nodes(self._scopes, sorted(named)) if node.declared}

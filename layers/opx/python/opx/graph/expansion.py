@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from opx.domain.graph import MAX_NODES, Direction, Walk
 from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, Chosen, Lead, chosen, pack_of
-from opx.graph.found_text import Expanded, FoundText
 from opx.graph.leads import Relations, by_name, leads_of, rows_as_leads, with_abouts, within_tiers
 from opx.graph.questions.answers import walked
 from opx.graph.questions.recognising import named, recognised
-from opx.models.deadlines import within
+from opx.retrieval.found_text import Expanded, FoundText
+from opx.runtime.deadlines import within
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph

@@ -11,9 +11,9 @@ from opx.errors import ConditionFailedError
 from opx.graph import manifest
 from opx.graph.places import Places
 from opx.graph.rows import HEAD, is_node, key_in_table, mark_in, moved, place
-from opx.parallel import Each
 from opx.ports import Absent, Equals, Item, Table
 from opx.ports.graph import Canonical
+from opx.runtime.parallel import Each
 
 ROWS_AT_ONCE = 100
 

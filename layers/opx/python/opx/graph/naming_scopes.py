@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opx.domain.scopes import Scope
-from opx.retrieval.readers import ProjectRegistry
-from opx.tenants.clients import ClientRegistry, is_gone
+from opx.ingestion.corpus.clients import ClientRegistry, is_gone
+from opx.ingestion.corpus.projects import ProjectRegistry
 
 
 class ScopeDirectory:

@@ -12,11 +12,11 @@ from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Reader
 from opx.errors import ObjectNotFoundError
 from opx.graph.views import Passage
-from opx.parallel import Each
+from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument
-    from opx.ingestion.catalog import Catalog
+    from opx.ingestion.corpus.catalog import Catalog
     from opx.ports import ObjectStore
 
 MOST_PASSAGES = 100
@@ -67,7 +67,7 @@ class PassageReader:
         return tuple(found[chunk_id] for chunk_id in order if chunk_id in found)[:most]
 
     def _of_document(self, document_id: str, key_id: Key, chunk_ids: dict[str, None]) -> list[Passage]:
-        from opx.ingestion.chunk_files import read_chunks
+        from opx.ingestion.corpus.chunk_files import read_chunks
 
         document = self._visible(document_id, key_id)
         if document is None:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from opx.domain.graph import node_type
 from opx.errors import ConditionFailedError
 from opx.graph.rows import HEAD, head_row, is_node, key_in_table
-from opx.parallel import Each
 from opx.ports import AnyOf, Condition, Equals, Item, Table
+from opx.runtime.parallel import Each
 
 ROWS_A_WRITE = 100
 

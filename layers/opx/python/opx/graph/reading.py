@@ -13,9 +13,9 @@ from opx.graph.adjacent import AdjacentRows, Found
 from opx.graph.joining import MOST_EVIDENCE, edges_of, node_of
 from opx.graph.reads import Adjacent
 from opx.graph.rows import EDGE, HEAD, NODE, declared_place, ends, place
-from opx.parallel import Each
 from opx.ports import Item, KeyRange, Table
 from opx.ports.graph import Canonical
+from opx.runtime.parallel import Each
 
 INDEXES = {
     Direction.OUT: ("out-index",),

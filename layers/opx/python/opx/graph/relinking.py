@@ -35,7 +35,7 @@ from opx.graph.extraction.mentions import (
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.extraction.passages import whole_lines
 from opx.graph.naming_writer import DeclaredName
-from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, SearchEngine
 from opx.ports.search import SearchFilter, SearchRequest

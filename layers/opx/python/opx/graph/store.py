@@ -13,8 +13,8 @@ from opx.graph.places import Places
 from opx.graph.reading import TableReads
 from opx.graph.rows import EdgeMark, Names, NodeMark
 from opx.graph.writing import StatementWriter
-from opx.parallel import Each
 from opx.ports import Clock, Table
+from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
     from opx.graph.aliases import AliasRegistry

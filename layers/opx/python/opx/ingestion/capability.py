@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.corpus import Corpus
 from opx.domain.scopes import Scope
 from opx.graph.capability import Graph
-from opx.installation import Installation
-from opx.lifecycle.reindex.indexing import Indexing
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
 from opx.ports.reading import ParsingTools
+from opx.runtime.installation import Installation
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
-from opx.ingestion.markdown_lines import Line, scan
+from opx.formats.markdown_lines import Line, scan
 from opx.ingestion.windows import MIN_FRESH, split_section
 
 DEFAULT_TOKENS = 500

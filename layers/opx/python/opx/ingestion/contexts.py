@@ -24,9 +24,9 @@ from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import one_line
 from opx.ingestion.context_cache import ContextCache
-from opx.models.schema import ModelAnswer
 from opx.ports.models import ChatModel, ChatRequest
 from opx.ports.time import Clock
+from opx.ports.typed_replies import ModelAnswer
 
 MAX_CHUNKS = 200
 """Of a document that contexts are written for, in their order: 100,000 tokens, and 25 calls."""

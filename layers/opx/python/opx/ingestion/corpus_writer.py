@@ -15,13 +15,13 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnparsableDocumentError
-from opx.ingestion.catalog import Catalog
-from opx.ingestion.claims import current_id
+from opx.formats.metadata import validated
+from opx.formats.registry import is_binary, is_known
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
-from opx.ingestion.metadata import validated
 from opx.ingestion.outcomes import Outcome, Result
-from opx.ingestion.parsing.registry import is_binary, is_known
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
+from opx.domain.requests import read_record
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
-from opx.operations.requests import read_record
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus_writer import CorpusWriter
@@ -120,7 +120,7 @@ def _is_read_by(category: Category, record: Mapping[str, Any]) -> bool:
     """Whether the category's mapping finds a title and a content in the record."""
     if not category.json_mapping:
         return False
-    from opx.ingestion.parsing.json_paths import compile_paths
+    from opx.formats.data.json_paths import compile_paths
 
     found = (compile_paths(category.json_mapping[name]) for name in ("title", "content"))
     return all(any(path.values(record) for path in paths) for paths in found)

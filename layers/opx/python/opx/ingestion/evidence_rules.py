@@ -9,7 +9,7 @@ from pathlib import Path
 from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.errors import InvalidInputError
-from opx.knowledge_file import Marked, read_section
+from opx.runtime.knowledge_file import Marked, read_section
 
 _CONDITIONS = ("agent_type", "outcome", "verified", "has")
 

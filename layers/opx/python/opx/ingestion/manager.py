@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, OpxError
-from opx.ingestion.catalog import Catalog
-from opx.ingestion.claims import current_id
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus_writer import Content, CorpusWriter
 from opx.ingestion.outcomes import IngestionResult, Outcome, Result
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
+    from opx.connectors.pulling.states import PullReport
     from opx.domain.sources import KnowledgeSource
     from opx.ingestion.evidence_rules import EvidenceRules
-    from opx.sources.states import PullReport
 
 
 class WaysIn(Protocol):
@@ -146,7 +146,7 @@ class IngestionManager(CorpusWriter):
 
     def get_webhook_endpoint(self, tier: str, category: str) -> str:
         """The address that webhooks of this category are sent to."""
-        from opx.webhooks.definitions import webhook_endpoint
+        from opx.connectors.webhooks.definitions import webhook_endpoint
 
         return webhook_endpoint(self._ways().webhook_url, tier, self.category_of_tier(tier, category))
 

@@ -19,16 +19,16 @@ from opx.domain.scopes import scope_of_object
 from opx.domain.titles import is_completed
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
-from opx.ingestion.catalog import BusyError, Catalog, Claim, StaleEventError
-from opx.ingestion.editions import OneIndex, Writers
+from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
+from opx.ingestion.indexing.writers import OneIndex, Writers
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader, title_path
-from opx.parallel import Each
 from opx.ports import ChunkCopies, Embedder, ObjectInfo, ObjectStore, SearchIndex
 from opx.ports.graph import GraphWriter
+from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter

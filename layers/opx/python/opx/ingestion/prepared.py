@@ -21,9 +21,9 @@ from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDoc
 from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
-from opx.ingestion.chunk_files import chunk_file, chunk_of_line, read_chunks, write_outline
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
-from opx.ingestion.claims import Claim
+from opx.ingestion.corpus.chunk_files import chunk_file, chunk_of_line, read_chunks, write_outline
+from opx.ingestion.corpus.claims import Claim
 from opx.ingestion.reading import ReadDocument
 from opx.ports import IndexEntry, ObjectStore, Vectors
 
@@ -125,7 +125,7 @@ class Chunks:
 
     def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> KnowledgeDocument:
         """The document, with a remark on each code block that is never closed."""
-        from opx.procedures.outline import MAX_CHARACTERS, outline_of
+        from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
 
         read.text.seek(0)
         outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))

@@ -11,9 +11,9 @@ from typing import Any
 from opx.domain.graph import Origin
 from opx.domain.ids import entry_id
 from opx.errors import ConditionFailedError
-from opx.ingestion.catalog import Catalog
-from opx.ingestion.claims import Claim, current_id
-from opx.ingestion.editions import OneIndex, Writers
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import Claim, current_id
+from opx.ingestion.indexing.writers import OneIndex, Writers
 from opx.ingestion.prepared import Chunks, Prepared
 from opx.ports import ChunkCopies, CopyChange, DocumentChange, SearchIndex
 from opx.ports.graph import GraphWriter

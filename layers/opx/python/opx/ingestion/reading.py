@@ -21,12 +21,12 @@ from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
+from opx.formats.data.sidecar import parse_sidecar
+from opx.formats.markdown_lines import Line, scan
+from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, validated
+from opx.formats.registry import parse
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.ingestion.markdown_lines import Line, scan
-from opx.ingestion.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, validated
-from opx.ingestion.parsing.registry import parse
-from opx.ingestion.parsing.sidecar import parse_sidecar
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.reading import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language

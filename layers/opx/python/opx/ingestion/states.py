@@ -8,12 +8,12 @@ from enum import StrEnum
 from opx.domain.documents import DocumentKey
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
-from opx.ingestion.catalog import Catalog
-from opx.ingestion.claims import current_id
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import current_id
+from opx.ingestion.corpus.failures import FailureLog, failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.failures import FailureLog, failure_id
-from opx.parallel import Each
 from opx.ports import Item, ObjectInfo, ObjectStore
+from opx.runtime.parallel import Each
 
 
 class ObjectPhase(StrEnum):

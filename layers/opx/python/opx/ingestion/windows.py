@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from opx.ingestion.markdown_lines import Break, Line, is_item
+from opx.formats.markdown_lines import Break, Line, is_item
 from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character
 
 MIN_FRESH = 8

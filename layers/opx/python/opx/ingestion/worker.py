@@ -12,8 +12,8 @@ from typing import Any
 
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
+from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import ObjectEvent, parse_event
-from opx.ingestion.failures import FailureLog
 from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.pipeline import IngestionPipeline, Progress
 from opx.ports import Message, Queue

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from opx.corpus import Corpus
 from opx.domain.scopes import Identity, Scope
-from opx.installation import Installation
-from opx.lifecycle.reindex.indexing import Indexing
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Tables
-from opx.records.records import QuestionRecords
-from opx.tables import OUTCOMES, PATTERNS, STAGING
+from opx.ports.tables_specs import OUTCOMES, PATTERNS, STAGING
+from opx.records.capability import QuestionRecords
+from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
@@ -164,7 +164,7 @@ class Learning:
 
     def outcomes(self, identity: Identity | None = None) -> OutcomeService:
         """Records outcomes for an identity. Raises `KnowledgeConfigError` and `InvalidScopeError`."""
-        from opx.ingestion.chunk_files import read_chunks
+        from opx.ingestion.corpus.chunk_files import read_chunks
         from opx.learning.outcomes.recording import OutcomeService, Sight
 
         corpus, installation = self._corpus, self._installation

@@ -16,12 +16,12 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.ingestion.corpus.clients import ClientRegistry, removed_error
 from opx.learning.fields import checked, cleaned_line, effect_of
 from opx.learning.pattern_documents import solution_of
 from opx.learning.projects import LearningProjects, project_of
 from opx.learning.staging import Staging, first
 from opx.ports import Clock
-from opx.tenants.clients import ClientRegistry, removed_error
 
 MAX_LISTED = 1000
 NO_SOLUTION = "no solution to learn: capture it again with what was done about it"

@@ -33,6 +33,8 @@ from opx.learning.projects import project_of, unknown_project
 from opx.learning.warnings import warning_document
 
 if TYPE_CHECKING:
+    from opx.ingestion.corpus.clients import ClientRegistry
+    from opx.ingestion.corpus.projects import ProjectRegistry
     from opx.ingestion.manager import IngestionManager
     from opx.learning.matching import PatternMatcher
     from opx.learning.patterns import PatternStore
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from opx.learning.rules import LearningRules
     from opx.learning.staging import Staging
     from opx.ports import Clock
-    from opx.retrieval.readers import ProjectRegistry
-    from opx.tenants.clients import ClientRegistry
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from opx.domain.learning import (
     EntryType,
 )
 from opx.errors import InvalidInputError
+from opx.formats.decoding import well_formed
 from opx.hygiene import invisible
 from opx.hygiene.secrets import mask
-from opx.ingestion.parsing.decoding import well_formed
 
 _LEFT_OUT = "\n…\n"
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from opx.corpus import Corpus
 from opx.domain.scopes import Identity
-from opx.installation import Installation
+from opx.ingestion.corpus.capability import Corpus
 from opx.learning.capability import Learning
 from opx.learning.context import OrchestratorContextBuilder
 from opx.learning.orchestrators import check_orchestrator
 from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
-from opx.records.records import QuestionRecords
+from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
+from opx.runtime.installation import Installation
 from opx.runtime.metrics import unreported
 
 

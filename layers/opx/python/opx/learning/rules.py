@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from opx.domain.scopes import Scope
-from opx.knowledge_file import read_section
+from opx.runtime.knowledge_file import read_section
 
 SECTION = "learning"
 

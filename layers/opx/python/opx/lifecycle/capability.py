@@ -6,34 +6,34 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from opx.corpus import Corpus
 from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
-from opx.installation import Installation
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
-from opx.lifecycle.reindex.indexing import Indexing
 from opx.ports import Storage, Tables, WorkQueue
+from opx.ports.tables_specs import KEYS, LIFECYCLE
+from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
-from opx.tables import KEYS, LIFECYCLE
 
 if TYPE_CHECKING:
-    from opx.calibration.calibrating import Calibrator
     from opx.domain.documents import DocumentChunk, DocumentKey
-    from opx.lifecycle.as_of import AsOf
-    from opx.lifecycle.daily import DailyCalibration, DailyPruning
-    from opx.lifecycle.exporting import Exporter
-    from opx.lifecycle.holds import Holds
-    from opx.lifecycle.importing import Importer
-    from opx.lifecycle.pruning import KnowledgePruningService
-    from opx.lifecycle.reconcile import Reconciler
+    from opx.lifecycle.archive.exporting import Exporter
+    from opx.lifecycle.archive.importing import Importer
+    from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler
     from opx.lifecycle.reindex.making import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.lifecycle.report import PruneReports
-    from opx.lifecycle.retention import RetentionState
-    from opx.lifecycle.reviews import Reviews
+    from opx.lifecycle.retention.daily import DailyCalibration, DailyPruning
+    from opx.lifecycle.retention.due import RetentionState
+    from opx.lifecycle.retention.holds import Holds
+    from opx.lifecycle.retention.pruning import KnowledgePruningService
+    from opx.lifecycle.retention.reviews import Reviews
+    from opx.retrieval.calibration.calibrating import Calibrator
 
 WRITERS_DONE_SECONDS = 330.0
 """After which no function is at work any more that ingests and began before: those have 300 seconds."""
@@ -83,7 +83,7 @@ class Lifecycle:
     @cached_property
     def holds(self) -> Holds:
         """Documents that must not be removed."""
-        from opx.lifecycle.holds import Holds
+        from opx.lifecycle.retention.holds import Holds
 
         return Holds(self._tables.table(LIFECYCLE), self._installation.clock)
 
@@ -96,29 +96,29 @@ class Lifecycle:
 
     def check_removal(self, object_keys: Sequence[str]) -> None:
         """Raise `HeldError` if a legal hold is on one of these objects' documents, or on what a document was before."""
-        from opx.lifecycle.holds import versions_of_objects
+        from opx.lifecycle.retention.holds import versions_of_objects
 
         self.holds.check(versions_of_objects(self._corpus.catalog, object_keys))
 
     def _retention_state(self) -> RetentionState:
-        from opx.lifecycle.retention import RetentionState
+        from opx.lifecycle.retention.due import RetentionState
 
         return RetentionState(self._tables.table(LIFECYCLE), self._installation.knowledge)
 
     def daily_pruning(self) -> DailyPruning:
         """Prunes once a day, in the rounds of one process."""
-        from opx.lifecycle.daily import DailyPruning
+        from opx.lifecycle.retention.daily import DailyPruning
 
         return DailyPruning(self.pruning, self._retention_state, self._installation.clock)
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes documents whose retention is over, of all scopes. Raises `KnowledgeConfigError`."""
-        from opx.lifecycle.guard import read_guard_rules
-        from opx.lifecycle.patterns import PatternKeeper
-        from opx.lifecycle.pruning import KnowledgePruningService
-        from opx.lifecycle.redating import Redating
-        from opx.lifecycle.removal import Removal
-        from opx.lifecycle.retention import DueVersions
+        from opx.lifecycle.retention.due import DueVersions
+        from opx.lifecycle.retention.guard import read_guard_rules
+        from opx.lifecycle.retention.patterns import PatternKeeper
+        from opx.lifecycle.retention.pruning import KnowledgePruningService
+        from opx.lifecycle.retention.redating import Redating
+        from opx.lifecycle.retention.removal import Removal
 
         corpus, tables, installation = self._corpus, self._tables, self._installation
         state = self._retention_state()
@@ -153,9 +153,9 @@ class Lifecycle:
     @cached_property
     def reviews(self) -> Reviews:
         """Documents that are to be reviewed. Raises `KnowledgeConfigError`."""
-        from opx.knowledge_file import read_section
-        from opx.lifecycle.reviews import Reviews
+        from opx.lifecycle.retention.reviews import Reviews
         from opx.records.gaps.owners import read_owners
+        from opx.runtime.knowledge_file import read_section
 
         installation = self._installation
         read_owners(installation.knowledge, installation.knowledge_path)  # refuses what is wrong with them
@@ -167,7 +167,7 @@ class Lifecycle:
     @cached_property
     def as_of(self) -> AsOf:
         """Answers as of past times."""
-        from opx.lifecycle.as_of import AsOf
+        from opx.lifecycle.past.as_of import AsOf
 
         return AsOf(
             catalog=self._corpus.catalog,
@@ -183,14 +183,14 @@ class Lifecycle:
 
     def exporter(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Exporter:
         """Writes archives. `progress` is called with what is written, and how many there were."""
-        from opx.lifecycle.exporting import Exporter
+        from opx.lifecycle.archive.exporting import Exporter
 
         tables, storage, corpus = self._tables, self._storage, self._corpus
         return Exporter(self._installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
 
     def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
         """Takes archives in. `progress` is called with what is done next."""
-        from opx.lifecycle.importing import Importer
+        from opx.lifecycle.archive.importing import Importer
 
         return Importer(
             self._installation,
@@ -207,9 +207,9 @@ class Lifecycle:
     ) -> Reconciler:
         """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is
         compared, and how many there were."""
-        from opx.lifecycle.reconcile import Reconciler
-        from opx.lifecycle.repairs import Repairs
-        from opx.lifecycle.store_checks import ComparedStores, StoreChecks
+        from opx.lifecycle.consistency.reconcile import Reconciler
+        from opx.lifecycle.consistency.repairs import Repairs
+        from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
         stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing)
         checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
@@ -219,8 +219,8 @@ class Lifecycle:
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
         what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
-        from opx.calibration.calibrating import AskedCorpus, Calibrator
         from opx.graph.naming_scopes import ScopeDirectory
+        from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
 
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         embedder = indexing.query_embedder
@@ -238,7 +238,7 @@ class Lifecycle:
 
     def daily_calibration(self) -> DailyCalibration:
         """Calibrates when it is due, in the rounds of one process."""
-        from opx.lifecycle.daily import DailyCalibration
+        from opx.lifecycle.retention.daily import DailyCalibration
 
         return DailyCalibration(self.calibrator, self._installation.clock)
 
@@ -285,7 +285,7 @@ class Lifecycle:
 
     def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """Not by the pipeline, which needs an index that can be read; nothing if they are gone."""
-        from opx.ingestion.chunk_files import read_chunks
+        from opx.ingestion.corpus.chunk_files import read_chunks
 
         try:
             yield from read_chunks(self._corpus.store, key, document_id)

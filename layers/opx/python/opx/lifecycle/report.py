@@ -13,7 +13,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from opx.domain.record import Draft, Record, derive
-from opx.lifecycle.guard import Excess
+from opx.lifecycle.retention.guard import Excess
 from opx.ports import Clock, Table
 
 KEPT_DAYS = 400

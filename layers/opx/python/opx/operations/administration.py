@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from opx.domain.record import Record
+from opx.domain.requests import Filled, Request, Share, Text
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, ReindexBusyError
-from opx.lifecycle.differences_found import ReconcileReport
-from opx.lifecycle.reindex.book import EditionState
+from opx.ingestion.corpus.clients import Client, ClientState, ClientView
+from opx.ingestion.indexing.book import EditionState
+from opx.lifecycle.clients.report import RemovalReport
+from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import Job, Phase
 from opx.lifecycle.report import ExportReport, ImportReport
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
-from opx.operations.requests import Filled, Request, Share, Text
-from opx.tenants.clients import Client, ClientState, ClientView
-from opx.tenants.report import RemovalReport
 
 if TYPE_CHECKING:
-    from opx.lifecycle.reindex.book import Edition
+    from opx.ingestion.indexing.book import Edition
+    from opx.lifecycle.clients.administration import Administration
     from opx.lifecycle.reindex.reindexing import Reindexer
-    from opx.tenants.administration import Administration
 
 STEP_SECONDS = 2.0
 """Of work on an index before its progress is shown."""
@@ -176,7 +176,7 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
 
     Raises `StoreUnavailableError`: then begin again.
     """
-    from opx.lifecycle.reconcile import MOST_REMOVED
+    from opx.lifecycle.consistency.reconcile import MOST_REMOVED
 
     share = MOST_REMOVED if request.max_share is None else request.max_share
     reconciler = context.system.lifecycle.reconciler(thorough=request.thorough, progress=context.progress)
@@ -201,8 +201,8 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
     from opx.graph.incarnation import renew
-    from opx.ingestion.announcing import AnnouncingObjectStore
-    from opx.tables import GRAPH
+    from opx.ingestion.corpus.announcing import AnnouncingObjectStore
+    from opx.ports.tables_specs import GRAPH
 
     store = context.system.store
     if not isinstance(store, AnnouncingObjectStore):
@@ -335,7 +335,7 @@ def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
 
 def _calibrate(context: Context) -> None:
     """For the model that answers now, if it was never calibrated for; the index answers whatever comes of it."""
-    from opx.calibration.calibrating import attempt_if_due
+    from opx.retrieval.calibration.calibrating import attempt_if_due
 
     if line := attempt_if_due(lambda: context.system.lifecycle.calibrator(context.progress)):
         context.progress(line, 0)

@@ -11,12 +11,12 @@ from msgspec import Meta
 from opx.domain.graph import Edge
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.record import Record
+from opx.domain.requests import Request
 from opx.graph.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
 from opx.operations.paging import After, Next, read_token, token
 from opx.operations.registry import operation
-from opx.operations.requests import Request
 
 MAX_ALERTS = 200
 """Of a page: each costs a few reads of the graph."""

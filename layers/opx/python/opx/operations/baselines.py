@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.record import Record
+from opx.domain.requests import Filled, FilledText, Request, RequestError
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
 from opx.operations.registry import OPERATIONS, Access, Function, agent_tool, operation
-from opx.operations.requests import Filled, FilledText, Request, RequestError
 from opx.operations.telemetry import MAX_NAME, naming_the_store
 from opx.operations.telemetry_answers import BaselineAnswer
 

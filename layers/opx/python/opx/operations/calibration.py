@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from opx.domain.record import Record, rounded
+from opx.domain.requests import Request
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Request
 
 if TYPE_CHECKING:
-    from opx.calibration.calibrating import Calibrator
-    from opx.retrieval.calibration import Calibration
+    from opx.retrieval.calibration.calibrating import Calibrator
+    from opx.retrieval.calibration.models import Calibration
 
 Loss = Annotated[
     float | None, Meta(description="Log loss on questions that were not fitted on; null if nothing was fitted.")

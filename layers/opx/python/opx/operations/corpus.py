@@ -13,10 +13,11 @@ from msgspec import Meta, UnsetType
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
+from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
 from opx.domain.scopes import scope_of_object
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError
-from opx.ingestion.failures import Failure
+from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.operations.context import Context
 from opx.operations.documents import (
@@ -32,11 +33,10 @@ from opx.operations.documents import (
 from opx.operations.forms import put_form
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Filled, FilledText, Request, RequestError, Text
 from opx.ports import SearchFilter
 
 if TYPE_CHECKING:
-    from opx.ingestion.failures import FailedItem
+    from opx.ingestion.corpus.failures import FailedItem
     from opx.ingestion.manager import IngestionManager
     from opx.ports import ObjectInfo, UploadSigner
 
@@ -453,7 +453,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
 
     Raises `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`.
     """
-    from opx.lifecycle.restoring import Restorer
+    from opx.lifecycle.versions.restoring import Restorer
 
     found = find_document(context, request.document_id)
     chosen = numbered(tuple(versions_of(context, found)), request.version) if request.version else found

@@ -14,13 +14,13 @@ from opx.domain.ids import ID_LENGTH, beginning_so
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
+from opx.domain.requests import Request, Text
 from opx.domain.times import iso_time
 from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
 from opx.operations.registry import operation
-from opx.operations.requests import Request, Text
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 _MOST = 10**9
@@ -147,8 +147,8 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
 
     Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
     """
-    from opx.lifecycle.differences import difference
-    from opx.lifecycle.step_differences import outline_changes
+    from opx.lifecycle.versions.differences import difference
+    from opx.lifecycle.versions.step_differences import outline_changes
 
     document = find_document(context, request.document_id)
     versions = tuple(versions_of(context, document))
@@ -233,8 +233,8 @@ def versions_of(context: Context, document: KnowledgeDocument) -> Iterator[Knowl
 
 
 def _text(context: Context, document: KnowledgeDocument) -> str:
-    from opx.ingestion.chunk_files import joined_text
-    from opx.ingestion.chunk_files import read_chunks as stored_chunks
+    from opx.ingestion.corpus.chunk_files import joined_text
+    from opx.ingestion.corpus.chunk_files import read_chunks as stored_chunks
 
     try:
         return "".join(joined_text(stored_chunks(context.system.store, document.key, document.document_id)))
@@ -264,7 +264,7 @@ def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -
 
 def old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
     """The version and the title of a step that an older version has."""
-    from opx.procedures.layout import steps_meant
+    from opx.text.procedures.layout import steps_meant
 
     documents = context.system.questions.documents
     for version in versions_of(context, document):

@@ -19,9 +19,9 @@ from opx.domain.evidence import (
     Texts,
 )
 from opx.domain.record import Record
+from opx.domain.requests import Request
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Request
 
 
 class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.requests import RequestError
 from opx.errors import InvalidInputError
-from opx.operations.requests import RequestError
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
@@ -209,8 +209,8 @@ def put_form(
 
 def _check(file: UploadedFile) -> None:
     """Raise `RequestError` for a file that can't be read whatever else is done with it."""
-    from opx.ingestion.parsing.registry import binary_problem, is_binary, is_known
-    from opx.ingestion.parsing.source import HEAD_BYTES
+    from opx.formats.registry import binary_problem, is_binary, is_known
+    from opx.formats.source import HEAD_BYTES
 
     suffix = PurePosixPath(file.name).suffix
     if not is_known(suffix):

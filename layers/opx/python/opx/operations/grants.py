@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opx.knowledge_file import Marked, read_section
 from opx.operations import load, of_tool
 from opx.operations.registry import MAX_TOOLS, ToolGroup
+from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "agents"
 DEFAULT = "default"

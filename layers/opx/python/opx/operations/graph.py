@@ -11,6 +11,7 @@ from msgspec import Meta, field
 from opx.domain.aliases import Alias, Merge
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Node, Relinked, Walk
 from opx.domain.record import Record, replace
+from opx.domain.requests import Filled, Request
 from opx.domain.results import PathStep
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.coverage import GraphCoverage, coverage
@@ -30,7 +31,6 @@ from opx.graph.views import (
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.registry import KNOWLEDGE, Access, Function, agent_tool, operation
-from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph

@@ -25,11 +25,11 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.record import Record
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.operations.answers import Paragraphs, noted
 from opx.operations.context import Context
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
-from opx.operations.requests import Filled, FilledText, Request, Text
 
 MAX_ENTRIES = 500
 

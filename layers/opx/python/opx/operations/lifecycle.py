@@ -10,15 +10,15 @@ from opx.domain.documents import DocumentKey
 from opx.domain.ids import ID_LENGTH
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
+from opx.domain.requests import Filled, FilledText, Request, Share, Text
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import DocumentNotFoundError, ForbiddenError, HoldNotFoundError, InvalidInputError
-from opx.lifecycle.holds import MAX_REASON, Hold
 from opx.lifecycle.report import PruneReport
-from opx.lifecycle.reviews import SOON_DAYS, ReviewReport
+from opx.lifecycle.retention.holds import MAX_REASON, Hold
+from opx.lifecycle.retention.reviews import SOON_DAYS, ReviewReport
 from opx.operations.context import Context
 from opx.operations.documents import checked_id, find_document
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Filled, FilledText, Request, Share, Text
 
 ScopeKey = Annotated[Filled, Meta(max_length=300)]
 

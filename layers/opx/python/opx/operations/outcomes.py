@@ -21,6 +21,7 @@ from opx.domain.outcomes import (
     OutcomeResult,
 )
 from opx.domain.record import Record, replace
+from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
@@ -28,7 +29,6 @@ from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id, old_step
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
-from opx.operations.requests import FilledText, Request, Text
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
@@ -87,7 +87,7 @@ def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> 
     what is given, if a line or command of the document says the same. Raises `InvalidInputError` for a step that a document
     with steps doesn't have."""
     from opx.learning.outcomes.steps import StepFinder, steps_of, terms_of
-    from opx.procedures.layout import steps_meant
+    from opx.text.procedures.layout import steps_meant
 
     try:
         outline = context.system.questions.documents.outline_of(document)

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, MAX_TEXT, Pattern, PatternView, RAGPattern
 from opx.domain.record import Record, replace
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import PatternNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.answers import Paragraphs, left_out, noted
@@ -20,7 +21,6 @@ from opx.operations.context import Context
 from opx.operations.learning import FilledLongText, Notes
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
-from opx.operations.requests import Filled, FilledText, Request, Text
 
 if TYPE_CHECKING:
     from opx.learning.query import RAGQueryService

@@ -7,12 +7,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.record import Record
+from opx.domain.requests import Request, Text
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ForbiddenError, InvalidScopeError
+from opx.ingestion.corpus.projects import ProjectPlace, SightChange
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Request, Text
-from opx.retrieval.readers import ProjectPlace, SightChange
 
 ClientId = Annotated[Text, Meta(description="A client.")]
 

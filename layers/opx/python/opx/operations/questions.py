@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.record import Record
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
-from opx.operations.requests import Filled, FilledText, Request, Text
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import GapView, listed

@@ -17,6 +17,7 @@ from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, 
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET, QueryConfig
 from opx.domain.record import Record, replace
+from opx.domain.requests import Filled, FilledText, Request
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
@@ -25,15 +26,14 @@ from opx.operations.context import Context
 from opx.operations.documents import find_by_id, find_document, old_step
 from opx.operations.naming import document_of_name, document_titled, named_document, section_of_link
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
-from opx.operations.requests import Filled, FilledText, Request
 from opx.operations.search import MAX_QUESTION, answered
 from opx.retrieval.citations import harm_shown, next_line, with_warnings
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline, Section
     from opx.domain.results import RetrievalResult
-    from opx.procedures.alerts import Alert
-    from opx.procedures.layout import Part
+    from opx.text.procedures.alerts import Alert
+    from opx.text.procedures.layout import Part
 
 DEFAULT_READING = 2000
 MAX_NAME = 1000
@@ -190,7 +190,7 @@ def _page(
     document: KnowledgeDocument, outline: Outline, part: Part, room: int, after: int = 0
 ) -> tuple[list[int], tuple[NextCall, ...]]:
     """As many units of a part as fit, and the call that reads on, if there are more."""
-    from opx.procedures.layout import fitting
+    from opx.text.procedures.layout import fitting
 
     units, reached = fitting(outline, part, room, after)
     if not reached:
@@ -204,7 +204,7 @@ def _part(
 ) -> tuple[Part, tuple[str, ...]]:
     """The part that a name means, with a note where other steps may be meant. A step of an older version, by its id there or
     in the version with the id `old_id`, leads to the step that took its place."""
-    from opx.procedures.layout import part_named, steps_meant
+    from opx.text.procedures.layout import part_named, steps_meant
 
     old = _step_there(context, old_id, name) if old_id else None
     if old is None:
@@ -225,7 +225,7 @@ def _part(
 
 def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str] | None:
     """The version and the title of the step that a name means in the version with this id; None if it means none."""
-    from opx.procedures.layout import steps_meant
+    from opx.text.procedures.layout import steps_meant
 
     version = find_document(context, document_id.strip())
     outline = context.system.questions.documents.outline_of(version)
@@ -263,7 +263,7 @@ def _successor(outline: Outline, title: str) -> int:
 def _view(
     context: Context, document: KnowledgeDocument, outline: Outline, part: Part, units: Sequence[int]
 ) -> DocumentPart:
-    from opx.procedures.layout import OUTLINE, laid_out, whole_steps
+    from opx.text.procedures.layout import OUTLINE, laid_out, whole_steps
 
     handover = context.system.questions.handover(context.reader)
     content = laid_out(outline, units)
@@ -328,7 +328,7 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
 
     Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
     """
-    from opx.procedures.layout import ALL, laid_out, part_named
+    from opx.text.procedures.layout import ALL, laid_out, part_named
 
     document = find_by_id(context, request.document_id)
     outline = context.system.questions.documents.outline_of(document)
@@ -425,7 +425,7 @@ def _command_line(command: FilledCommand) -> str:
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
-    from opx.procedures.alerts import is_broken_json, read_alert
+    from opx.text.procedures.alerts import is_broken_json, read_alert
 
     text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
     if not text.strip():
@@ -505,9 +505,9 @@ def _procedure_view(
 ) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
     """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
     it is."""
-    from opx.procedures.alerts import assigned_in
-    from opx.procedures.filling import filled_commands, with_commands
-    from opx.procedures.layout import STEPS, part_named
+    from opx.text.procedures.alerts import assigned_in
+    from opx.text.procedures.filling import filled_commands, with_commands
+    from opx.text.procedures.layout import STEPS, part_named
 
     part = part_named(outline, STEPS)
     _check_after(part, request.after)

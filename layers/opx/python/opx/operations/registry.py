@@ -20,8 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin,
 from msgspec import UnsetType, inspect
 
 from opx.domain.record import Record
+from opx.domain.requests import Request
 from opx.operations.context import Context
-from opx.operations.requests import Request
 
 DEFAULT_KNOWLEDGE_BASE = "default"
 MAX_TOOLS = 11

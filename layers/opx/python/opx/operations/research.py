@@ -12,13 +12,13 @@ from opx.domain.bands import Band
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
+from opx.domain.requests import Filled, Request
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.answers import Notes, Paragraphs, left_out, noted
 from opx.operations.context import Context
 from opx.operations.registry import KNOWLEDGE, agent_tool, operation
-from opx.operations.requests import Filled, Request
 from opx.operations.search import (
     CUT,
     DEFAULT_RESULTS,

@@ -28,10 +28,10 @@ from opx.domain.queries import (
     TierName,
 )
 from opx.domain.record import replace
+from opx.domain.requests import Filled, Request, Text
 from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
-from opx.operations.requests import Filled, Request, Text
 
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
+from opx.connectors.pulling.states import PullReport, SourceView
 from opx.domain.record import Record
+from opx.domain.requests import Filled, Request, RequestError, Text
 from opx.domain.streams import StreamDefinition
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
-from opx.operations.requests import Filled, Request, RequestError, Text
-from opx.sources.states import PullReport, SourceView
 
 if TYPE_CHECKING:
-    from opx.sources.control import SourceControl
-    from opx.streams.control import StreamControl
+    from opx.connectors.control import SourceControl
+    from opx.connectors.streams.control import StreamControl
 
 MAX_URLS = 100
 _DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."

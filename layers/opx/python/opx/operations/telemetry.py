@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from opx.domain.requests import Filled, Request
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Context
 from opx.operations.registry import OPERATIONS, agent_tool
-from opx.operations.requests import Filled, Request
 from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.record import Record
+from opx.domain.requests import Filled, Request
 from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
-from opx.operations.requests import Filled, Request
 
 if TYPE_CHECKING:
+    from opx.connectors.webhooks.setup import WebhookSetup
     from opx.ports.sources import WritableSecrets
-    from opx.webhooks.setup import WebhookSetup
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
@@ -86,7 +86,7 @@ def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryA
 
 
 def _setup(context: Context) -> WebhookSetup:
-    from opx.webhooks.setup import webhook_setup
+    from opx.connectors.webhooks.setup import webhook_setup
 
     system = context.system
     return webhook_setup(system.settings, lambda: system.secrets, on_aws=system.settings.backend == "aws")
@@ -143,6 +143,6 @@ def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
 
 
 def _secrets(context: Context) -> WritableSecrets:
-    from opx.webhooks.setup import writable
+    from opx.connectors.webhooks.setup import writable
 
     return writable(context.system.secrets)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from opx.tables import TableSpec
+    from opx.ports.tables_specs import TableSpec
 
 Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers come back as they went in."""

@@ -8,36 +8,36 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from opx.corpus import Corpus
 from opx.domain.queries import Fusion, QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.domain.times import iso_time
 from opx.errors import KnowledgeConfigError
-from opx.installation import Installation
-from opx.lifecycle.reindex.indexing import Indexing
-from opx.records.records import QuestionRecords
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
+from opx.records.capability import QuestionRecords
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.searching import CalibratedModels, SearchRules
+from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.procedures import Classified, Command
     from opx.graph.capability import Graph
-    from opx.graph.found_text import Expanded, FoundText
     from opx.learning.capability import Learning
-    from opx.models.access import Models
-    from opx.procedures.effects import EffectTable
     from opx.records.gaps.checking import Checked
+    from opx.retrieval.found_text import Expanded, FoundText
     from opx.retrieval.handover import Classify, Handover
+    from opx.retrieval.models import Models
     from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
+    from opx.retrieval.web.service import InternetSearch
     from opx.telemetry.capability import Telemetry
-    from opx.websearch.service import InternetSearch
+    from opx.text.procedures.effects import EffectTable
 
 log = logging.getLogger(__name__)
 
@@ -125,8 +125,8 @@ class Questions:
 
     def handover(self, reader: Reader) -> Handover:
         """Hands documents over to this reader."""
-        from opx.parallel import Each
         from opx.retrieval.handover import Handover
+        from opx.runtime.parallel import Each
 
         experience = self._learning.experience
         return Handover(
@@ -140,7 +140,7 @@ class Questions:
     @cached_property
     def effects(self) -> EffectTable:
         """What commands of procedures do. Raises `KnowledgeConfigError`."""
-        from opx.procedures.effects import effect_table, read_effects
+        from opx.text.procedures.effects import effect_table, read_effects
 
         return effect_table(self._installation.declared(read_effects))
 
@@ -197,7 +197,7 @@ class Questions:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported
         and audited as questions are; in a planner's words, they tell of no gaps."""
         from opx.retrieval.research.researcher import Researcher
-        from opx.runtime.turns import in_turns
+        from opx.runtime.serialized import in_turns
 
         query = self.search(identity, in_turns(report), gaps=False)
         return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)

@@ -11,7 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from opx.domain.bands import Verdict
-from opx.models.candidates import (
+from opx.ports.models import Candidate, ChatModel, ChatRequest, Ranking, Reading
+from opx.ports.typed_replies import ModelAnswer
+from opx.retrieval.rerank_candidates import (
     MAX_QUESTION_CHARACTERS,
     MAX_TITLE_CHARACTERS,
     check_number,
@@ -19,8 +21,6 @@ from opx.models.candidates import (
     ranking,
     readable,
 )
-from opx.models.schema import ModelAnswer
-from opx.ports.models import Candidate, ChatModel, ChatRequest, Ranking, Reading
 
 _TOKENS_AROUND, _TOKENS_A_VERDICT = 100, 40
 """Of an answer: `{"id": 7, "verdict": "answers", "line": 12}` has some 20 tokens, twice as many if written in lines."""

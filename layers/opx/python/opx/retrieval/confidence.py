@@ -193,6 +193,6 @@ def shipped(embedder: str, legs: str, mode: SearchMode) -> Judges:
 
 
 def calibration_key(subject: str, embedder: str) -> Item:
-    """The key of the row that keeps a calibration for an embedding model (`opx.retrieval.calibration`); `subject` is
+    """The key of the row that keeps a calibration for an embedding model (`opx.retrieval.calibration.models`); `subject` is
     that of the indexes."""
     return {"subject": subject, "entry": f"calibration#{embedder}"}

@@ -16,11 +16,11 @@ from opx.domain.results import RetrievalResult
 from opx.domain.times import day_number
 from opx.domain.titles import told_apart
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
-from opx.parallel import Each
-from opx.procedures.layout import laid_out, whole_steps
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
+from opx.runtime.parallel import Each
 from opx.text.estimates import estimated_tokens
+from opx.text.procedures.layout import laid_out, whole_steps
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
@@ -290,7 +290,7 @@ def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Out
     """The outline of a document; of one that can't be read, of what was found of it."""
     if readable:
         return readable[1]
-    from opx.procedures.outline import outline_of
+    from opx.text.procedures.outline import outline_of
 
     best = group[0]
     return outline_of(best.document_id, best.title, "\n\n".join(dict.fromkeys(result.content for result in group)))

@@ -32,8 +32,8 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
-    from opx.graph.found_text import GoOn
     from opx.retrieval.expansion import Expander
+    from opx.retrieval.found_text import GoOn
     from opx.retrieval.identifiers import Bound
     from opx.retrieval.learnt import LearntWords
     from opx.retrieval.reranking import RerankStage
@@ -289,7 +289,7 @@ class KnowledgeQuery:
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
-        from opx.graph.found_text import FoundText, Hit
+        from opx.retrieval.found_text import FoundText, Hit
 
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
         text = asked.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` in it is a filter for the text, here a name

@@ -76,7 +76,7 @@ def pasted_alert(query: str) -> Question | None:
     sent, asked = _json_in(query)
     if not _LIKE_ALERT.match(sent):
         return None
-    from opx.procedures.alerts import read_alert
+    from opx.text.procedures.alerts import read_alert
 
     try:
         alert = read_alert(sent)

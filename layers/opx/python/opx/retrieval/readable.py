@@ -11,13 +11,13 @@ from opx.domain.ids import ID_LENGTH
 from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
 from opx.errors import DocumentNotFoundError, ObjectNotFoundError
-from opx.installation import Installation
 from opx.retrieval.judging import expired_since
+from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
-    from opx.corpus import Corpus
     from opx.domain.documents import DocumentChunk
     from opx.domain.procedures import Outline
+    from opx.ingestion.corpus.capability import Corpus
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 
@@ -49,7 +49,7 @@ class ReadableDocuments:
     def chunks(self, reader: Reader, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of the document with this full id, in order. Raises `DocumentNotFoundError`, also while it iterates if
         the chunks are gone."""
-        from opx.ingestion.chunk_files import read_chunks
+        from opx.ingestion.corpus.chunk_files import read_chunks
 
         document = self.find(reader, document_id.lower())
         try:
@@ -64,7 +64,7 @@ class ReadableDocuments:
 
     def outline_of(self, document: KnowledgeDocument) -> Outline:
         """The outline of a version. Raises `DocumentNotFoundError` if its text is gone."""
-        from opx.ingestion.chunk_files import read_outline
+        from opx.ingestion.corpus.chunk_files import read_outline
 
         try:
             return read_outline(self._corpus.store, document.key, document.document_id, document.title)

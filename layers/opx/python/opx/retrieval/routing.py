@@ -160,7 +160,7 @@ def live_results(
         return (), (TierStep(LIVE, False, "the web of then can't be searched"),)
     if covered >= enough:
         return (), (TierStep(LIVE, False, f"{covered} documents have a good result"),)
-    from opx.websearch.service import BEST_CONFIDENCE
+    from opx.retrieval.web.service import BEST_CONFIDENCE
 
     if config.min_confidence > BEST_CONFIDENCE:
         reason = f"a live result is never surer than {BEST_CONFIDENCE:g}, and {config.min_confidence:g} is asked for"

@@ -13,7 +13,6 @@ from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
-from opx.models.deadlines import within
 from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     OTHER,
@@ -42,6 +41,7 @@ from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
+from opx.runtime.deadlines import within
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 
@@ -315,7 +315,7 @@ class RememberedVectors:
             return None
 
 
-# -- models that are calibrated on the corpus (opx.retrieval.calibration)
+# -- models that are calibrated on the corpus (opx.retrieval.calibration.models)
 
 CACHE_SECONDS = 120.0
 """After which searches see a new calibration."""
@@ -355,6 +355,6 @@ class CalibratedModels:
 
 
 def _models_in(item: Item, embedder: str) -> OfLegs | None:
-    from opx.retrieval.calibration import models_in  # most searches have none
+    from opx.retrieval.calibration.models import models_in  # most searches have none
 
     return models_in(item, embedder)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from aws_lambda_powertools import Logger
 
 from opx.errors import OpxError
-from opx.records.recording import Recorder
+from opx.runtime.emf import Recorder
 from opx.runtime.logs import TextlessFormatter, call_ids
 from opx.runtime.metrics import ENVIRONMENT, SERVICE, Report
 from opx.settings import Settings, environment_name

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.errors import InvalidInputError
-from opx.installation import Installation
 from opx.ports import Tables
 from opx.ports.metrics import MetricReader
+from opx.ports.tables_specs import BASELINES
 from opx.ports.telemetry import TelemetryStores
+from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
-from opx.tables import BASELINES
 
 if TYPE_CHECKING:
     from opx.telemetry.baselines.rolling_up import RollUp

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.knowledge_file import Marked, read_section
 from opx.ports.telemetry import MetricId
+from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "telemetry"
 ANY = "*"

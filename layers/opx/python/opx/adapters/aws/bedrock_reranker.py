@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, told
 from opx.errors import ModelError
-from opx.models.candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable, reading_of
-from opx.models.deadlines import within
 from opx.ports.models import Candidate, Ranking, Reading
+from opx.retrieval.rerank_candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable, reading_of
+from opx.runtime.deadlines import within
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ForbiddenAddressError
-from opx.tables import TableSpec
+from opx.ports.tables_specs import TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.aws.object_store import S3ObjectHistory, S3ObjectStore, S3PastObjects, S3UploadSigner
     from opx.adapters.aws.table import DynamoTable
-    from opx.lifecycle.reindex.book import Edition
+    from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Queue, SearchIndex, Table
     from opx.ports.sources import SourceSchedules, StreamSubscriptions
     from opx.settings import Settings

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
+from opx.connectors.pulling.schedules import JITTER_MINUTES, scheduler_cron
+from opx.connectors.streams.mappings import mapping_of
 from opx.domain.sources import SourceDefinition
 from opx.domain.streams import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
-from opx.sources.schedules import JITTER_MINUTES, scheduler_cron
-from opx.streams.mappings import mapping_of
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

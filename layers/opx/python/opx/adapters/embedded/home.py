@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
-from opx.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
+from opx.ports.tables_specs import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.database import Database, SqliteSequence
     from opx.adapters.embedded.queue import SqliteQueue
     from opx.adapters.embedded.search_index import EmbeddedIndex
     from opx.adapters.embedded.table import SqliteTable
-    from opx.lifecycle.reindex.book import Edition
+    from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Table
     from opx.ports.object_history import ObjectHistory
 

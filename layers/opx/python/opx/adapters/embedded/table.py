@@ -11,9 +11,9 @@ from typing import Any
 from opx.adapters.embedded.database import Database
 from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, expiry, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError
-from opx.item_json import from_json, to_json
 from opx.ports import Clock, Condition, Item, KeyRange
-from opx.tables import IndexSpec, TableSpec
+from opx.ports.item_json import from_json, to_json
+from opx.ports.tables_specs import IndexSpec, TableSpec
 
 # -- SQL that makes a table
 

@@ -22,7 +22,7 @@ from opx.graph.extraction.references import named, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:
-    from opx.sources.security.cpe import Match
+    from opx.formats.data.cpe import Match
 
 CATEGORY = "security/cve"
 RULE = "advisory"
@@ -60,7 +60,7 @@ def affected_in_record(material: Material, findings: Findings) -> None:
     is_record = PurePosixPath(material.document.key.source).suffix.lower() == ".json"
     if not is_record or not material.own.startswith("cve:") or material.document.category != CATEGORY:
         return
-    from opx.sources.shapes import OddRecordError
+    from opx.formats.data.replies import OddRecordError
 
     with material.open() as stream:
         data = stream.read(MAX_BYTES + 1)
@@ -168,8 +168,8 @@ def _range(told: str) -> str:
 
 def _configured(record: Any) -> Iterator[Affected]:
     """Raises `OddRecordError` for a record that isn't one."""
-    from opx.sources.security.cpe import Configured, parse_cpe
-    from opx.sources.shapes import odd
+    from opx.formats.data.cpe import Configured, parse_cpe
+    from opx.formats.data.replies import odd
 
     groups = [one for one in odd(Configured, record).cve.configurations if not one.negate]
     nodes = [node for group in groups for node in group.nodes if not node.negate]

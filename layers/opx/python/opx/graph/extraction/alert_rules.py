@@ -29,7 +29,7 @@ from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import runbook_at
 from opx.graph.extraction.references import made, named
 from opx.hygiene.secrets import mask
-from opx.procedures.alerts import RULE, RUNBOOK, RUNBOOK_KEYS, WHEN
+from opx.text.procedures.alerts import RULE, RUNBOOK, RUNBOOK_KEYS, WHEN
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 50

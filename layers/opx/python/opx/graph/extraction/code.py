@@ -14,12 +14,12 @@ from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.knowledge import Category
 from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
+from opx.formats.code.languages import LANGUAGES, Language
+from opx.formats.decoding import text_lines
+from opx.formats.source import HEAD_BYTES, Source
 from opx.graph.extraction import code_nodes as nodes
 from opx.graph.extraction.material import Findings, Material, Passages, Statement
 from opx.graph.extraction.references import made
-from opx.ingestion.parsing.code.languages import LANGUAGES, Language
-from opx.ingestion.parsing.decoding import text_lines
-from opx.ingestion.parsing.source import HEAD_BYTES, Source
 
 if TYPE_CHECKING:
     from opx.graph.extraction.code_reading import Call, CodeFile, Definition
@@ -60,7 +60,7 @@ def code_structure(material: Material, passages: Passages, findings: Findings) -
 
 def _text(material: Material, language: Language) -> str:
     """The code as the parser read it, or "" where that kept it without sections."""
-    from opx.ingestion.parsing.code.source_code import readable_code
+    from opx.formats.code.source_code import readable_code
 
     document = material.document
     category = Category(document.category, document.tier, document.trust, "permanent")
@@ -73,8 +73,8 @@ def _text(material: Material, language: Language) -> str:
 
 
 def _read(text: str, language: Language) -> CodeFile | None:
+    from opx.formats.code.outline import syntax_tree  # only here: tree-sitter is native code
     from opx.graph.extraction.code_reading import read_code
-    from opx.ingestion.parsing.code.outline import syntax_tree  # only here: tree-sitter is native code
 
     code = text.encode(errors="replace")
     tree = syntax_tree(code, language)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from opx.domain.graph import EdgeStatement, Value
 from opx.domain.knowledge import Tier
 from opx.domain.remarks import Remark, RemarkKind
+from opx.formats.metadata import MAX_ITEMS
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import reference_of_source, runbook_of
 from opx.graph.extraction.references import (
@@ -24,7 +25,6 @@ from opx.graph.extraction.references import (
     read_id,
     value_of,
 )
-from opx.ingestion.metadata import MAX_ITEMS
 
 RULE = "metadata"
 

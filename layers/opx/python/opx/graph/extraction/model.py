@@ -26,9 +26,9 @@ from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
 from opx.graph.extraction.references import made
 from opx.hygiene.instructions import suspicions
-from opx.models.schema import ModelAnswer
 from opx.ports import Clock
 from opx.ports.models import ChatModel, ChatRequest
+from opx.ports.typed_replies import ModelAnswer
 
 RULE = "model"
 CONFIDENCE = 0.6

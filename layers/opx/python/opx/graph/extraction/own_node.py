@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.formats.code.languages import LANGUAGES
 from opx.graph.extraction.references import has_namespace, made, read
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ingestion.parsing.code.languages import LANGUAGES
 
 _NAMESPACES = {
     "runbooks": "runbook",

@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, node_type
+from opx.formats.registry import is_known
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import reference_of_source
 from opx.graph.extraction.references import made
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ingestion.parsing.registry import is_known
 
 LINK_RULE, CODE_RULE = "link", "code name"
 PAGES = frozenset(("document", "runbook", "confluence_page"))

@@ -30,7 +30,7 @@ from opx.retrieval.judging import Experienced, Inexperienced, Judged
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import DocumentOutcomes
-    from opx.ingestion.catalog import Catalog
+    from opx.ingestion.corpus.catalog import Catalog
     from opx.learning.outcomes.learnt import LearntStore, LearntWords, ScopeWords
     from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
     from opx.learning.warnings import StepWarnings

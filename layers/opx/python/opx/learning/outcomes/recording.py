@@ -34,14 +34,14 @@ from opx.errors import (
     ReceiptNotFoundError,
     StoreUnavailableError,
 )
-from opx.ingestion.catalog import Catalog
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.clients import removed_error
 from opx.learning.fields import cleaned_line
 from opx.learning.outcomes.learnt import LearntStore, said_of
 from opx.learning.outcomes.store import OutcomeStore, Standing
 from opx.learning.warnings import followed
 from opx.ports import Clock
 from opx.records.audit import AuditRecord
-from opx.tenants.clients import removed_error
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import Queue
 
 if TYPE_CHECKING:
-    from opx.calibration.calibrating import Calibrator
+    from opx.retrieval.calibration.calibrating import Calibrator
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def calibrate_as_asked(body: str, calibrator: Callable[[], Calibrator]) -> bool:
         return False
     if not isinstance(asked, dict) or asked.get("do") != "calibrate":
         return False
-    from opx.calibration.calibrating import calibrate_if_due, outcome_line
+    from opx.retrieval.calibration.calibrating import calibrate_if_due, outcome_line
 
     try:
         found = calibrator()

@@ -9,7 +9,7 @@ from msgspec import field
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import Draft
-from opx.lifecycle.reindex.editions import OpenEdition
+from opx.ingestion.indexing.editions import OpenEdition
 from opx.ports import SearchFilter
 from opx.retrieval.hybrid import Asking, HybridSearch
 

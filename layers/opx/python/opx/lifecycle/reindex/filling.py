@@ -15,12 +15,12 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import UnknownCategoryError
 from opx.hygiene.cleaning import Cleaner
 from opx.hygiene.instructions import FLAG
-from opx.ingestion.catalog import Catalog
-from opx.ingestion.claims import current_id
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.claims import current_id
+from opx.ingestion.indexing.editions import Editions, OpenEdition
 from opx.ingestion.prepared import as_indexed
-from opx.lifecycle.reindex.editions import Editions, OpenEdition
-from opx.parallel import Each
 from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vectors
+from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter

@@ -11,9 +11,9 @@ from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError
-from opx.ingestion.catalog import Catalog
-from opx.lifecycle.reindex.book import Edition
-from opx.lifecycle.reindex.editions import Editions, IndexService
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.indexing.book import Edition
+from opx.ingestion.indexing.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
 from opx.ports import Clock, Embedder, Table

@@ -9,7 +9,7 @@ from secrets import token_hex
 from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
-from opx.lifecycle.reindex.book import Edition, EditionState, IndexState
+from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Phase
 from opx.lifecycle.reindex.making import Making
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
-from opx.lifecycle.reindex.book import Edition, EditionState, IndexState
+from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Phase
 from opx.lifecycle.reindex.making import Making, Progress
 from opx.lifecycle.reindex.orders import Orders

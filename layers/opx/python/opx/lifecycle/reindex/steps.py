@@ -9,12 +9,12 @@ from typing import Any
 from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.record import replace
 from opx.domain.scopes import scope_of_key
-from opx.ingestion.catalog import BusyError, StaleEventError
-from opx.ingestion.claims import current_id
+from opx.ingestion.corpus.catalog import BusyError, StaleEventError
+from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import ObjectEvent
-from opx.lifecycle.reindex.book import EditionState, IndexState
+from opx.ingestion.indexing.book import EditionState, IndexState
+from opx.ingestion.indexing.editions import OpenEdition
 from opx.lifecycle.reindex.checks import compare
-from opx.lifecycle.reindex.editions import OpenEdition
 from opx.lifecycle.reindex.job import Job, Phase
 from opx.lifecycle.reindex.making import Making
 from opx.ports import Item, KeyRange

@@ -11,8 +11,8 @@ from opx.records.gaps.listing import NOBODY, listed
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
+    from opx.records.capability import QuestionRecords
     from opx.records.gaps.owners import Owners
-    from opx.records.records import QuestionRecords
     from opx.retrieval.capability import Questions
 
 CHECK: Mapping[str, object] = {"task": "check_gaps"}

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opx.domain.knowledge import KnowledgeModel
-from opx.knowledge_file import read_section
 from opx.records.gaps.model import Gap
+from opx.runtime.knowledge_file import read_section
 
 _WORDS = re.compile(r"[\w.-]+")
 _MAX_CHARACTERS = 100

@@ -9,8 +9,8 @@ from typing import Any
 from opx.domain.record import replace
 from opx.domain.research import Finding
 from opx.errors import ModelError
-from opx.models.schema import ModelAnswer
 from opx.ports.models import ChatModel, ChatRequest
+from opx.ports.typed_replies import ModelAnswer
 from opx.retrieval.research.planning import (
     MAX_SUB_QUERY_CHARACTERS,
     Gap,

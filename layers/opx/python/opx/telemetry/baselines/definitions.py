@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.knowledge_file import Marked, read_section
 from opx.ports.metrics import MetricQuery
+from opx.runtime.knowledge_file import Marked, read_section
 from opx.telemetry.baselines.readings import names_of
 
 MINUTE, DAY = 60, 86_400

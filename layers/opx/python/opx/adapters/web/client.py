@@ -1,0 +1,288 @@
+"""Reads the web for sources: from public addresses, within rate limits, and tried again where that may help."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlencode, urljoin
+
+from opx import __version__
+from opx.adapters.web.exchange import Exchanges, Message, Reply, TooSlowError
+from opx.domain.record import replace
+from opx.domain.sources import RateLimit
+from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
+from opx.hygiene.addresses import AddressBook, Target, target_of
+from opx.ports.sources import Validators, WebReply
+from opx.ports.time import Clock
+
+Sleep = Callable[[float], None]
+
+
+class RateWindow:
+    """Lets requests pass as often as a limit allows: so many in any stretch of so many seconds."""
+
+    def __init__(self, limit: RateLimit | None, *, clock: Clock, sleep: Sleep) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._sleep = sleep
+        self._passed: deque[float] = deque(maxlen=limit.calls if limit else 1)
+
+    def wait(self) -> None:
+        """Return when the next request may go."""
+        if self._limit and len(self._passed) == self._limit.calls:
+            left = self._passed[0] + self._limit.seconds - self._clock()
+            if left > 0:
+                self._sleep(min(left, self._limit.seconds))  # a clock that was set back must not stop everything
+        self._passed.append(self._clock())
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """For how many seconds a reply asks not to be asked again: `Retry-After` (seconds or a date), or
+    `X-RateLimit-Reset` once none remain, as GitHub has it ("Rate limits for the REST API"). None if it doesn't say."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    if text:
+        return _until(text, now)
+    reset = headers.get("x-ratelimit-reset", "")
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
+        return max(0.0, float(reset[:12]) - now)
+    return None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)
+
+
+_TAKEN_ALONG = ("accept", "accept-encoding", "accept-language", "content-type", "user-agent")
+_CONDITIONS = ("if-none-match", "if-modified-since")
+
+
+def redirected(message: Message, reply: Reply) -> Message:
+    """The request that a redirect asks for. To another host go only headers that can't be credentials.
+
+    Raises `ForbiddenAddressError`, and `SourceRefusedError` for one that can't be followed.
+    """
+    here = message.target
+    try:
+        there = target_of(urljoin(here.url, reply.headers["location"]))
+    except ValueError as exc:
+        raise SourceRefusedError(f"{here.shown}: redirected to what is no address", reply.status) from exc
+    if message.method == "POST" and reply.status not in (307, 308):
+        raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
+    if _same_party(here, there):
+        return replace(message, target=there)
+    kept = (*_TAKEN_ALONG, *_CONDITIONS)
+    return replace(message, target=there, headers={k: v for k, v in message.headers.items() if k in kept})
+
+
+def _same_party(here: Target, there: Target) -> bool:
+    if here.host != there.host:
+        return False
+    upgraded = (here.scheme, here.port, there.scheme, there.port) == ("http", 80, "https", 443)
+    return upgraded or (here.scheme, here.port) == (there.scheme, there.port)
+
+
+USER_AGENT = f"opx-knowledge/{__version__}"
+TIMEOUT_SECONDS = 60.0
+TRIES = 4
+MAX_WAIT_SECONDS = 60.0
+"""Longer waits that a source asks for end the pull, which goes on another time."""
+
+MAX_REDIRECTS = 5
+MAX_BYTES = 32 * 1024 * 1024
+_FIRST_PAUSE = 1.0
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PASSING = (408, 425, 429)
+
+
+def open_web(
+    *,
+    rate: RateLimit | None = None,
+    allowed_hosts: Sequence[str] = (),
+    validators: Validators | None = None,
+    clock: Clock = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+    timeout: float = TIMEOUT_SECONDS,
+) -> HttpWeb:
+    """A client for one source. `allowed_hosts` (`wiki.local`, `127.0.0.1:8080`) may be at private addresses; `timeout`
+    is for one exchange as a whole, in seconds. Without `validators`, no request is conditional."""
+    return HttpWeb(
+        book=AddressBook(allowed=allowed_hosts),
+        exchanges=Exchanges(seconds=timeout),
+        window=RateWindow(rate, clock=clock, sleep=sleep),
+        validators=validators,
+        clock=clock,
+        sleep=sleep,
+    )
+
+
+class HttpWeb:
+    """`WebClient` and `PageMemory` over HTTP; for one thread.
+
+    Environment variables for proxies are not followed: behind a proxy, the address that a request ends at could not be
+    checked.
+    """
+
+    def __init__(
+        self,
+        *,
+        book: AddressBook,
+        exchanges: Exchanges,
+        window: RateWindow,
+        validators: Validators | None,
+        clock: Clock,
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._book = book
+        self._exchanges = exchanges
+        self._window = window
+        self._validators = validators
+        self._clock = clock
+        self._sleep = sleep
+        self._slower: RateWindow | None = None
+        self._uncommitted: dict[str, dict[str, str]] = {}
+
+    def get(
+        self,
+        url: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+        conditional: bool = False,
+        limit: int = MAX_BYTES,
+    ) -> WebReply:
+        target = target_of(_with_query(url, query))
+        conditions = self._conditions(target.url) if conditional else {}
+        message = Message("GET", target, _headers(headers, conditions), None, limit)
+        reply = self._followed(message)
+        if conditional and not reply.not_modified:
+            self._uncommitted[target.url] = _validators_of(reply)
+        return reply
+
+    def post(
+        self, url: str, *, json: Any, headers: Mapping[str, str] | None = None, limit: int = MAX_BYTES
+    ) -> WebReply:
+        body = json_text.dumps(json).encode()
+        sent = _headers(headers, {"content-type": "application/json"})
+        return self._followed(Message("POST", target_of(url), sent, body, limit))
+
+    def recall(self, url: str) -> Mapping[str, str]:
+        address = target_of(url).url
+        known = self._uncommitted.get(address)
+        return known if known is not None else self._kept(address)
+
+    def note(self, url: str, notes: Mapping[str, str]) -> None:
+        self._uncommitted[target_of(url).url] = {**self.recall(url), **notes}
+
+    def slow_down(self, rate: RateLimit) -> None:
+        self._slower = RateWindow(rate, clock=self._clock, sleep=self._sleep)
+
+    def commit_validators(self) -> None:
+        """Keep the validators of the replies since the last time: what they gave is stored and need not come again."""
+        if self._validators is not None:
+            for url, found in self._uncommitted.items():
+                if found != self._validators.get(url):
+                    self._validators.put(url, found)
+        self._uncommitted.clear()
+
+    def close(self) -> None:
+        """Close all connections. Replies that weren't committed are sent again the next time."""
+        self._exchanges.close()
+
+    def _kept(self, url: str) -> Mapping[str, str]:
+        return self._validators.get(url) if self._validators is not None else {}
+
+    def _conditions(self, url: str) -> dict[str, str]:
+        known = self._kept(url)
+        pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
+        return {condition: known[name] for condition, name in pairs if known.get(name)}
+
+    # -- one request: redirects, and tries of each step
+
+    def _followed(self, message: Message) -> WebReply:
+        seen = set()
+        for _ in range(MAX_REDIRECTS + 1):
+            seen.add(message.target.url)
+            reply = self._sent(message)
+            if reply.status not in _REDIRECTS or "location" not in reply.headers:
+                return _accepted(message.target, reply)
+            onward = redirected(message, reply)
+            if onward.target.url in seen:
+                raise SourceRefusedError(f"{message.target.shown}: redirected in a circle", reply.status)
+            if self._book.is_allowed(onward.target) and not self._book.is_allowed(message.target):
+                raise ForbiddenAddressError(
+                    f"{message.target.shown} redirects to {onward.target.netloc}, which is allowed only if asked directly"
+                )
+            message = onward
+        raise SourceRefusedError(f"{message.target.shown}: redirected more than {MAX_REDIRECTS} times")
+
+    def _sent(self, message: Message) -> Reply:
+        """The reply to one step, tried as often as may help."""
+        pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
+        while True:
+            try:
+                reply = self._exchanged(message)
+                wait = retry_after(reply.headers, self._clock())
+                if not _may_pass(reply, wait):
+                    return reply
+                failure = SourceUnavailableError(f"{message.target.shown}: status {reply.status}", wait or 0.0)
+            except TooSlowError:
+                raise
+            except SourceUnavailableError as exc:
+                failure, wait = exc, None
+            pause = next(pauses, None)
+            if pause is None or (wait or 0.0) > MAX_WAIT_SECONDS:
+                raise failure
+            self._sleep(pause if wait is None else wait)
+
+    def _exchanged(self, message: Message) -> Reply:
+        addresses = self._book.addresses(message.target)
+        self._window.wait()
+        if self._slower:
+            self._slower.wait()
+        return self._exchanges.send(message, addresses)
+
+
+def _with_query(url: str, query: Mapping[str, str | int] | None) -> str:
+    if not query:
+        return url
+    address, mark, fragment = url.partition("#")
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}{mark}{fragment}"
+
+
+def _headers(given: Mapping[str, str] | None, own: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "user-agent": USER_AGENT,
+        "accept-encoding": "gzip, deflate",
+        **{name.lower(): value for name, value in (given or {}).items()},
+        **own,
+    }
+
+
+def _may_pass(reply: Reply, wait: float | None) -> bool:
+    """Whether a request may succeed later. Some services say 403 when they mean 429, and then when to ask again."""
+    return reply.status >= 500 or reply.status in _PASSING or (reply.status == 403 and wait is not None)
+
+
+def _accepted(target: Target, reply: Reply) -> WebReply:
+    if 200 <= reply.status < 300 or reply.status in (304, 404, 410):
+        return WebReply(target.url, reply.status, reply.headers, reply.body)
+    advice = {401: ": the credentials are missing or wrong", 403: ": access is not allowed"}.get(reply.status, "")
+    raise SourceRefusedError(f"{target.shown}: status {reply.status}{advice}", reply.status)
+
+
+def _validators_of(reply: WebReply) -> dict[str, str]:
+    """Of a page that is gone nothing is kept: if it comes back as it was, it must be sent whole."""
+    if reply.gone:
+        return {}
+    return {name: reply.headers[name] for name in ("etag", "last-modified") if reply.headers.get(name)}

@@ -1,0 +1,92 @@
+"""Prometheus Alertmanager (`webhook_config` of its configuration page), and what sends as it does, such as Grafana
+("Configure the webhook notifier for Alerting"): one document an alert.
+
+A notification is about a group, whose members come and go with the routing; an alert is the same by its fingerprint in
+whichever group it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import field
+
+from opx.connectors.webhooks.deliveries import PayloadError
+from opx.connectors.webhooks.payloads import Change, document, metadata, moment, part, read_payload
+from opx.domain.ids import stable_hash
+from opx.formats.data.replies import Shape, Words
+
+MAX_ALERTS = 100
+"""In one delivery; `max_alerts` of `webhook_config` limits what is sent."""
+_TITLES = ("summary", "title")
+_NEVER = "0001-01-01"
+
+
+class _Alert(Shape, frozen=True, rename="camel"):
+    labels: dict[str, Words]
+    annotations: dict[str, Words]
+    starts_at: Any = None
+    ends_at: Any = None
+    status: Words = ""
+    fingerprint: Words = ""
+    generator_url: Words = field(default="", name="generatorURL")
+
+
+class _Group(Shape, frozen=True):
+    status: Words = ""
+
+
+class _Notification(_Group, frozen=True, kw_only=True):
+    alerts: tuple[_Alert, ...]
+
+
+def event_of(payload: Mapping[str, Any]) -> str:
+    """`firing` or `resolved`, of the group."""
+    return read_payload(_Group, payload).status or "firing"
+
+
+def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+    """A document for each alert, as it is now. The payload's `version` is the sender's own count: Alertmanager is at 4,
+    Grafana at 1; the alerts must have what is read of them."""
+    alerts = payload.get("alerts")
+    if isinstance(alerts, list) and len(alerts) > MAX_ALERTS:
+        raise PayloadError(f"the delivery has {len(alerts)} alerts; set max_alerts to {MAX_ALERTS} at most")
+    found = read_payload(_Notification, payload)
+    return [_alert(alert, found.status) for alert in found.alerts]
+
+
+def _alert(alert: _Alert, status_of_group: str) -> Change:
+    labels, notes = alert.labels, alert.annotations
+    if not labels:
+        raise PayloadError("alerts.labels is empty; they tell alerts apart")
+    name = labels.get("alertname", "Alert")
+    started = moment(alert.starts_at, "alerts.startsAt")
+    ended = "" if str(alert.ends_at).startswith(_NEVER) else moment(alert.ends_at, "alerts.endsAt")
+    status = alert.status or status_of_group
+    resolved = status == "resolved"
+    title = next((notes[each] for each in _TITLES if notes.get(each)), name)
+    facts = [("Alert", name), ("Status", status), ("Since", started), ("Until", ended if resolved else "")]
+    about = "\n\n".join(
+        f"{each}: {text}" for each, text in sorted(notes.items()) if each not in ("summary", "description")
+    )
+    sections = [
+        ("Description", notes.get("description", "")),
+        ("Annotations", about),
+        ("Labels", "\n".join(f"- {each}: `{text}`" for each, text in sorted(labels.items()))),
+    ]
+    time = max(started, ended) if resolved else started
+    return Change(
+        key=part(alert.fingerprint or stable_hash("alert", json.dumps(labels, sort_keys=True))),
+        time=time,
+        text=document(title, facts, sections),
+        metadata=metadata(
+            tags=["alertmanager", name, status],
+            source_uri=alert.generator_url,
+            created=started,
+            updated=time,
+            severity=labels.get("severity", ""),
+            services=[labels.get("service") or labels.get("job", "")],
+        ),
+    )

@@ -1,0 +1,139 @@
+"""Jira ("Webhooks" of Atlassian's developer documentation): issues, with the comments that the delivery has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import field
+
+from opx.connectors.atlassian.adf import adf_markdown
+from opx.connectors.webhooks.deliveries import PayloadError
+from opx.connectors.webhooks.payloads import Change, Named, document, metadata, moment, part, read_payload
+from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
+
+
+class _Event(Shape, frozen=True, rename="camel"):
+    webhook_event: NeededWords
+
+
+class _Id(Shape, frozen=True):
+    id: NeededWords
+
+
+class _OfIssue(Shape, frozen=True):
+    issue: _Id
+    timestamp: Any = None
+
+
+class _Person(Shape, frozen=True, rename="camel"):
+    display_name: Words = ""
+
+
+class _Comment(Shape, frozen=True):
+    author: Loose[_Person] = _Person()
+    created: Words = ""
+    body: Any = None
+
+
+class _Comments(Shape, frozen=True):
+    comments: tuple[_Comment, ...] = ()
+
+
+class _Fields(Shape, frozen=True):
+    summary: NeededWords
+    created: Any = None
+    updated: Any = None
+    description: Any = None
+    environment: Any = None
+    issuetype: Loose[Named] = Named()
+    status: Loose[Named] = Named()
+    resolution: Loose[Named] = Named()
+    priority: Loose[Named] = Named()
+    components: tuple[Named, ...] = ()
+    labels: Loose[tuple[Loose[str], ...]] = ()
+    reporter: Loose[_Person] = _Person()
+    assignee: Loose[_Person] = _Person()
+    comment: Loose[_Comments] = _Comments()
+
+
+class _Issue(Shape, frozen=True):
+    key: NeededWords
+    fields: _Fields
+    address: Words = field(default="", name="self")
+
+
+class _Text(Shape, frozen=True):
+    text: Words = ""
+
+
+def event_of(payload: Mapping[str, Any]) -> str:
+    """Such as `jira:issue_updated`."""
+    return read_payload(_Event, payload).webhook_event
+
+
+def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+    """The issue as it is now; nothing for events about anything else."""
+    event = event_of(payload)
+    if not event.startswith("jira:issue_"):
+        return []
+    delivery = read_payload(_OfIssue, payload)
+    key = f"issues/{part(delivery.issue.id)}"  # which stays when the issue moves to another project
+    time = moment(delivery.timestamp, "timestamp")
+    if event == "jira:issue_deleted":
+        return [Change(key=key, time=time, deleted=True)]
+    return [_issue(read_payload(_Issue, payload["issue"]), key, time)]
+
+
+def _issue(issue: _Issue, key: str, time: str) -> Change:
+    fields = issue.fields
+    created = moment(fields.created, "issue.fields.created")
+    updated = moment(fields.updated, "issue.fields.updated")
+    components = [each.name for each in fields.components]
+    facts = [
+        ("Issue", issue.key),
+        ("Type", fields.issuetype.name),
+        ("Status", fields.status.name),
+        ("Resolution", fields.resolution.name),
+        ("Priority", fields.priority.name),
+        ("Components", ", ".join(components)),
+        ("Reporter", fields.reporter.display_name),
+        ("Assignee", fields.assignee.display_name),
+    ]
+    sections = [
+        ("Description", _prose(fields.description, "description")),
+        ("Environment", _prose(fields.environment, "environment")),
+    ]
+    for comment in fields.comment.comments:
+        who = comment.author.display_name or "somebody"
+        sections.append((f"Comment of {who}, {comment.created}", _prose(comment.body, "body")))
+    return Change(
+        key=key,
+        time=time or updated,
+        text=document(f"{issue.key}: {fields.summary}", facts, sections),
+        metadata=metadata(
+            tags=[*fields.labels, fields.status.name],
+            source_uri=_browse(issue.address, issue.key),
+            created=created,
+            updated=updated or time,
+            author=fields.reporter.display_name,
+            severity=fields.priority.name,
+            services=components,
+        ),
+    )
+
+
+def _browse(api: str, name: str) -> str:
+    """`https://x.atlassian.net/rest/api/2/issue/1` -> the page that people see."""
+    site, found, _ = api.partition("/rest/")
+    return f"{site}/browse/{name}" if found else ""
+
+
+def _prose(value: Any, of: str) -> str:
+    """A string, or a document in Atlassian's format. Raises `PayloadError` for anything else."""
+    if not isinstance(value, dict):
+        return shaped(_Text, {"text": value}, of, PayloadError).text
+    try:
+        return adf_markdown(value)
+    except OddRecordError as exc:
+        raise PayloadError(f"{of}: {exc}") from exc

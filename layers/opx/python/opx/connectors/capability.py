@@ -1,0 +1,215 @@
+"""Composes sources and streams: their registries, the puller, and what follows them on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opx.domain.baselines import BASELINES_CATEGORY
+from opx.ingestion.manager import IngestionManager
+from opx.ports import Storage, Tables, WorkQueue
+from opx.ports.functions import Functions
+from opx.ports.sources import Secrets
+from opx.ports.tables_specs import SOURCES
+from opx.runtime.installation import Installation
+from opx.runtime.metrics import Report, unreported
+from opx.telemetry.capability import Telemetry
+
+if TYPE_CHECKING:
+    from opx.connectors.connecting import ConnectedSource, SourceSystem
+    from opx.connectors.control import SourceControl
+    from opx.connectors.entry_points import ConnectedWaysIn
+    from opx.connectors.files.watching import DirectoryFeed
+    from opx.connectors.pulling.asked import PullRequests
+    from opx.connectors.pulling.puller import SourcePuller
+    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.runner import Feed
+    from opx.connectors.streams.baseline_values import BaselineTaker
+    from opx.connectors.streams.control import StreamControl
+    from opx.connectors.streams.definitions import StreamRepository
+    from opx.connectors.streams.taking import RecordTaker
+    from opx.connectors.webhooks.receiving import WebhookReceiver
+    from opx.domain.sources import KnowledgeSource, SourceDefinition
+    from opx.domain.streams import StreamDefinition
+
+PULL_LEASE_SECONDS = 900.0
+NO_LEASE = -1.0
+"""A lock of the machine is free as soon as its process is gone."""
+
+NewFeeds = Callable[[Callable[[], Sequence["StreamDefinition"]], Callable[["StreamDefinition"], "RecordTaker"]], "Feed"]
+"""Reads the streams of this machine, given those that there are and who takes the records of each."""
+
+
+class Connectors:
+    """Sources and streams of an installation. `manager` puts documents of the installation's scope into the corpus."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        storage: Storage,
+        work: WorkQueue,
+        *,
+        secrets: Callable[[], Secrets],
+        telemetry: Telemetry,
+        manager: Callable[[], IngestionManager],
+        functions: Functions,
+        feeds: NewFeeds,
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._work = work
+        self._secrets = secrets
+        self._telemetry = telemetry
+        self._manager = manager
+        self._functions = functions
+        self._feeds = feeds
+        self._provided: dict[str, KnowledgeSource] = {}
+
+    # -- sources
+
+    @cached_property
+    def sources(self) -> SourceRepository:
+        """The sources that are declared or registered. Raises `KnowledgeConfigError`."""
+        from opx.connectors.declared import declared_sources
+        from opx.connectors.pulling.repository import SourceRepository
+
+        installation = self._installation
+        declared = declared_sources(installation.knowledge, installation.knowledge_path)
+        return SourceRepository(self._tables.table(SOURCES), declared, installation.knowledge, installation.clock)
+
+    @cached_property
+    def _system(self) -> SourceSystem:
+        from opx.connectors.connecting import SourceSystem
+
+        return SourceSystem(self._installation, self._tables, self._secrets(), self._storage, self.sources)
+
+    def connected(self, definition: SourceDefinition) -> ConnectedSource:
+        """A source that can be pulled. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+        from opx.connectors.connecting import connected
+
+        return connected(definition, self._system, self._provided.get(definition.source_id))
+
+    def provide(self, source: KnowledgeSource, schedule: str, category: str) -> str:
+        """Register a source that is an object of this process. Returns its id. Raises `InvalidInputError`."""
+        from opx.connectors.declared import definition_of
+        from opx.connectors.provided import KIND
+
+        given = {"kind": KIND, "category": category, "schedule": schedule}
+        self.sources.provide(definition_of(source.name, given, self._installation.knowledge))
+        self._provided[source.name] = source
+        return source.name
+
+    def puller(self, report: Report = unreported) -> SourcePuller:
+        """Pulls sources into the installation's scope."""
+        from opx.connectors.pulling.puller import SourcePuller
+        from opx.connectors.pulling.storing import PageStore
+
+        store = PageStore(
+            self._manager(),
+            threads=self._storage.read_threads,
+            unit_of_work=self._tables.unit_of_work,
+            report=report,
+        )
+        local = self._work.in_process
+        return SourcePuller(
+            sources=self.sources,
+            connect=self.connected,
+            store=store,
+            clock=self._installation.clock,
+            lease_seconds=NO_LEASE if local else PULL_LEASE_SECONDS,
+            exclusive=self._work.exclusive_pull if local else lambda _: nullcontext(),
+            report=report,
+        )
+
+    @property
+    def control(self) -> SourceControl:
+        """Lists, registers, removes, pulls and checks sources."""
+        from opx.connectors.control import SourceControl
+
+        return SourceControl(
+            self._installation,
+            self.sources,
+            connect=self.connected,
+            puller=self.puller,
+            pulls=self._functions.pulls,
+            schedules=self._functions.source_schedules,
+        )
+
+    # -- streams
+
+    @cached_property
+    def streams(self) -> StreamRepository:
+        """The streams that are declared or subscribed to. Raises `KnowledgeConfigError`."""
+        from opx.connectors.streams.definitions import StreamRepository, declared_streams
+
+        knowledge, path = self._installation.knowledge, self._installation.knowledge_path
+        return StreamRepository(self._tables.table(SOURCES), declared_streams(knowledge, path), knowledge)
+
+    @property
+    def stream_control(self) -> StreamControl:
+        """Lists streams, and begins and ends subscriptions."""
+        from opx.connectors.streams.control import StreamControl
+
+        return StreamControl(self.streams, self._installation.knowledge, self._functions.stream_subscriptions)
+
+    def stream_feeds(self) -> Sequence[Feed]:
+        """The streams that this process can read."""
+        return [self._feeds(self.streams.all, self._taker_of)] if self._work.in_process else []
+
+    def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
+        from opx.connectors.streams.taking import StreamTaker
+
+        values = stream.category == BASELINES_CATEGORY
+        return self.taker_of_values(stream) if values else StreamTaker(stream, self._manager())
+
+    def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
+        """Adds the values of a stream to baselines."""
+        from opx.connectors.streams.baseline_values import BaselineTaker
+
+        return BaselineTaker(stream, self._telemetry.baselines, self._manager(), self._installation.clock)
+
+    # -- both
+
+    def schedule(self) -> None:
+        """Have registered sources pulled at their times, and streams read, where something outside of this process does
+        that. Raises `KnowledgeConfigError`."""
+        if schedules := self._functions.source_schedules:
+            for source in self.sources.all():
+                schedules.put(source)
+        if subscriptions := self._functions.stream_subscriptions:
+            for stream in self.streams.all():
+                subscriptions.put(stream)
+
+    # -- what brings documents to this machine by itself
+
+    def directory_feed(self) -> DirectoryFeed:
+        """Follows the directories among the sources."""
+        from opx.connectors.files.watching import DirectoryFeed
+
+        return DirectoryFeed(self.sources, self.puller, self._installation.clock)
+
+    def pull_requests(self, report: Report = unreported) -> PullRequests:
+        """Does the pulls that messages ask for."""
+        from opx.connectors.pulling.asked import PullRequests
+
+        puller = self.puller(report)
+        return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)
+
+    def webhook_receiver(self) -> WebhookReceiver:
+        """Receives webhooks. Raises `KnowledgeConfigError` for those that are declared wrongly."""
+        from opx.connectors.webhooks.receiving import receiver_of
+
+        return receiver_of(self._installation, self._tables, self._secrets(), self._manager())
+
+    # -- both, as the manager of an installation offers them
+
+    @property
+    def ways_in(self) -> ConnectedWaysIn:
+        from opx.connectors.entry_points import ConnectedWaysIn
+
+        url = self._installation.settings.webhook_url
+        return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)

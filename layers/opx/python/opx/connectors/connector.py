@@ -1,0 +1,244 @@
+"""Connectors: pull a source page by page, say whether it is well, and declare their options.
+
+A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
+vanished are kept by `opx.connectors.pulling.puller`. What was read is collected into pages; odd records are refused, and the
+others are still taken.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+
+from msgspec import Meta
+
+from opx.domain.knowledge import Tier
+from opx.domain.record import Record
+from opx.domain.requests import RequestError, fields_of, read_record
+from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.errors import (
+    ForbiddenAddressError,
+    InvalidInputError,
+    SecretNotFoundError,
+    SourceRefusedError,
+    SourceShapeError,
+    SourceUnavailableError,
+)
+from opx.formats.data.replies import OddRecordError
+from opx.ports.objects import ObjectStore
+from opx.ports.sources import Secrets, WebClient
+from opx.ports.time import Clock
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What the next page of a pull will have. `size`: bytes or characters of the documents that were added."""
+
+    documents: list[SourceDocument] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, *documents: SourceDocument) -> None:
+        self.documents += documents
+        self.size += sum(len(document.content) for document in documents)
+
+    def refuse(self, key: str, reason: object) -> None:
+        self.refused.append(Refused(key, str(reason)))
+
+    @contextmanager
+    def refusing(self, key: str) -> Iterator[None]:
+        """Refuse the document if the block finds its record odd."""
+        try:
+            yield
+        except OddRecordError as exc:
+            self.refuse(key, exc)
+
+    def page(self, cursor: Cursor | None = None, *, seen_until: str = "", complete: bool = False) -> Page:
+        """The page, after which the batch is empty."""
+        documents, unchanged = tuple(self.documents), tuple(self.unchanged)
+        withdrawn, refused = tuple(self.withdrawn), tuple(self.refused)
+        self.documents, self.unchanged, self.withdrawn, self.refused, self.size = [], [], [], [], 0
+        return Page(documents, unchanged, withdrawn, refused, cursor or {}, seen_until, complete)
+
+
+def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str) -> Batch:
+    """Records as documents. Raises `SourceShapeError` if there are several and all are odd: then it is not the records,
+    but their shape has changed."""
+    batch = Batch()
+    for record in records:
+        try:
+            batch.add(read(record))
+        except OddRecordError as exc:
+            batch.refuse(key(record), exc)
+    if len(batch.refused) > 1 and not batch.documents:
+        raise SourceShapeError(f"{of}: no record is as expected; the first: {batch.refused[0].reason}")
+    return batch
+
+
+def page_of(
+    records: Iterable[tuple[str, R]],
+    read: Callable[[str, R], SourceDocument | None],
+    *,
+    cursor: Cursor,
+    seen_until: str = "",
+    complete: bool,
+) -> Page:
+    """Each record, under its key, as a document. One for which `read` gives None is withdrawn; one that has not the
+    expected shape (`SourceShapeError`) is refused with the reason."""
+    batch = Batch()
+    for key, record in records:
+        try:
+            document = read(key, record)
+        except SourceShapeError as exc:
+            batch.refuse(key, exc)
+            continue
+        if document is None:
+            batch.withdrawn.append(key)
+        else:
+            batch.add(document)
+    return batch.page(cursor, seen_until=seen_until, complete=complete)
+
+
+O = TypeVar("O")  # noqa: E741 - options
+P = TypeVar("P", bound="Options")
+
+Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class Options(Record, frozen=True, rename=None, forbid_unknown_fields=True):
+    """Base of options of connectors: strings, numbers, flags and `Texts`. Those without a default must be given. Options
+    that name a secret end with `_secret`."""
+
+
+def nothing_known(keys: Sequence[str]) -> Collection[str]:  # noqa: ARG001
+    """None of these was taken in before."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTools:
+    """What connectors read with. `web` keeps the rate limit of the source that it was made for.
+
+    `known` gives those of some keys whose documents were taken in before: only these may be called `unchanged`.
+    `addresses` are those that a connection to a host and port may go to, for what is no web site; it raises
+    `ForbiddenAddressError` and `SourceUnavailableError`. `buckets` opens a bucket of objects by its name.
+    """
+
+    web: WebClient
+    secrets: Secrets
+    clock: Clock
+    known: Callable[[Sequence[str]], Collection[str]] = nothing_known
+    addresses: Callable[[str, int], Sequence[str]] | None = None
+    buckets: Callable[[str], ObjectStore] | None = None
+
+
+class Connector(ABC, Generic[O]):
+    """A source of one kind."""
+
+    options_type: ClassVar[type[Options]]
+    """That of the class's parameter: `Directory(Connector[DirectoryOptions])`."""
+    limit: ClassVar[RateLimit | None] = None
+    """How often the source lets itself be asked; None if it doesn't say."""
+    local: ClassVar[bool] = False
+    """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for given in (given for base in cls.__dict__.get("__orig_bases__", ()) for given in get_args(base)):
+            if isinstance(given, type) and issubclass(given, Options):
+                cls.options_type = given
+
+    def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
+        self.definition = definition
+        self.options = options
+        self.web = tools.web
+        self.secrets = tools.secrets
+        self.clock = tools.clock
+        self.known = tools.known
+
+    @classmethod
+    def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
+        """`limit`, where it doesn't follow from the options."""
+        return cls.limit
+
+    @classmethod
+    def reads_files(cls, options: O) -> bool:  # noqa: ARG003
+        """`local`, where it doesn't follow from the options."""
+        return cls.local
+
+    @abstractmethod
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        """Pages of documents: at least one, each with the cursor behind it, in an order in which a pull can be
+        interrupted after any of them. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError` and
+        `ForbiddenAddressError`: what was given before stays."""
+
+    @abstractmethod
+    def probe(self) -> None:
+        """Ask the source for as little as shows that credentials and shape are right. Raises as `pull`."""
+
+    def check(self) -> Health:
+        """Whether the source can be pulled, without raising for what is wrong with it."""
+        try:
+            self.probe()
+        except (
+            SourceUnavailableError,
+            SourceRefusedError,
+            SourceShapeError,
+            ForbiddenAddressError,
+            SecretNotFoundError,
+        ) as exc:
+            return Health(ok=False, reason=str(exc))
+        return Health(ok=True)
+
+    # -- the interface that any source has
+
+    @property
+    def name(self) -> str:
+        return self.definition.source_id
+
+    @property
+    def tier(self) -> Tier:
+        return self.definition.tier
+
+    def local_path(self, text: str) -> Path:
+        """A file or folder of this machine. Raises `InvalidInputError`."""
+        path = Path(text).expanduser()
+        if not path.is_absolute():
+            raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
+        return path
+
+    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+        for page in self.pull(PullRequest(since or "")):
+            yield from page.documents
+
+    def health_check(self) -> bool:
+        return self.check().ok
+
+
+def read_options(kind: type[P], values: Mapping[str, Any], *, of: str) -> P:
+    """Options of a connector from what was configured; one string alone is a list of one. Raises `InvalidInputError` that
+    names the option and what is allowed. `of` says whose options they are."""
+    known = {each.name: each for each in fields_of(kind)}
+    for name, value in values.items():
+        if name not in known:
+            raise InvalidInputError(f"{of}: unknown option {name!r}; allowed: {', '.join(known) or 'none'}")
+        if value is None:
+            raise InvalidInputError(f"{of}: the option {name!r} has no value; leave it out")
+    for name, each in known.items():
+        if name not in values and each.required:
+            raise InvalidInputError(f"{of}: the option {name!r} is needed")
+    given = {
+        name: [value] if known[name].is_list and isinstance(value, str) else value for name, value in values.items()
+    }
+    try:
+        return read_record(kind, given)
+    except RequestError as exc:
+        raise InvalidInputError(f"{of}: option {exc}") from exc

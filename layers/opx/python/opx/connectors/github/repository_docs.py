@@ -1,0 +1,317 @@
+"""Pulls documents in folders of GitHub repositories, as they are on a branch: of one repository, or Microsoft Learn's.
+
+Microsoft Learn is read from the public repositories that the site is built of.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from itertools import chain, islice, pairwise
+from pathlib import PurePosixPath
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.connectors.forums.threads import described
+from opx.connectors.github.api import (
+    BASE_URL,
+    LIMIT,
+    RAW,
+    GitHubApi,
+    TreeFile,
+    Trees,
+    checked_repository,
+    path_of,
+    site_of,
+)
+from opx.connectors.github.docs_markdown import read_page
+from opx.domain.ids import stable_hash
+from opx.domain.record import replace
+from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
+from opx.errors import InvalidInputError, SourceRefusedError
+from opx.formats.registry import is_known
+
+FILES_A_PAGE = 50
+UNCHANGED_A_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
+
+    selection: str
+    commits: Mapping[str, str]
+    trees: Mapping[str, str]
+    at: int = 0
+    after: str = ""
+
+    def cursor(self, at: int = 0, after: str = "") -> dict[str, Any]:
+        return asdict(replace(self, at=at, after=after))
+
+
+class Before:
+    """Files as they were, to compare with files that come in the same order."""
+
+    def __init__(self, files: Iterator[TreeFile]) -> None:
+        self._files = files
+        self._next = next(files, None)
+
+    def has(self, file: TreeFile) -> bool:
+        while self._next is not None and self._next.path < file.path:
+            self._next = next(self._files, None)
+        return self._next is not None and (self._next.path, self._next.sha) == (file.path, file.sha)
+
+
+def _is_full(batch: Batch) -> bool:
+    return len(batch.documents) + len(batch.refused) >= FILES_A_PAGE or len(batch.unchanged) >= UNCHANGED_A_PAGE
+
+
+RAW_URL = "https://raw.githubusercontent.com"
+_MARKDOWN = (".md", ".markdown", ".mdx")
+_DOCUMENTS = (*_MARKDOWN, ".rst", ".adoc", ".txt", ".html", ".htm", ".pdf", ".docx")
+_LARGE_FILE_POINTER = b"version https://git-lfs"
+
+
+class DocsOptions(Options, frozen=True, kw_only=True):
+    """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out, in any case of letters.
+    Files above `max_bytes` are reported, not read.
+
+    Files come from `raw_url`, where nothing is counted and nothing private is; "" takes them from the API, within its
+    limit, for private repositories and Enterprise servers.
+    """
+
+    patterns: Texts = ()
+    exclude: Texts = ()
+    branch: str = ""
+    max_bytes: int = 4 * 1024 * 1024
+    token_secret: str = ""
+    base_url: str = BASE_URL
+    raw_url: str = RAW_URL
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A folder of a repository ("" for all of it). Keys of its documents begin with `key_prefix`."""
+
+    repository: str
+    folder: str
+    source_uri: str = ""
+    key_prefix: str = ""
+
+
+O = TypeVar("O", bound=DocsOptions)  # noqa: E741 - options
+
+
+class RepositoryDocs(Connector[O], Generic[O]):
+    """Documents of folders, each pull as of one commit a repository, in the order of collections and paths.
+
+    What is equal in the tree of the last finished pull is named and not fetched again: trees and contents are known by
+    their hashes. Each pull that finds a change names all documents, so that deleted ones are noticed.
+    """
+
+    limit = LIMIT
+
+    def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._api = GitHubApi(tools, base_url=options.base_url, token_secret=options.token_secret)
+        self._collections = self.collections()
+
+    @abstractmethod
+    def collections(self) -> tuple[Collection, ...]:
+        """What to read; no collection within another one. Raises `InvalidInputError` for options that name nothing."""
+
+    def probe(self) -> None:
+        for collection in self._collections:
+            trees = Trees(self._api, collection.repository)
+            next(trees.files(trees.head(self.options.branch).tree, collection.folder), None)
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        place = self._place(request)
+        known = request.left.get("trees", {}) if request.since and self._fits(request.left) else {}
+        if not request.cursor and known == place.trees:
+            yield Page(cursor=place.cursor())
+            return
+        for at in range(place.at, len(self._collections)):
+            yield from self._pages(at, place, known, place.after if at == place.at else "")
+
+    def _place(self, request: PullRequest) -> Place:
+        """Where to go on, at the commits that the pull began with; or the newest ones."""
+        if self._fits(request.cursor):
+            return Place(**request.cursor)
+        heads = {
+            repository: Trees(self._api, repository).head(self.options.branch)
+            for repository in dict.fromkeys(collection.repository for collection in self._collections)
+        }
+        commits = {repository: head.commit for repository, head in heads.items()}
+        return Place(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
+
+    def _fits(self, cursor: Mapping[str, Any]) -> bool:
+        """Whether a cursor is of these options: others choose other files, or read them from elsewhere."""
+        return cursor.get("selection") == self._selection
+
+    @property
+    def _selection(self) -> str:
+        options = self.options
+        chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
+        return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
+
+    def _pages(self, at: int, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
+        collection, is_last = self._collections[at], at == len(self._collections) - 1
+        trees = Trees(self._api, collection.repository)
+        wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))
+        files = (file for file in wanted if file.path > after)
+        before = self._before(trees, known.get(collection.repository, ""), collection.folder)
+        batch = Batch()
+        for file in files:
+            if before.has(file):
+                batch.unchanged.append(collection.key_prefix + file.path)
+            else:
+                self._fetch(file, collection, place.commits[collection.repository], batch)
+            if _is_full(batch):
+                yield batch.page(place.cursor(at, file.path))
+        yield batch.page(place.cursor() if is_last else place.cursor(at + 1), complete=is_last)
+
+    def _before(self, trees: Trees, tree: str, folder: str) -> Before:
+        """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
+        files = self._chosen(trees.files(tree, folder)) if tree else iter(())
+        try:
+            first = list(islice(files, 1))
+        except SourceRefusedError:
+            return Before(iter(()))
+        return Before(chain(first, files))
+
+    def _chosen(self, files: Iterator[TreeFile]) -> Iterator[TreeFile]:
+        return (file for file in files if self._is_chosen(file.path))
+
+    def _is_chosen(self, path: str) -> bool:
+        suffix = PurePosixPath(path).suffix.lower()
+        options = self.options
+        lower = path.lower()
+        if suffix not in _DOCUMENTS and not (options.patterns and is_known(suffix)):
+            return False
+        if options.patterns and not any(fnmatchcase(lower, pattern.lower()) for pattern in options.patterns):
+            return False
+        return not any(fnmatchcase(lower, pattern.lower()) for pattern in options.exclude)
+
+    # -- a file
+
+    def _fetch(self, file: TreeFile, collection: Collection, commit: str, batch: Batch) -> None:
+        key = collection.key_prefix + file.path
+        if file.size > self.options.max_bytes:
+            batch.refuse(key, f"has {file.size:,} bytes; the option max_bytes allows {self.options.max_bytes:,}")
+            return
+        data = self._download(collection.repository, commit, file.path)
+        if data.startswith(_LARGE_FILE_POINTER):
+            batch.refuse(key, "is in Git's large file storage, which is not read")
+        elif not data.strip():
+            batch.refuse(key, "is empty")
+        else:
+            batch.add(self._document(key, file.path, collection, data))
+
+    def _download(self, repository: str, commit: str, path: str) -> bytes:
+        limit = f"{path_of('repos', repository, 'contents', path)}"
+        if not self.options.raw_url:
+            reply = self._api.get(limit, query={"ref": commit}, accept=RAW)
+        else:
+            reply = self.web.get(self.options.raw_url.rstrip("/") + path_of(repository, commit, path))
+        if reply.gone:
+            hint = "; for a private repository set raw_url to an empty text" if self.options.raw_url else ""
+            raise SourceRefusedError(f"{repository}: {path} is listed and can't be fetched{hint}", reply.status)
+        return reply.body
+
+    def _document(self, key: str, path: str, collection: Collection, data: bytes) -> SourceDocument:
+        suffix = PurePosixPath(path).suffix.lower()
+        address = self._address(path, collection)
+        if suffix not in _MARKDOWN and is_known(suffix):
+            return SourceDocument(key, data, described(title="", address=address))
+        text = data.decode("utf-8", "replace").replace("\0", "")
+        page = read_page(text, path)
+        tags = [*page.tags, *([page.topic] if page.topic else [])]
+        facts = described(title=page.title, address=address, tags=tags, updated=page.updated, author=page.author)
+        body = page.text
+        if page.description and page.description not in body:
+            body = f"{page.description}\n\n{body}"
+        return SourceDocument(key, body, facts)
+
+    def _address(self, path: str, collection: Collection) -> str:
+        if not collection.source_uri:
+            branch = self.options.branch or "HEAD"
+            return f"{site_of(self.options.base_url)}{path_of(collection.repository, 'blob', branch, path)}"
+        page = path.removeprefix(f"{collection.folder}/" if collection.folder else "")
+        page = page.removesuffix(PurePosixPath(page).suffix)
+        return collection.source_uri.replace("{page}", quote(page)).replace("{path}", quote(path))
+
+
+class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
+    """`repository` is owner/name, `paths` folders in it. `source_uri` is the address of a document, where `{page}`
+    stands for its path below the folder without extension, and `{path}` for its path in the repository; without it,
+    GitHub's page."""
+
+    repository: str
+    paths: Texts = ()
+    source_uri: str = ""
+
+
+class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
+    """Documents in folders of one repository."""
+
+    def __init__(self, definition: SourceDefinition, options: GitHubDocsOptions, tools: SourceTools) -> None:
+        checked_repository(options.repository)
+        super().__init__(definition, options, tools)
+
+    def collections(self) -> tuple[Collection, ...]:
+        folders = sorted({path.strip("/") for path in self.options.paths} or {""}, key=lambda folder: folder + "/")
+        for folder, following in pairwise(folders):
+            if not folder or following.startswith(folder + "/"):
+                raise InvalidInputError(
+                    f"paths: {following} is within {folder or 'the whole repository'}; give one of them"
+                )
+        options = self.options
+        return tuple(Collection(options.repository, folder, options.source_uri) for folder in folders)
+
+
+def _topic(repository: str, folder: str, site: str) -> Collection:
+    return Collection(
+        f"MicrosoftDocs/{repository}",
+        folder,
+        source_uri=f"https://learn.microsoft.com/{site}/{{page}}",
+        key_prefix=f"{repository}/",
+    )
+
+
+TOPICS: dict[str, Collection] = {
+    "azure/monitoring": _topic("azure-monitor-docs", "articles/azure-monitor", "azure/azure-monitor"),
+    "azure/troubleshoot": _topic("SupportArticles-docs", "support/azure", "troubleshoot/azure"),
+    "windows-client/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-client", "troubleshoot/windows-client"
+    ),
+    "windows-server": _topic("windowsserverdocs", "WindowsServerDocs", "windows-server"),
+    "windows-server/troubleshoot": _topic(
+        "SupportArticles-docs", "support/windows-server", "troubleshoot/windows-server"
+    ),
+}
+"""Where the pages of each topic are."""
+
+
+class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
+    """`topics` are those of `TOPICS`. What pages include and tables of contents are no documents of their own."""
+
+    topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
+    patterns: Texts = ("*.md",)
+    exclude: Texts = ("*/includes/*", "*/toc.md", "*/media/*")
+
+
+class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
+    """Pages of Microsoft Learn, by topic."""
+
+    def collections(self) -> tuple[Collection, ...]:
+        names = sorted({topic.strip("/ ") for topic in self.options.topics})
+        unknown = [name for name in names if name not in TOPICS]
+        if unknown or not names:
+            raise InvalidInputError(
+                f"source {self.name}: unknown topic {unknown[0] if unknown else ''!r}; allowed: {', '.join(TOPICS)}"
+            )
+        return tuple(TOPICS[name] for name in names)

@@ -1,0 +1,253 @@
+"""Pulls sources into the corpus: page by page, each stored before the next is asked for.
+
+A pull that is interrupted goes on where it was, with the `since` that it began with. What a page gave is put first,
+then remembered, then the cursor is moved: done twice, it is the same. Documents that vanished are withdrawn after a
+complete listing alone, and not if it misses more than the source's share: then somebody has to look.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from opx.connectors.pulling.repository import SourceItem, SourceRepository
+from opx.connectors.pulling.states import MAX_REFUSED, PullReport, PullState
+from opx.connectors.pulling.storing import Connected, PageStore, Run, Stored
+from opx.domain.ids import stable_hash
+from opx.domain.record import replace
+from opx.domain.sources import PullRequest, Refused, SourceDefinition
+from opx.domain.times import iso_time
+from opx.errors import OpxError, SourceBusyError, SourceShapeError
+from opx.ports.time import Clock
+from opx.runtime.metrics import Metric, Report, unreported
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 900.0
+OVERLAP = timedelta(hours=1)
+"""A source without a time of its own is asked for changes from this long before the last pull began: clocks differ."""
+
+SEEN_OVERLAP = timedelta(minutes=5)
+"""And one that says up to when it gave changes, from this long before: it may note a change later than it dates it."""
+
+WITHDRAW_AT_ONCE = 100
+MAX_ERROR = 1_000
+"""Characters of an error that a state keeps."""
+
+
+class SourcePuller:
+    """Pulls sources, one process at a time each."""
+
+    def __init__(
+        self,
+        *,
+        sources: SourceRepository,
+        connect: Callable[[SourceDefinition], Connected],
+        store: PageStore,
+        clock: Clock,
+        lease_seconds: float = LEASE_SECONDS,
+        exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,
+        report: Report = unreported,
+    ) -> None:
+        self._sources = sources
+        self._connect = connect
+        self._store = store
+        self._clock = clock
+        self._lease = lease_seconds
+        self._exclusive = exclusive
+        self._report = report
+
+    def pull(
+        self,
+        source_id: str,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        everything: bool = False,
+        accept_missing: bool = False,
+    ) -> PullReport:
+        """Take in what changed since the last pull, or `everything`: then all is put again. What goes wrong with the
+        source is in the report, and in its state; what was stored until then stays.
+
+        `stop` is asked after every page. `accept_missing` withdraws what is missing, however much it is. Raises
+        `SourceBusyError`, and `InvalidInputError` for a source that isn't there or has wrong options.
+        """
+        definition = self._sources.get(source_id)
+        with self._exclusive(source_id), closing(self._connect(definition)) as connected:
+            state = self._sources.claim(source_id, seconds=self._lease)
+            known_as = _digest(definition)
+            if everything or (state.definition and state.definition != known_as):
+                connected.items.forget_validators()
+                state = replace(state, since="", run="", cursor={}, left={}, everything=True)
+            elif accept_missing and state.flag:  # a listing that didn't change would not be given again
+                connected.items.forget_validators()
+                state = replace(state, since="", run="", cursor={}, left={})
+            run = Run(definition, connected, self._begun(replace(state, definition=known_as)))
+            return self._reported(run, self._through(run, stop, accept_missing=accept_missing))
+
+    def _begun(self, state: PullState) -> PullState:
+        """The state of a new pull, or of the one that was interrupted."""
+        now = iso_time(self._clock())
+        if state.run:
+            return replace(state, last_attempt=now)
+        return PullState(
+            state.source_id,
+            since=min(state.since, now),
+            left=state.left,
+            run=stable_hash("run", state.source_id, now, state.owner)[:12],
+            started=now,
+            owner=state.owner,
+            lease_until=state.lease_until,
+            last_attempt=now,
+            last_success=state.last_success,
+            failures=state.failures,
+            flag=state.flag,
+            definition=state.definition,
+            everything=state.everything,
+        )
+
+    def _through(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+        """Whether more is to come."""
+        try:
+            more = self._pages(run, stop, accept_missing=accept_missing)
+        except SourceBusyError:  # another has taken over: the state is its own
+            raise
+        except OpxError as exc:
+            log.warning("pull of %s: %s", run.definition.source_id, type(exc).__name__)
+            wait = float(getattr(exc, "retry_after", 0.0) or 0.0)
+            state = replace(run.state, error=str(exc)[:MAX_ERROR], failures=run.state.failures + 1)
+            self._finish(run, replace(state, retry_at=self._clock() + wait if wait else 0.0))
+            return False
+        self._finish(run, run.state if more else self._done(run.state))
+        return more
+
+    def _pages(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+        request = PullRequest(run.state.since, run.state.cursor, run.state.left)
+        for page in run.connected.connector.pull(request):
+            seen = _moment(page.seen_until, run) if page.seen_until else None
+            stored = self._store.store(run, page)
+            run.connected.commit()
+            self._advance(run, stored, cursor=dict(page.cursor), seen_until=page.seen_until if seen else "")
+            if page.complete:
+                return self._withdraw_missing(run, stop, accept=accept_missing)
+            if stop():
+                return True
+        return False
+
+    def _advance(self, run: Run, stored: Stored, *, cursor: dict[str, Any], seen_until: str) -> None:
+        """A page went well: the next one is asked for behind it, and earlier failures are over."""
+        state = run.state
+        self._keep(
+            run,
+            replace(
+                state,
+                cursor=cursor,
+                seen_until=max(state.seen_until, seen_until),
+                put=state.put + stored.put,
+                unchanged=state.unchanged + stored.unchanged,
+                refused=state.refused + len(stored.refused),
+                refusals=(*state.refusals, *((one.key, one.reason) for one in stored.refused))[:MAX_REFUSED],
+                error="",
+                failures=0,
+                retry_at=0.0,
+            ),
+        )
+
+    def _keep(self, run: Run, state: PullState) -> None:
+        """Save the state, and hold the source for another while."""
+        held = replace(state, lease_until=self._clock() + self._lease)
+        self._sources.save(held, held.owner)
+        run.state = held
+
+    def _done(self, state: PullState) -> PullState:
+        """From when the next pull asks: a little before this one's end by the source's time, or its beginning by ours;
+        never from a time to come, whatever a source dates."""
+        since = _earlier(state.seen_until, SEEN_OVERLAP) if state.seen_until else _earlier(state.started, OVERLAP)
+        now = iso_time(self._clock())
+        return replace(
+            state,
+            since=max(min(since, now), state.since),
+            run="",
+            cursor={},
+            left=state.cursor,
+            last_success=now,
+            error="",
+            failures=0,
+            retry_at=0.0,
+            everything=False,
+        )
+
+    def _finish(self, run: Run, state: PullState) -> None:
+        self._sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
+        run.state = replace(state, owner="")
+
+    # -- what vanished
+
+    def _withdraw_missing(self, run: Run, stop: Callable[[], bool], *, accept: bool) -> bool:
+        """Withdraw what the pull didn't name, or raise the flag. Whether it had to stop before all was withdrawn: what is
+        left is missing again in the next complete listing."""
+        missing: list[SourceItem] = []
+        total = 0
+        for item in run.connected.items.all():
+            total += 1
+            if item.run != run.state.run:
+                missing.append(item)
+        share = run.definition.max_missing_share
+        if len(missing) > share * total and not accept:
+            log.warning("source %s: %d of %d documents are missing", run.definition.source_id, len(missing), total)
+            run.state = replace(run.state, flag=_flag(run.definition, len(missing), total))
+            self._report(Metric.SOURCES_FLAGGED)
+            return False
+        run.state = replace(run.state, flag="")
+        for at in range(0, len(missing), WITHDRAW_AT_ONCE):
+            if at and stop():
+                return True
+            self._store.withdraw(run, missing[at : at + WITHDRAW_AT_ONCE])
+            self._keep(run, run.state)
+        return False
+
+    def _reported(self, run: Run, more: bool) -> PullReport:
+        state = run.state
+        if state.error:
+            self._report(Metric.PULL_FAILURES)
+        return PullReport(
+            source_id=state.source_id,
+            put=tuple(run.put),
+            withdrawn=tuple(run.withdrawn),
+            unchanged=state.unchanged,
+            refused=state.refused,
+            refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
+            flag=state.flag,
+            error=state.error,
+            more=more,
+        )
+
+
+def _flag(definition: SourceDefinition, missing: int, total: int) -> str:
+    return (
+        f"the listing misses {missing:,} of {total:,} documents, more than {definition.max_missing_share:.0%}: none was "
+        f"withdrawn. If they are gone, run `opx source pull {definition.source_id} --accept-missing`"
+    )
+
+
+def _digest(definition: SourceDefinition) -> str:
+    """What a source's documents follow from: with another, all of them are to be read again."""
+    return stable_hash("definition", {name: value for name, value in definition.fields().items() if name in _DECISIVE})
+
+
+_DECISIVE = ("kind", "category", "options", "tags")
+
+
+def _moment(text: str, run: Run) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise SourceShapeError(f"source {run.definition.source_id}: {text[:40]!r} is no time of a change") from exc
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _earlier(moment: str, by: timedelta) -> str:
+    found = datetime.fromisoformat(moment)
+    return iso_time(((found if found.tzinfo else found.replace(tzinfo=UTC)) - by).timestamp())

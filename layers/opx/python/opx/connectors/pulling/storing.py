@@ -1,0 +1,182 @@
+"""Pages of a source into the corpus: what is put, what is known already, what leaves, and under which names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from opx.connectors.connector import Connector
+from opx.connectors.pulling.repository import SourceItem, SourceItems
+from opx.connectors.pulling.states import PullState
+from opx.domain.ids import stable_hash
+from opx.domain.record import replace
+from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
+from opx.errors import InvalidInputError
+from opx.formats.registry import is_known
+from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
+from opx.runtime.metrics import Metric, Report, unreported
+
+PUT_AT_ONCE = 100
+MAX_KEY_BYTES = 500
+_NEVER_SEEN = "the source calls it unchanged, but it was never taken in: pull with --everything"
+_SAFE = "/@+,=()!~ "
+_UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
+
+
+class Connected(Protocol):
+    """A connector, and what has to be done after its pages are stored."""
+
+    @property
+    def connector(self) -> Connector[Any]: ...
+
+    @property
+    def items(self) -> SourceItems: ...
+
+    def commit(self) -> None:
+        """The replies so far need not be read again."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Run:
+    """A pull under way. `put` and `withdrawn` are object keys of this process's part of it."""
+
+    definition: SourceDefinition
+    connected: Connected
+    state: PullState
+    put: list[str] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a page's documents."""
+
+    put: int
+    unchanged: int
+    refused: tuple[Refused, ...]
+
+
+class PageStore:
+    """Puts documents of sources, `threads` at a time where that means waiting for a network, and many in one
+    `unit_of_work` where it means waiting for a disk."""
+
+    def __init__(
+        self,
+        writer: CorpusWriter,
+        *,
+        threads: int = 1,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        report: Report = unreported,
+    ) -> None:
+        self._writer = writer
+        self._threads = threads
+        self._unit_of_work = unit_of_work
+        self._report = report
+
+    def store(self, run: Run, page: Page) -> Stored:
+        """Put what is new or changed, remember it, withdraw what the source withdrew. Done twice, it is the same."""
+        latest = {document.key: document for document in page.documents if _is_key(document.key)}
+        refused = [*page.refused, *(_refused_key(d.key) for d in page.documents if not _is_key(d.key))]
+        listed = [*page.unchanged, *page.withdrawn, *(one.key for one in page.refused)]
+        known = run.connected.items.get_many([*latest, *filter(_is_key, listed)])
+        before = len(run.put)
+        remembered: dict[str, SourceItem] = {}
+        for item in self._put_all(run, list(latest.values()), known):
+            if isinstance(item, Refused):
+                refused.append(item)
+            else:
+                remembered[item.key] = item
+        refused += [Refused(key, _NEVER_SEEN) for key in page.unchanged if key not in known and key not in remembered]
+        for key in (*page.unchanged, *(one.key for one in refused)):  # what can't be read now is still listed
+            if key in known:
+                remembered.setdefault(key, replace(known[key], run=run.state.run))
+        run.connected.items.put_many(remembered.values())
+        self.withdraw(run, [known[key] for key in dict.fromkeys(page.withdrawn) if key in known and key not in latest])
+        put = len(run.put) - before
+        return Stored(put, len(remembered) - put, tuple(refused))
+
+    def withdraw(self, run: Run, items: Sequence[SourceItem]) -> None:
+        """Remove documents from the corpus; their versions stay readable."""
+        for item in items:
+            self._writer.delete_object(item.object_key)
+            run.connected.items.delete(item.key)
+            run.withdrawn.append(item.object_key)
+            self._report(Metric.DOCUMENTS_WITHDRAWN)
+        run.state = replace(run.state, withdrawn=run.state.withdrawn + len(items))
+
+    def _put_all(
+        self, run: Run, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
+    ) -> Iterator[SourceItem | Refused]:
+        def put(document: SourceDocument) -> SourceItem | Refused:
+            try:
+                return self._put(run, document, known.get(document.key))
+            except InvalidInputError as exc:
+                return Refused(document.key, str(exc))
+
+        for at in range(0, len(documents), PUT_AT_ONCE):
+            some = documents[at : at + PUT_AT_ONCE]
+            if self._threads > 1 and len(some) > 1:
+                with ThreadPoolExecutor(self._threads) as pool:
+                    yield from pool.map(put, some)
+            else:
+                with self._unit_of_work():
+                    found = [put(document) for document in some]
+                yield from found
+
+    def _put(self, run: Run, document: SourceDocument, known: SourceItem | None) -> SourceItem:
+        definition = run.definition
+        metadata = {**document.metadata, "source": f"sources/{definition.source_id}/{_name(document)}"}
+        if definition.tags:
+            metadata["tags"] = [*metadata.get("tags", ()), *definition.tags]
+        content = hashlib.sha256(stored_bytes(document.content)).hexdigest()
+        digest = stable_hash("source document", definition.category, content, metadata)
+        if known and known.digest == digest and not run.state.everything:
+            return replace(known, run=run.state.run)
+        key = self._writer.put_document(definition.category, document.content, metadata)
+        if known and known.object_key != key:  # of another category before
+            self._writer.delete_object(known.object_key)
+        run.put.append(key)
+        self._report(Metric.DOCUMENTS_PULLED)
+        return SourceItem(document.key, digest, key, run.state.run)
+
+
+def object_name(key: str) -> str:
+    """A document's key as a part of an object's key: readable, and without what no object can be called. Different keys
+    have different names."""
+    name = quote(key.strip("/"), safe=_SAFE)
+    if name != quote(key, safe=_SAFE) or not name or len(name) > 400 or _UNSAFE.search(name) or _is_sidecar(name):
+        return f"{stable_hash('item', key)}{_extension(key)}"
+    return name
+
+
+def _name(document: SourceDocument) -> str:
+    """With a mark where the format's extension will be added, so that `guide` and `guide.md` are two objects."""
+    name = object_name(document.key)
+    return name if isinstance(document.content, bytes) or is_known(PurePosixPath(name).suffix) else name + "~"
+
+
+def _is_key(key: str) -> bool:
+    return 0 < len(key.encode("utf-8", "surrogatepass")) <= MAX_KEY_BYTES
+
+
+def _refused_key(key: str) -> Refused:
+    shown = key[:80].encode("utf-8", "replace").decode()
+    return Refused(shown, f"its key is empty or has over {MAX_KEY_BYTES} bytes, and can't be kept")
+
+
+def _is_sidecar(name: str) -> bool:
+    return name.endswith(".metadata.json")
+
+
+def _extension(key: str) -> str:
+    match = re.search(r"\.[A-Za-z0-9]{1,8}\Z", key)
+    return match[0] if match and not _is_sidecar(key) else ""

@@ -1,0 +1,225 @@
+"""Lists the kinds of sources. The module of a connector is imported when one is made."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.connectors.connector import Connector, read_options
+from opx.domain.record import replace
+from opx.domain.requests import fields_of
+from opx.domain.sources import SourceDefinition
+from opx.errors import InvalidInputError
+
+TOPICS = "topics"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`kind` is the connector's, `about` what it is, `options` are those that differ from its defaults.
+
+    `topics` says which options the source's option `topics` sets, and what each topic becomes there (`/{topic}/`);
+    `default_topics` are those of a source that names none. An option that a user sets is taken as it is.
+    """
+
+    kind: str
+    about: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    default_topics: tuple[str, ...] = ()
+
+    def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options of a source of this kind, for its connector."""
+        own = dict(given)
+        topics = own.pop(TOPICS, self.default_topics) if self.topics else ()
+        named = [topics] if isinstance(topics, str) else topics
+        if not isinstance(named, list | tuple) or not all(isinstance(topic, str) for topic in named):
+            return {**self.options, **given}  # the connector's options say what is wrong with it
+        clean = [topic.strip("/ ") for topic in named]
+        by_topic = {
+            option: tuple(form.format(topic=topic) for topic in clean) for option, form in self.topics.items() if clean
+        }
+        return {**self.options, **by_topic, **own}
+
+
+PRESETS: dict[str, Preset] = {
+    "aws_docs": Preset(
+        "crawl",
+        "documentation of AWS services, by topics",
+        {"depth": 0, "max_pages": 50_000, "requests_per_second": 2.0},
+        topics={"sitemaps": "https://docs.aws.amazon.com/{topic}/sitemap.xml", "include": "/{topic}/"},
+        default_topics=(
+            "AWSEC2/latest/UserGuide",
+            "AmazonCloudWatch/latest/monitoring",
+            "AmazonRDS/latest/UserGuide",
+            "AmazonS3/latest/userguide",
+            "IAM/latest/UserGuide",
+            "eks/latest/userguide",
+            "lambda/latest/dg",
+        ),
+    ),
+    "azure_docs": Preset(
+        "github_docs",
+        "Azure documentation, from its repository",
+        {
+            "repository": "MicrosoftDocs/azure-docs",
+            "paths": ("articles",),
+            "patterns": ("*.md",),
+            "exclude": ("*/includes/*", "*/toc.md", "*/media/*"),
+            "source_uri": "https://learn.microsoft.com/azure/{page}",
+        },
+    ),
+    "distro_kb": Preset(
+        "crawl",
+        "public documentation of Linux distributions",
+        {
+            "start": ("https://documentation.ubuntu.com/server/",),
+            "sitemaps": ("https://docs.redhat.com/sitemaps/docs/docs-sitemap-index.xml",),
+            "exclude": ("*/_sources/", "*/genindex", "*/search/"),
+            "depth": 4,
+            "max_pages": 50_000,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=("en/documentation/red_hat_enterprise_linux/9/html", "server"),
+    ),
+    "gcp_docs": Preset(
+        "crawl",
+        "documentation of Google Cloud, by topics",
+        {
+            "sitemaps": ("https://docs.cloud.google.com/sitemap.xml",),
+            "exclude": ("*?hl=", "*&hl=", "*/docs/reference/"),
+            "depth": 0,
+            "max_pages": 50_000,
+            "requests_per_second": 2.0,
+        },
+        topics={"include": "/{topic}/"},
+        default_topics=(
+            "compute/docs",
+            "iam/docs",
+            "kubernetes-engine/docs",
+            "logging/docs",
+            "monitoring/docs",
+            "sql/docs",
+            "storage/docs",
+            "vpc/docs",
+        ),
+    ),
+    "linux_kernel": Preset(
+        "github_docs",
+        "the kernel's documentation, from its repository",
+        {
+            "repository": "torvalds/linux",
+            "paths": ("Documentation",),
+            "patterns": ("*.rst",),
+            "exclude": ("*/translations/*",),
+            "source_uri": "https://docs.kernel.org/{page}.html",
+        },
+    ),
+    "owasp": Preset(
+        "github_docs",
+        "the OWASP Cheat Sheet Series",
+        {
+            "repository": "OWASP/CheatSheetSeries",
+            "paths": ("cheatsheets",),
+            "patterns": ("*.md",),
+            "source_uri": "https://cheatsheetseries.owasp.org/cheatsheets/{page}.html",
+        },
+    ),
+}
+"""By kind.
+
+`aws_docs`: topics are guides; each has a sitemap of its own. `gcp_docs`: topics are products; one index lists all pages
+in all languages, others than English with `hl`. `distro_kb`: Red Hat lists one page a chapter below `html` and the same
+books whole below `html-single`; Ubuntu's server guide is crawled. ArchWiki is left out: it turns robots away.
+"""
+
+
+CONNECTORS: dict[str, tuple[str, str]] = {
+    "attack": (
+        "security.attack:AttackConnector",
+        "MITRE ATT&CK: techniques, mitigations, groups, software and tactics",
+    ),
+    "brave_search": (
+        "web.search_results:BraveSearch",
+        "results of Brave's search engine for questions that are asked again and again",
+    ),
+    "confluence": ("atlassian.confluence:ConfluenceConnector", "pages of Confluence spaces, Cloud and Data Center"),
+    "crawl": ("web.crawl:WebCrawl", "a web site: from addresses or sitemaps, within its robots.txt"),
+    "directory": ("files.directory:Directory", "files of a directory of this machine"),
+    "discourse": ("forums.discourse:Discourse", "topics of a vendor's forum that runs on Discourse"),
+    "feed": ("web.feed:WebFeed", "entries of RSS and Atom feeds, such as engineering blogs"),
+    "git_history": ("git_history:GitHistoryConnector", "commits of a git repository"),
+    "github_discussions": (
+        "github.discussions:GitHubDiscussions",
+        "discussions of a GitHub repository, with their answers",
+    ),
+    "github_docs": ("github.repository_docs:GitHubDocs", "documents in a GitHub repository"),
+    "github_issues": ("github.issues:GitHubIssues", "issues of a GitHub repository, with their comments"),
+    "google_search": (
+        "web.search_results:GoogleSearch",
+        "results of a Google Programmable Search Engine for questions that are asked again and again",
+    ),
+    "imap": ("mail.imap:ImapConnector", "messages of a mailbox"),
+    "jira": ("atlassian.jira:JiraConnector", "issues of Jira, Cloud and Data Center, with comments and links"),
+    "mailbox": (
+        "mail.mailbox_files:MailboxConnector",
+        "messages in .eml files, an mbox file or a Maildir of this machine",
+    ),
+    "microsoft_learn": (
+        "github.repository_docs:MicrosoftLearn",
+        "troubleshooting and reference of Microsoft Learn, by topics",
+    ),
+    "nvd": ("security.nvd:NvdConnector", "CVEs of the NVD, joined with CISA's known exploited ones and EPSS"),
+    "rfc": ("web.rfc:RfcConnector", "RFCs of the IETF, with what they obsolete and update"),
+    "s3_prefix": ("workplace.s3_prefix:S3PrefixConnector", "objects of another bucket"),
+    "slack_export": (
+        "slack_export:SlackExportConnector",
+        "threads and days of a Slack export on this machine",
+    ),
+    "stack_overflow": (
+        "forums.stack_overflow:StackOverflow",
+        "questions of Stack Overflow and its sister sites, with their answers",
+    ),
+}
+"""Module (below `opx.connectors`) and class of the connector of each kind, and what it is, for those who choose one."""
+
+
+def resolved(definition: SourceDefinition) -> SourceDefinition:
+    """A source of a preset's kind as one of the kind that the preset is made of; any other as it is."""
+    if definition.kind not in PRESETS:
+        return definition
+    preset = PRESETS[definition.kind]
+    return replace(definition, kind=preset.kind, options=preset.completed(definition.options))
+
+
+def connector_type(kind: str) -> type[Connector[Any]]:
+    """The connector of a kind, or of a preset's. Raises `InvalidInputError` that lists the kinds."""
+    base = PRESETS[kind].kind if kind in PRESETS else kind
+    if base not in CONNECTORS:
+        allowed = ", ".join(sorted({*CONNECTORS, *PRESETS}))
+        raise InvalidInputError(f"unknown kind of source {kind!r}; allowed: {allowed}")
+    module, _, name = CONNECTORS[base][0].partition(":")
+    found: type[Connector[Any]] = getattr(importlib.import_module(f"opx.connectors.{module}"), name)
+    return found
+
+
+def checked_options(definition: SourceDefinition) -> Any:
+    """The options of a source, as its connector takes them. Raises `InvalidInputError`."""
+    kind, options = connector_type(definition.kind), resolved(definition).options
+    return read_options(kind.options_type, options, of=f"source {definition.source_id} ({definition.kind})")
+
+
+def described_kinds() -> list[tuple[str, str, list[str]]]:
+    """Every kind with what it is and its options; those that must be given end with `*`."""
+    found = []
+    for kind in sorted({*CONNECTORS, *PRESETS}):
+        preset = PRESETS.get(kind)
+        options = [
+            f"{each.name}{'*' if each.required and not (preset and each.name in preset.options) else ''}"
+            for each in fields_of(connector_type(kind).options_type)
+        ]
+        about = preset.about if preset else CONNECTORS[kind][1]
+        found.append((kind, about, ["topics", *options] if preset and preset.topics else options))
+    return found

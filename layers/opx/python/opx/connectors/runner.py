@@ -1,0 +1,122 @@
+"""Does in one process what schedules and functions do on AWS: pulls sources when they are due, and takes in what comes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from opx.connectors.pulling.schedules import due_at
+from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
+from opx.ingestion.outcomes import Outcome, Result
+
+if TYPE_CHECKING:
+    from opx.connectors.pulling.puller import SourcePuller
+    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling.states import PullReport
+    from opx.domain.sources import SourceDefinition
+    from opx.ingestion.worker import QueueDrain
+    from opx.ports import Clock
+
+log = logging.getLogger(__name__)
+
+SLICE_SECONDS = 30.0
+"""How long one source is pulled before others, and what waits, have their turn; it goes on afterwards."""
+
+IDLE_SECONDS = 2.0
+BROKEN_SECONDS = 300.0
+"""A source whose definition is wrong is looked at again after this long."""
+
+
+class Feed(Protocol):
+    """Something else that brings documents, such as a stream."""
+
+    def poll(self) -> Sequence[str]:
+        """Take in what has arrived, without waiting for more; lines for people about it."""
+
+
+class Runner:
+    """One round after the other: due sources, other feeds, then the queue. `tell` gets lines for people."""
+
+    def __init__(
+        self,
+        sources: SourceRepository,
+        puller: Callable[[], SourcePuller],
+        drain: Callable[[], QueueDrain | None],
+        *,
+        clock: Clock,
+        tell: Callable[[str], None],
+        feeds: Sequence[Feed] = (),
+    ) -> None:
+        self._sources = sources
+        self._puller = puller
+        self._drain = drain
+        self._clock = clock
+        self._tell = tell
+        self._feeds = feeds
+        self._later: dict[str, float] = {}
+
+    def run(self, stopped: Callable[[float], bool]) -> None:
+        """Go on until `stopped(seconds)`, which waits so long, says so."""
+        while not stopped(0.0 if self.round() else IDLE_SECONDS):
+            pass
+
+    def round(self) -> bool:
+        """Do what there is to do now; whether there may be more at once."""
+        more = False
+        for definition in self._sources.all():
+            more |= self._is_due(definition) and self._pull(definition)
+        for feed in self._feeds:
+            for line in feed.poll():
+                self._tell(line)
+                more = True
+        return self._drained() or more
+
+    def _is_due(self, definition: SourceDefinition) -> bool:
+        now = self._clock()
+        if self._later.get(definition.source_id, 0.0) > now:
+            return False
+        due = due_at(definition, self._sources.state(definition.source_id))
+        return due is not None and due <= now
+
+    def _pull(self, definition: SourceDefinition) -> bool:
+        """Pull for a while; whether it is to go on."""
+        until = self._clock() + SLICE_SECONDS
+        try:
+            report = self._puller().pull(definition.source_id, stop=lambda: self._clock() >= until)
+        except SourceBusyError:
+            self._later[definition.source_id] = until
+            return False
+        except (InvalidInputError, StoreUnavailableError) as exc:
+            self._later[definition.source_id] = self._clock() + BROKEN_SECONDS
+            self._tell(f"source {definition.source_id}: {exc}")
+            return False
+        self._tell(told(report))
+        return report.more
+
+    def _drained(self) -> bool:
+        drain = self._drain()
+        if drain is None:
+            return False
+        worked = False
+        for outcome in drain.run():
+            worked = True
+            if outcome.result is Result.FAILED:
+                self._tell(_failure(outcome))
+        return worked
+
+
+def told(report: PullReport) -> str:
+    """A pull in one line."""
+    parts = [f"{len(report.put):,} put", f"{report.unchanged:,} unchanged", f"{len(report.withdrawn):,} withdrawn"]
+    if report.refused:
+        parts.append(f"{report.refused:,} can't be read")
+    state = "goes on" if report.more else "stopped" if report.error else "done"
+    lines = [f"source {report.source_id}: {state}: {', '.join(parts)}"]
+    lines += [f"  {problem}" for problem in (report.error, report.flag) if problem]
+    lines += [f"  {one.key}: {one.reason}" for one in report.refusals[:5]]
+    return "\n".join(lines)
+
+
+def _failure(outcome: Outcome) -> str:
+    return f"failed: {outcome.reason or outcome.object_key}"

@@ -1,0 +1,359 @@
+"""Pulls vulnerabilities from NVD, with CISA's marks of known exploitation and FIRST's estimates of it.
+
+A pull lists everything, or what NVD changed since the last one, in ranges of its own clock; then it reads again the CVEs
+whose mark or estimate changed without their record. Decision 16 has the reasons.
+
+Source of names and limits: NVD, "Vulnerabilities" and "Start Here" (developers' pages): 2,000 records a reply, date
+ranges of 120 days, 5 requests in 30 seconds without an API key and 50 with one, and pauses of 6 seconds recommended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from math import ceil
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from msgspec import Meta
+
+from opx.connectors.connector import Connector, Options, SourceTools, Texts, read_each
+from opx.connectors.security.cve import Feeds, cve_document
+from opx.connectors.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
+from opx.domain.record import replace
+from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
+from opx.domain.times import iso_time
+from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape, shaped, utc
+from opx.ports.sources import WebClient
+
+
+class Stage(StrEnum):
+    """What a pull does, in this order."""
+
+    BEGIN = "begin"
+    ALL = "all"
+    """List every record."""
+    CHANGED = "changed"
+    """List what was changed in a range of time."""
+    AGAIN = "again"
+    """Read again what changed elsewhere, by id."""
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`index` and `total` are of the listing under way. `start` and `end` are the range still to be read, or in `ALL`
+    the time at which it began. `now` is NVD's clock when it was last asked; `held` up to when changes are certain, if
+    that is not `end`; `estimated` the day of the EPSS file in use; `after` the last id that was read again. `whole`: the
+    pull names every record."""
+
+    stage: Stage = Stage.BEGIN
+    index: int = 0
+    total: int = 0
+    start: str = ""
+    end: str = ""
+    now: str = ""
+    held: str = ""
+    estimated: str = ""
+    after: str = ""
+    whole: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def placed(cursor: Cursor) -> Place:
+    """The place that a cursor names, which may be from before an upgrade: what isn't known of it is left out."""
+    known = {each.name: cursor[each.name] for each in fields(Place) if each.name in cursor}
+    return Place(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
+
+
+API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
+MAX_RECORDS = 2_000
+MAX_RANGE = timedelta(days=119)
+"""A day less than is allowed: what counts as a day at the border is not documented."""
+
+MAX_IDS = 100
+PUBLIC_RATE = RateLimit(1, 6.0)
+KEY_RATE = RateLimit(1, 0.7)
+"""Evenly spaced, as bursts within the limit are refused, too; a little below 50 in 30 seconds, for delays of the way."""
+
+_MAX_BYTES = 192 * 1024 * 1024
+_BUSY_SECONDS = 30.0
+
+
+class _Reply(Shape, frozen=True, rename="camel"):
+    vulnerabilities: list[Any]
+    total_results: Annotated[int, Meta(ge=0)]
+    timestamp: Filled
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Some of `total` records that match, from a position on. `moment` is NVD's clock."""
+
+    total: int
+    moment: str
+    found: list[Any]
+
+
+class NvdApi:
+    """Asks with the key, if there is one."""
+
+    def __init__(self, web: WebClient, url: str, key: str) -> None:
+        self._web = web
+        self._url = url
+        self._headers = {"apiKey": key} if key else {}
+
+    def now(self) -> Records:
+        """One record: for the number of all records, and the time."""
+        return self.records({}, at=0, limit=1)
+
+    def records(self, query: Mapping[str, str], *, at: int, limit: int = MAX_RECORDS) -> Records:
+        """The records from a position on. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`."""
+        return self._asked({**query, "resultsPerPage": limit, "startIndex": at})
+
+    def named(self, ids: list[str]) -> Records:
+        """The records with these ids, at most `MAX_IDS`; those that NVD doesn't have are left out."""
+        return self._asked({"cveIds": ",".join(ids)})
+
+    def _asked(self, query: Mapping[str, str | int]) -> Records:
+        try:
+            reply = self._web.get(self._url, query=query, headers=self._headers, limit=_MAX_BYTES)
+        except SourceRefusedError as exc:
+            if exc.status != 403:
+                raise
+            raise SourceUnavailableError("NVD: too many requests from this address", _BUSY_SECONDS) from exc
+        if reply.gone:
+            why = reply.headers.get("message", "") or "no reason given"
+            raise SourceRefusedError(f"NVD refuses the request: {why[:200]}", reply.status)
+        found = shaped(_Reply, reply.json(), "NVD")
+        try:
+            return Records(found.total_results, utc(found.timestamp, "timestamp"), found.vulnerabilities)
+        except OddRecordError as exc:
+            raise SourceShapeError(f"NVD: {exc} in the reply") from exc
+
+
+def changed_within(start: datetime, end: datetime) -> dict[str, str]:
+    """The query for records that were changed last in a range. The zone is needed, though it is documented as optional."""
+    return {"lastModStartDate": _written(start), "lastModEndDate": _written(end)}
+
+
+def _written(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+PAGE_RECORDS = 500
+
+
+class _Mark(Shape, frozen=True, rename="camel"):
+    id: Loose[str] = ""
+    vuln_status: Loose[str] = ""
+
+
+class _Marked(Shape, frozen=True):
+    """The part of a record that names it, if it does."""
+
+    cve: Loose[_Mark] = _Mark()
+
+
+Step = tuple[Page, Place]
+"""A page and the place behind it."""
+
+
+def listed(api: NvdApi, query: Mapping[str, str], place: Place, feeds: Feeds) -> Iterator[Step]:
+    """The records of a query from `place.index` on, at least one page. Positions shift when a record leaves the listing,
+    as one does that is changed again while its range is read: then what may have been skipped is read, too."""
+    while True:
+        records = api.records(query, at=place.index)
+        left = place.total - records.total
+        place = replace(place, total=records.total, now=records.moment)
+        if left > 0:
+            place = replace(place, index=max(0, place.index - left))
+            continue
+        if not records.found and place.index < place.total:
+            raise SourceUnavailableError(f"NVD: no records at {place.index:,} of {place.total:,}")
+        for at in range(0, max(1, len(records.found)), PAGE_RECORDS):
+            some = records.found[at : at + PAGE_RECORDS]
+            place = replace(place, index=place.index + len(some))
+            yield page_of(some, feeds), place
+        if place.index >= place.total:
+            return
+
+
+def page_of(records: list[Any], feeds: Feeds) -> Page:
+    """Records as documents; CVEs that turned out to be none are withdrawn."""
+    rejected = {id(record): _named(record) for record in records if _mark(record).vuln_status == "Rejected"}
+
+    def read(record: Any) -> SourceDocument:
+        return cve_document(record, feeds)
+
+    batch = read_each((record for record in records if id(record) not in rejected), read, _named, "NVD")
+    batch.withdrawn += rejected.values()
+    return batch.page()
+
+
+def _named(record: Any) -> str:
+    return _mark(record).id or "a record without id"
+
+
+def _mark(record: Any) -> _Mark:
+    return shaped(_Marked, record if isinstance(record, dict) else {}).cve
+
+
+OVERLAP = timedelta(hours=2)
+"""NVD publishes changes every two hours ("CVEs and the NVD Process"): a record may show this long after its date."""
+
+QUIET = timedelta(hours=12)
+"""A longer range without any change is NVD's failing, which has happened, and is asked for again by the next pull."""
+
+_DAYS = 3
+
+
+class NvdOptions(Options, frozen=True):
+    """`filters` are parameters of the API (`keywordSearch=nginx`, `cvssV3Severity=CRITICAL`, `hasKev=`); with any, each
+    pull lists what they give, so that CVEs which don't match any more are withdrawn. An empty `kev_url` or `epss_url`
+    does without that feed; one of EPSS has `current` where a date may stand."""
+
+    api_key_secret: str = ""
+    filters: Texts = ()
+    base_url: str = API_URL
+    kev_url: str = KEV_URL
+    epss_url: str = EPSS_URL
+
+
+class NvdConnector(Connector[NvdOptions]):
+    """One document a CVE."""
+
+    @classmethod
+    def rate_limit(cls, options: NvdOptions) -> RateLimit | None:
+        return KEY_RATE if options.api_key_secret else PUBLIC_RATE
+
+    def __init__(self, definition: SourceDefinition, options: NvdOptions, tools: SourceTools) -> None:
+        super().__init__(definition, options, tools)
+        self._estimates: dict[str, Estimates] = {}
+
+    def probe(self) -> None:
+        self._api().now()
+        if self.options.kev_url:
+            self._kev()
+
+    def pull(self, request: PullRequest) -> Iterator[Page]:
+        api = self._api()
+        place = placed(request.cursor)
+        feeds = Feeds(self._kev(), self._epss_in_use(place.estimated))
+        if place.stage is Stage.BEGIN:
+            place = self._begun(api, request.since, Place(estimated=feeds.epss.date), feeds)
+        while place.stage is not Stage.END:
+            for page, reached in self._stage(api, place, feeds, request.since):
+                place = reached
+                yield replace(page, cursor=place.to_json())
+        yield Page(cursor=place.to_json(), seen_until=place.held or place.end, complete=place.whole)
+
+    def _begun(self, api: NvdApi, since: str, place: Place, feeds: Feeds) -> Place:
+        """Where a new pull begins. If reading CVEs again by id takes more requests, all are listed instead."""
+        if not since or self.options.filters:
+            return replace(place, stage=Stage.ALL, whole=True)
+        now = api.now()
+        if ceil(len(self._ids_again(since, feeds)) / MAX_IDS) > ceil(now.total / MAX_RECORDS):
+            return replace(place, stage=Stage.ALL, whole=True)
+        return replace(place, stage=Stage.CHANGED, start=_before(since, OVERLAP), end=now.moment)
+
+    # -- stages: each ends at the beginning of the next one
+
+    def _stage(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
+        if place.stage is Stage.ALL:
+            return self._all(api, place, feeds)
+        if place.stage is Stage.CHANGED:
+            return self._changed(api, place, feeds)
+        return self._again(api, place, feeds, since)
+
+    def _all(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+        """Every record; what is changed meanwhile is read after it."""
+        query = dict(parse_qsl("&".join(self.options.filters), keep_blank_values=True))
+        began = place.start
+        for page, reached in listed(api, query, place, feeds):
+            began = began or reached.now
+            place = replace(reached, start=began)
+            yield page, place
+        if not (query or place.total):
+            raise SourceUnavailableError("NVD lists no record at all")
+        stage = Stage.END if query else Stage.CHANGED
+        yield Page(), replace(place, stage=stage, start=_before(began, OVERLAP), end=place.now, index=0, total=0)
+
+    def _changed(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+        """What was changed from `start` to `end`, range by range."""
+        end = _time(place.end)
+        while (start := _time(place.start)) < end:
+            until = min(start + MAX_RANGE, end)
+            for page, reached in listed(api, changed_within(start, until), place, feeds):
+                place = reached
+                yield page, place
+            empty = not place.total and until - start > QUIET
+            held = place.held or (iso_time(start.timestamp()) if empty else "")
+            place = replace(place, start=iso_time(until.timestamp()), index=0, total=0, held=held)
+        yield Page(), replace(place, stage=Stage.END if place.whole else Stage.AGAIN)
+
+    def _again(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
+        """The records whose mark or estimate changed, by id."""
+        ids = [name for name in sorted(self._ids_again(since, feeds)) if name > place.after]
+        for at in range(0, len(ids), MAX_IDS):
+            some = ids[at : at + MAX_IDS]
+            place = replace(place, after=some[-1])
+            yield page_of(api.named(some).found, feeds), place
+        yield Page(), replace(place, stage=Stage.END)
+
+    # -- feeds
+
+    def _ids_again(self, since: str, feeds: Feeds) -> frozenset[str]:
+        return feeds.kev.ids_changed_since(since) | self._ids_estimated_anew(since, feeds.epss)
+
+    def _ids_estimated_anew(self, since: str, current: Estimates) -> frozenset[str]:
+        """CVEs in another band than the last pull may have seen: it used the file of its day, or of one of the two days
+        before. If none of these files is there any more, all CVEs."""
+        if "current" not in self.options.epss_url:
+            return frozenset()
+        days = [_before(since, timedelta(days=days))[:10] for days in range(_DAYS)]
+        earlier = [day for day in days if day < current.date]
+        files = [found for day in earlier if (found := self._epss(day)).date]
+        return current.ids_changed_from(files or [Estimates()]) if earlier else frozenset()
+
+    def _api(self) -> NvdApi:
+        name = self.options.api_key_secret
+        return NvdApi(self.web, self.options.base_url, self.secrets.get(name) if name else "")
+
+    def _kev(self) -> KevCatalogue:
+        if not self.options.kev_url:
+            return KevCatalogue()
+        reply = self.web.get(self.options.kev_url)
+        if reply.gone:
+            raise SourceRefusedError(f"{reply.url}: CISA's catalogue isn't there; set kev_url", reply.status)
+        return parse_kev(reply.json())
+
+    def _epss_in_use(self, day: str) -> Estimates:
+        """The estimates of the day that the pull began with, or the current ones."""
+        if not self.options.epss_url:
+            return Estimates()
+        found = self._epss(day) if day else Estimates()
+        if not found.date and not (found := self._epss("current")).date:
+            raise SourceRefusedError(f"{self.options.epss_url}: the EPSS file isn't there; set epss_url")
+        return found
+
+    def _epss(self, day: str) -> Estimates:
+        """The estimates of a day, none if there is no file of it."""
+        if day not in self._estimates:
+            reply = self.web.get(self.options.epss_url.replace("current", day))
+            self._estimates[day] = Estimates() if reply.gone else parse_epss(reply.body)
+        return self._estimates[day]
+
+
+def _time(moment: str) -> datetime:
+    found = datetime.fromisoformat(moment)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _before(moment: str, by: timedelta) -> str:
+    return iso_time((_time(moment) - by).timestamp())

@@ -1,0 +1,226 @@
+"""Reads and keeps streams whose records become documents: declared in `knowledge.yaml`, or subscribed to later."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from opx.connectors.streams.patterns import checked_pattern
+from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.ids import stable_hash
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.streams import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
+from opx.errors import InvalidInputError
+from opx.ports.tables import Table
+from opx.runtime.knowledge_file import read_section
+from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
+
+log = logging.getLogger(__name__)
+
+_FIELDS = ("topic", "filter", "identity", "tags", "password_secret", "credentials_arn", "network", "json")
+_LISTS = ("tags", "network")
+_ONLY_OF = {
+    "topic": (StreamKind.KAFKA, StreamKind.REDIS),
+    "password_secret": (StreamKind.REDIS,),
+    "credentials_arn": (StreamKind.KAFKA,),
+    "network": (StreamKind.KAFKA,),
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{1,248}\Z")
+"""Of Kafka, as Lambda takes it (API reference, `Topics`)."""
+
+_SECRET_ARN = re.compile(r"arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+\Z")
+_NETWORK_ID = re.compile(r"(subnet|sg)-[0-9a-f]+\Z")
+
+
+def declared_streams(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, StreamDefinition]:
+    """The streams of the file by name. Raises `KnowledgeConfigError` with file and line."""
+    section = read_section("streams", path)
+    found: dict[str, StreamDefinition] = {}
+    for name, entry in section.entries().items() if section else ():
+        fields = entry.fields(required=("source", "category"), optional=_FIELDS)
+        try:
+            definition = stream_of(name, {key: value.plain() for key, value in fields.items()}, knowledge)
+            refuse_shared(definition, found.values())
+        except InvalidInputError as exc:
+            raise entry.error(str(exc)) from exc
+        found[name] = definition
+    return found
+
+
+def refuse_shared(definition: StreamDefinition, others: Iterable[StreamDefinition]) -> None:
+    """Raise `InvalidInputError` if another reads the same stream: each of the two would get a part of it."""
+    for other in others:
+        if other.name != definition.name and other.is_of(definition.source, definition.topic):
+            raise InvalidInputError(
+                f"stream {definition.name}: {other.name} reads {definition.source} already; a stream is read once"
+            )
+
+
+def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> StreamDefinition:
+    """A definition from its fields, as knowledge.yaml has them. Raises `InvalidInputError` that names the field."""
+    if not _NAME.match(name):
+        raise InvalidInputError(f"stream {name!r}: names are up to 48 of a-z, 0-9, - and _")
+    for key in given:
+        if key not in ("source", "category", *_FIELDS):
+            allowed = ", ".join(("source", "category", *_FIELDS))
+            raise InvalidInputError(f"stream {name}: unknown field {key!r}; allowed: {allowed}")
+    category = knowledge.category(_text(given.get("category", ""), "category", name))
+    fields: dict[str, Any] = {key: _texts(given.get(key, ()), key, name) for key in _LISTS}
+    fields |= {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", "json", *_LISTS)}
+    fields["json"] = _paths(given.get("json"), name)
+    if fields["identity"]:
+        from opx.formats.data.json_paths import compile_paths
+
+        compile_paths(fields["identity"])
+    found = StreamDefinition(
+        name=name,
+        source=_source(given.get("source", ""), name),
+        category=category.path,
+        pattern=checked_pattern(given["filter"]) if given.get("filter") else {},
+        **fields,
+    )
+    _check_kind(found)
+    _check_category(found)
+    return found
+
+
+def _check_kind(found: StreamDefinition) -> None:
+    """Refuse what this kind of stream doesn't have, or has to have."""
+    for key, kinds in _ONLY_OF.items():
+        if getattr(found, key) and found.kind not in kinds:
+            raise InvalidInputError(f"stream {found.name}: {found.kind} has no {key}")
+    if found.kind in _ONLY_OF["topic"] and not found.topic:
+        raise InvalidInputError(f"stream {found.name}: {found.kind} needs a topic")
+    if found.kind is StreamKind.KAFKA and not _TOPIC.match(found.topic):
+        raise InvalidInputError(f"stream {found.name}: {found.topic!r} is no name that a topic of Kafka can have")
+    if found.credentials_arn and not _SECRET_ARN.match(found.credentials_arn):
+        raise InvalidInputError(f"stream {found.name}: credentials_arn must be the ARN of a secret of Secrets Manager")
+    if not all(_NETWORK_ID.match(one) for one in found.network):
+        raise InvalidInputError(f"stream {found.name}: network lists ids of subnets (subnet-...) and groups (sg-...)")
+    if found.network and not found.brokers:
+        raise InvalidInputError(f"stream {found.name}: the network of an MSK cluster is known; leave network out")
+
+
+def _check_category(found: StreamDefinition) -> None:
+    """Values are added up, documents are not."""
+    values = found.category == BASELINES_CATEGORY
+    for key in ("identity", "tags") if values else ("json",):
+        if getattr(found, key):
+            raise InvalidInputError(f"stream {found.name}: what is of {found.category} has no {key}")
+
+
+def _paths(given: Any, name: str) -> dict[str, str]:
+    """Where records have the parts of a value."""
+    if not given:
+        return {}
+    from opx.formats.data.json_paths import compile_paths
+
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"stream {name}: json must be a mapping of {', '.join(VALUE_FIELDS)} to JSONPaths")
+    for key, path in given.items():
+        if key not in VALUE_FIELDS:
+            raise InvalidInputError(f"stream {name}: json has no {key!r}; allowed: {', '.join(VALUE_FIELDS)}")
+        compile_paths(_text(path, f"json.{key}", name))
+    return dict(given)
+
+
+def _source(given: Any, name: str) -> str:
+    source = _text(given, "source", name)
+    if not (QUEUE_OR_STREAM.match(source) or REDIS.match(source) or BROKERS.match(source)):
+        raise InvalidInputError(
+            f"stream {name}: source {source!r} is none; allowed: the ARN of a Kinesis stream, SQS queue or MSK cluster, "
+            "kafka://host:port, redis://host:port/0"
+        )
+    if REDIS.match(source):
+        _check_address(source, name)
+    return source
+
+
+def _check_address(source: str, name: str) -> None:
+    """Refuse what is no address of Redis, without saying the password that may be in it."""
+    try:
+        parts = urlsplit(source)
+        complete = bool(parts.hostname) and parts.port is not None and not parts.query
+    except ValueError:
+        complete = False
+    if not complete:
+        raise InvalidInputError(f"stream {name}: the address must be redis://host:port/0")
+    if parts.password:
+        raise InvalidInputError(
+            f"stream {name}: leave the password out of the address: `opx secret set` stores it, password_secret names it"
+        )
+
+
+def subscription_id(source: str, topic: str, category: str) -> str:
+    """The name of a stream that is subscribed to without one: the same stream again has the same."""
+    return f"stream-{stable_hash('stream', source, topic, category)[:12]}"
+
+
+def _text(value: Any, key: str, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"stream {name}: {key} must be a text")
+    return value.strip()
+
+
+def _texts(value: Any, key: str, name: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidInputError(f"stream {name}: {key} must be a list of texts")
+    found = tuple(_text(one, key, name) for one in value)
+    if "" in found:
+        raise InvalidInputError(f"stream {name}: {key} has an empty text")
+    return found
+
+
+REGISTERED = "#streams"
+
+
+class StreamRepository:
+    """Above the table of sources. A stream that `declared` has can't be subscribed to under its name."""
+
+    def __init__(self, table: Table, declared: Mapping[str, StreamDefinition], knowledge: KnowledgeModel) -> None:
+        self._table = table
+        self._declared = declared
+        self._knowledge = knowledge
+        self._wrong: set[str] = set()
+
+    def all(self) -> list[StreamDefinition]:
+        """Every stream, by name. A subscription that has become wrong, as its category is gone, is logged once and left
+        out."""
+        found = {definition.name: definition for definition in self._subscribed()}
+        return sorted({**found, **self._declared}.values(), key=lambda definition: definition.name)
+
+    def _subscribed(self) -> Iterator[StreamDefinition]:
+        for item in self._table.query(REGISTERED):
+            try:
+                yield stream_of(item["entry"], item["definition"], self._knowledge)
+            except InvalidInputError as exc:
+                if item["entry"] not in self._wrong:
+                    log.error("a stream isn't read: %s", exc)  # noqa: TRY400 - the message says it all
+                self._wrong.add(item["entry"])
+
+    def put(self, definition: StreamDefinition) -> None:
+        """Keep a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name, and for a
+        stream that is read under another."""
+        if definition.name in self._declared:
+            raise InvalidInputError(f"stream {definition.name} is declared in knowledge.yaml; change it there")
+        refuse_shared(definition, self.all())
+        self._table.put({"sourceId": REGISTERED, "entry": definition.name, "definition": definition.fields()})
+
+    def subscribed(self, name: str) -> StreamDefinition:
+        """A subscription. Raises `InvalidInputError` for a declared stream, and for one that isn't there."""
+        if name in self._declared:
+            raise InvalidInputError(f"stream {name} is declared in knowledge.yaml; remove it there")
+        item = self._table.get({"sourceId": REGISTERED, "entry": name}) if name else None
+        if item is None:
+            known = ", ".join(definition.name for definition in self.all()) or "none yet"
+            raise InvalidInputError(f"no stream {name!r}; there are: {known}")
+        return stream_of(name, item["definition"], self._knowledge)
+
+    def remove(self, name: str) -> None:
+        """Forget a subscription; its documents stay. Nothing happens if it isn't there."""
+        self._table.delete({"sourceId": REGISTERED, "entry": name})

@@ -1,0 +1,260 @@
+"""Takes deliveries in: finds the webhook, verifies, and puts what is said into the corpus.
+
+Nothing of a body is parsed before its signature holds, except that of Amazon SNS, which has the signature in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
+from opx.connectors.webhooks.deliveries import (
+    MAX_BODY_BYTES,
+    Delivery,
+    ExpiredError,
+    UnknownWebhookError,
+    UnverifiedError,
+    WebhookSetupError,
+)
+from opx.connectors.webhooks.formats import Read, read
+from opx.connectors.webhooks.payloads import Change, moment
+from opx.connectors.webhooks.remembering import Deliveries, Order
+from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import replace
+from opx.domain.webhooks import WebhookDefinition
+from opx.errors import (
+    InvalidInputError,
+    KnowledgeConfigError,
+    OpxError,
+    SecretNotFoundError,
+    SourceUnavailableError,
+    StoreUnavailableError,
+)
+from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ports import Clock
+from opx.ports.sources import Secrets, WebClient
+from opx.ports.tables_specs import DELIVERIES
+
+if TYPE_CHECKING:
+    from opx.ingestion.manager import IngestionManager
+    from opx.ports import Tables
+    from opx.runtime.installation import Installation
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the sender is told."""
+
+    status: int
+    payload: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """How an error looks to the sender; without a `message`, it has the error's own."""
+
+    status: int
+    code: str
+    message: str = ""
+
+
+_NOT_SET_UP = _Failure(500, "internal", "the webhook is not set up; the error was logged")
+
+_FAILURES: dict[type[OpxError], _Failure] = {
+    UnknownWebhookError: _Failure(404, "no_such_webhook"),
+    UnverifiedError: _Failure(401, "unverified"),
+    ExpiredError: _Failure(401, "expired"),
+    WebhookSetupError: _NOT_SET_UP,
+    KnowledgeConfigError: _NOT_SET_UP,
+    StoreUnavailableError: _Failure(503, "unavailable", "nothing was taken in; try again later"),
+    InvalidInputError: _Failure(400, "invalid_payload"),
+    OpxError: _Failure(500, "internal", "the delivery failed; the error was logged"),
+}
+"""The first that fits counts."""
+
+
+def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Answer:
+    """Take a delivery in, and say how that ended. Raises no `OpxError`."""
+    if len(delivery.body) > MAX_BODY_BYTES:
+        return too_large()
+    try:
+        return receiver().receive(delivery)
+    except OpxError as exc:
+        failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
+        is_ours = failure.status >= 500
+        # Messages may quote a delivery, so that lines about refusals have none.
+        log.log(logging.ERROR if is_ours else logging.WARNING, "webhook: %s", failure.code, exc_info=is_ours)
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
+        return failed(failure.status, failure.code, failure.message or str(exc), headers)
+
+
+def too_large() -> Answer:
+    """The answer to a body that is not even looked at."""
+    return failed(
+        413, "too_large", f"a delivery may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
+    )
+
+
+def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+    """An error, in the form in which the HTTP API has them."""
+    return Answer(status, {"error": {"code": code, "message": message}}, headers or {})
+
+
+FOLDER = "webhooks"
+SNS_SECONDS = 5.0
+"""For fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
+
+
+class WebhookReceiver:
+    """Takes deliveries of the declared webhooks in, for one scope: the manager's, whose folder is `prefix`."""
+
+    def __init__(
+        self,
+        *,
+        definitions: Mapping[str, WebhookDefinition],
+        knowledge: KnowledgeModel,
+        manager: IngestionManager,
+        prefix: str,
+        secrets: Secrets,
+        memory: tuple[Deliveries, Order],
+        web: Callable[[], WebClient],
+        clock: Clock,
+    ) -> None:
+        self._definitions = definitions
+        self._knowledge = knowledge
+        self._manager = manager
+        self._prefix = prefix
+        self._secrets = secrets
+        self._deliveries, self._order = memory
+        self._sns = SnsMessages(web)
+        self._clock = clock
+
+    def receive(self, delivery: Delivery) -> Answer:
+        """Take a delivery in. Raises what is in `opx.connectors.webhooks.deliveries`, and `StoreUnavailableError` if the sender
+        should try again."""
+        definition = self._definition(delivery)
+        verified, message = self._verified(definition, delivery)
+        check_time(verified.sent_at, definition.window, self._clock())
+        if self._deliveries.is_known(verified.delivery_id):
+            return Answer(200, {"state": "duplicate"})
+        if message is not None and message["Type"] != NOTIFICATION:
+            return self._subscribed(definition, verified, message)
+        found = read(definition, self._knowledge.category(definition.category), delivery, message)
+        written = [key for change in found.changes if (key := self._write(definition, change, verified))]
+        self._deliveries.remember(verified.delivery_id, definition.name, found.event)
+        return _told(found, written)
+
+    def _definition(self, delivery: Delivery) -> WebhookDefinition:
+        """The webhook that is named, or the only one of the category. Raises `UnknownWebhookError`."""
+        name = delivery.parameter("source")
+        of_category = [
+            each
+            for each in self._definitions.values()
+            if (each.tier.value, each.category) == (delivery.tier, delivery.category) and name in ("", each.name)
+        ]
+        if len(of_category) != 1:
+            raise UnknownWebhookError(
+                "no webhook takes deliveries here; the address needs its category and ?source=NAME"
+            )
+        return of_category[0]
+
+    def _verified(self, definition: WebhookDefinition, delivery: Delivery) -> tuple[Verified, dict[str, Any] | None]:
+        if definition.format == TOPIC_FORMAT:
+            return self._sns.verify(definition, delivery)
+        return VERIFIERS[definition.format](definition, delivery, self._keys(definition)), None
+
+    def _keys(self, definition: WebhookDefinition) -> list[bytes]:
+        """The secrets that there are. One may be missing while another is put in its place; an empty one is none."""
+        keys = []
+        for name in definition.secrets:
+            try:
+                key = self._secrets.get(name).strip().encode("utf-8")
+            except SecretNotFoundError:
+                log.warning("webhook %s: there is no secret %s", definition.name, name)
+                continue
+            except InvalidInputError as exc:  # a file of secrets that others can read
+                raise WebhookSetupError(str(exc)) from exc
+            if key:
+                keys.append(key)
+        if not keys:
+            names = ", ".join(definition.secrets)
+            raise WebhookSetupError(f"webhook {definition.name}: none of its secrets is set ({names})")
+        return keys
+
+    def _subscribed(self, definition: WebhookDefinition, verified: Verified, message: dict[str, Any]) -> Answer:
+        """The topic asks whether this endpoint wants its messages, or says that it no longer gets them."""
+        if message["Type"] != CONFIRMATION:
+            log.warning("webhook %s: its subscription to the topic has ended", definition.name)
+            return Answer(200, {"state": "ignored"})
+        self._sns.confirm(definition, message)
+        self._deliveries.remember(verified.delivery_id, definition.name, message["Type"])
+        return Answer(200, {"state": "confirmed"})
+
+    def _write(self, definition: WebhookDefinition, change: Change, verified: Verified) -> str:
+        """The key of the object, "" if the change is older than what is known."""
+        name = f"{FOLDER}/{definition.name}/{change.key}.md"
+        if not change.time and verified.sent_at is not None:
+            change = replace(change, time=moment(verified.sent_at, "the time"))
+        document = f"{self._prefix}{DOCUMENTS_FOLDER}{definition.category}/{name}"
+        lease = self._order.begin(document, change)
+        if lease is None:
+            return ""
+        try:
+            self._put(definition, change, name, document)
+        finally:
+            self._order.end(document, change, lease)
+        return document
+
+    def _put(self, definition: WebhookDefinition, change: Change, name: str, document: str) -> None:
+        if change.deleted:
+            self._manager.delete_object(document)
+            return
+        tags = [*definition.tags, *change.metadata.get("tags", ())]
+        known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
+        self._manager.put_document(definition.category, change.text, known)
+
+
+def _told(found: Read, written: list[str]) -> Answer:
+    if not found.changes:
+        return Answer(200, {"state": "ignored"})
+    if not written:
+        return Answer(200, {"state": "outdated"})
+    return Answer(202, {"state": "accepted", "documents": len(written)})
+
+
+def receiver_of(
+    installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager
+) -> WebhookReceiver:
+    """Receives the deliveries that knowledge.yaml declares. Raises `KnowledgeConfigError` for webhooks that are declared
+    wrongly."""
+    table, clock = tables.table(DELIVERIES), installation.clock
+    return WebhookReceiver(
+        definitions=load_webhooks(installation.knowledge, installation.knowledge_path),
+        knowledge=installation.knowledge,
+        manager=manager,
+        prefix=installation.scope.prefix,
+        secrets=secrets,
+        memory=(Deliveries(table, clock), Order(table, clock)),
+        web=_open_web,
+        clock=clock,
+    )
+
+
+def _open_web() -> WebClient:
+    from opx.adapters.web.client import open_web
+
+    return open_web(timeout=SNS_SECONDS, sleep=_no_time)
+
+
+def _no_time(seconds: float) -> None:
+    """Instead of a pause before another try: SNS sends its message again by itself, and doesn't wait that long."""
+    raise SourceUnavailableError("Amazon SNS doesn't answer for now", seconds)

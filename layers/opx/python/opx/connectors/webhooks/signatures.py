@@ -1,0 +1,288 @@
+"""Verifies deliveries, and signs them for tests and generic senders.
+
+Shared secrets are compared in constant time. Messages of Amazon SNS are signed with a certificate of AWS's, which the
+message says where to find ("Verifying the signatures of Amazon SNS messages" and "Parsing Amazon SNS message formats" of
+the SNS Developer Guide). The outer message is parsed before its signature holds, as the signature is in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from opx.connectors.webhooks.deliveries import Delivery, ExpiredError, PayloadError, UnverifiedError
+from opx.connectors.webhooks.payloads import epoch_of
+from opx.domain.ids import stable_hash
+from opx.domain.webhooks import DeliveryProof, WebhookDefinition
+from opx.errors import ForbiddenAddressError, InvalidInputError, SourceRefusedError, StoreUnavailableError
+from opx.ports.sources import WebClient
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+TIMESTAMP_HEADER = "x-opx-timestamp"
+SIGNATURE_HEADER = "x-opx-signature"
+
+_MAX_SIGNATURES = 16
+_SECONDS = re.compile(rb"[0-9]{1,12}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a genuine delivery is known by. `sent_at` is when it was sent, if that is signed too."""
+
+    delivery_id: str
+    sent_at: float | None = None
+
+
+Verifier = Callable[[WebhookDefinition, Delivery, Sequence[bytes]], Verified]
+"""Raises `UnverifiedError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HubSignature:
+    """HMAC-SHA256 of the body in a header, in hexadecimal behind a prefix; several are separated by commas."""
+
+    header: str
+    prefix: bytes
+
+    def __call__(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+        given = _behind(self.prefix, delivery.header(self.header))
+        _check(given, (self.signature(key, delivery.body) for key in keys))
+        return Verified(_body_id(definition, delivery))
+
+    @staticmethod
+    def signature(key: bytes, body: bytes) -> bytes:
+        return hmac.new(key, body, hashlib.sha256).hexdigest().encode()
+
+
+def _generic(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+    """`X-Opx-Signature: v1=<hex>`, HMAC-SHA256 of the timestamp's digits, a dot and the body."""
+    stamp = delivery.header(TIMESTAMP_HEADER)
+    given = _behind(b"v1=", delivery.header(SIGNATURE_HEADER))
+    _check(given, (generic_signature(key, stamp, delivery.body) for key in keys))
+    if not _SECONDS.match(stamp):
+        raise UnverifiedError
+    identity = stable_hash("delivery", definition.name, stamp.decode(), hashlib.sha256(delivery.body).hexdigest())
+    return Verified(identity, float(stamp))
+
+
+def generic_signature(key: bytes, stamp: bytes, body: bytes) -> bytes:
+    """The hexadecimal part of `X-Opx-Signature`."""
+    return hmac.new(key, stamp + b"." + body, hashlib.sha256).hexdigest().encode()
+
+
+def _query_token(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+    """Statuspage signs nothing: whoever knows the address with its token is believed."""
+    _check([delivery.parameter("token").encode("utf-8", "surrogatepass")], keys)
+    return Verified(_body_id(definition, delivery))
+
+
+def _authorization(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+    """Alertmanager signs nothing either: a bearer token, or `user:password` for basic authorization."""
+    scheme, _, credentials = delivery.header("authorization").strip().partition(b" ")
+    expected: Iterable[bytes] = keys
+    if scheme.lower() == b"basic":
+        expected = [base64.b64encode(key) for key in keys]
+    elif scheme.lower() != b"bearer":
+        raise UnverifiedError
+    _check([credentials.strip()], expected)
+    return Verified(_body_id(definition, delivery))
+
+
+VERIFIERS: Mapping[str, Verifier] = {
+    # "Validating webhook deliveries" of GitHub's documentation.
+    "github": _HubSignature("x-hub-signature-256", b"sha256="),
+    # "Verifying Signatures" of PagerDuty's: one for each secret while one is replaced.
+    "pagerduty": _HubSignature("x-pagerduty-signature", b"v1="),
+    # "Secure admin webhooks" of Atlassian's: the form of WebSub, method=signature.
+    "jira": _HubSignature("x-hub-signature", b"sha256="),
+    "statuspage": _query_token,
+    "alertmanager": _authorization,
+    "generic": _generic,
+}
+"""How each format that has secrets is verified. What GitHub and others say beside the body (ids of deliveries) isn't
+signed, so that a delivery is known by its body."""
+
+
+def check_time(sent_at: float | None, window: float, now: float) -> None:
+    """Raise `ExpiredError` for a delivery that was sent too long ago, or that claims to be sent later than now."""
+    if sent_at is None:
+        return
+    if abs(now - sent_at) > window:
+        kind = "expired" if sent_at < now else "from the future"
+        raise ExpiredError(
+            f"the delivery is {kind}: it was sent {abs(now - sent_at):.0f} s from now; {window:.0f} s are allowed"
+        )
+
+
+def _behind(prefix: bytes, header: bytes) -> list[bytes]:
+    parts = [part.strip() for part in header.split(b",")]
+    return [part.removeprefix(prefix).lower() for part in parts if part.startswith(prefix)][:_MAX_SIGNATURES]
+
+
+def _check(given: Sequence[bytes], expected: Iterable[bytes]) -> None:
+    """Raise `UnverifiedError` unless one of them is as expected. Takes as long whichever differs, and where."""
+    expectations = list(expected)
+    found = False
+    for signature in given:
+        for expectation in expectations:
+            found |= hmac.compare_digest(signature, expectation)
+    if not found:
+        raise UnverifiedError
+
+
+def _body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
+    return stable_hash("delivery", definition.name, hashlib.sha256(delivery.body).hexdigest())
+
+
+def proof_of(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
+    """What shows that the body is from who knows the secret. Raises `InvalidInputError` for a format that only its
+    service can sign."""
+    secret = key.strip().encode()
+    verifier = VERIFIERS.get(definition.format)
+    if isinstance(verifier, _HubSignature):
+        return DeliveryProof({verifier.header: (verifier.prefix + verifier.signature(secret, body)).decode()})
+    if definition.format == "generic":
+        stamp = str(int(now))
+        signature = "v1=" + generic_signature(secret, stamp.encode(), body).decode()
+        return DeliveryProof({TIMESTAMP_HEADER: stamp, SIGNATURE_HEADER: signature})
+    if definition.format == "alertmanager":
+        if b":" in secret:
+            return DeliveryProof({"authorization": "Basic " + base64.b64encode(secret).decode()})
+        return DeliveryProof({"authorization": "Bearer " + secret.decode()})
+    if definition.format == "statuspage":
+        return DeliveryProof(query={"token": secret.decode()})
+    raise InvalidInputError(f"deliveries of format {definition.format} can only be signed by AWS")
+
+
+NOTIFICATION = "Notification"
+CONFIRMATION = "SubscriptionConfirmation"
+
+_SIGNED = {
+    NOTIFICATION: ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
+    CONFIRMATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
+    "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
+}
+_OPTIONAL = "Subject"
+_CERTIFICATE = re.compile(r"https://[a-z0-9.-]+/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem")
+_CERTIFICATE_BYTES = 64 * 1024
+_KEPT = 8
+_SUBJECT = "sns.amazonaws.com"
+
+
+class SnsMessages:
+    """Verifies messages of the topics that webhooks name. Certificates are fetched once, and kept while this is."""
+
+    def __init__(self, web: Callable[[], WebClient]) -> None:
+        self._web = web
+        self._certificates: dict[str, Certificate] = {}
+
+    def verify(self, definition: WebhookDefinition, delivery: Delivery) -> tuple[Verified, dict[str, Any]]:
+        """The message, which is what SNS sent from the webhook's topic. Raises `UnverifiedError`, and
+        `StoreUnavailableError` if the certificate can't be had now."""
+        try:
+            message = delivery.json()
+        except PayloadError:
+            raise UnverifiedError from None
+        signed = _signed_text(message)
+        if message["TopicArn"] != definition.topic:
+            raise UnverifiedError
+        certificate = self._certificate(
+            str(message.get("SigningCertURL") or message.get("SigningCertUrl") or ""), definition.topic
+        )
+        sent_at = epoch_of(message["Timestamp"])
+        if sent_at is None:
+            raise UnverifiedError
+        _check_signature(certificate, message, signed, sent_at)
+        return Verified(stable_hash("delivery", definition.name, message["MessageId"]), sent_at), message
+
+    def confirm(self, definition: WebhookDefinition, message: Mapping[str, Any]) -> None:
+        """Tell SNS that the subscription, of a verified message, is wanted. Raises `PayloadError` for an address that
+        isn't the topic's confirmation, and `StoreUnavailableError`."""
+        url = message["SubscribeURL"]
+        asked = parse_qs(url.partition("?")[2])
+        if not (
+            _is_of_region(url, definition.topic)
+            and asked.get("Action") == ["ConfirmSubscription"]
+            and asked.get("TopicArn") == [definition.topic]
+        ):
+            raise PayloadError("the subscription's address is not one that confirms the topic's")
+        self._fetch(url, definition.topic)
+
+    def _certificate(self, url: str, topic: str) -> Certificate:
+        if not (_is_of_region(url, topic) and _CERTIFICATE.fullmatch(url)):
+            raise UnverifiedError
+        if url not in self._certificates:
+            found = _loaded(self._fetch(url, topic))
+            while len(self._certificates) >= _KEPT:
+                self._certificates.pop(next(iter(self._certificates)))
+            self._certificates[url] = found
+        return self._certificates[url]
+
+    def _fetch(self, url: str, topic: str) -> bytes:
+        try:
+            reply = self._web().get(url, limit=_CERTIFICATE_BYTES)
+        except (ForbiddenAddressError, SourceRefusedError) as exc:
+            raise StoreUnavailableError(f"Amazon SNS can't be asked at {url.split('/')[2]}") from exc
+        if reply.gone or not _is_of_region(reply.url, topic):
+            raise StoreUnavailableError(f"Amazon SNS has nothing there, or sends elsewhere: {url.split('/')[2]}")
+        return reply.body
+
+
+def _is_of_region(url: str, topic: str) -> bool:
+    """Whether SNS answers there in the topic's region: nobody else has the name `sns.<region>`, and up to the first
+    slash the address is exactly that."""
+    _, partition, _, region, *_ = topic.split(":")
+    domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+    return url.startswith(f"https://sns.{region}.{domain}/")
+
+
+def _signed_text(message: Mapping[str, Any]) -> bytes:
+    """What is signed: names and values, a line each. Raises `UnverifiedError` for no message of SNS's."""
+    names = _SIGNED.get(str(message.get("Type")), ())
+    present = [name for name in names if name != _OPTIONAL or message.get(name) is not None]
+    if not present or not all(isinstance(message.get(name), str) for name in present):
+        raise UnverifiedError
+    return "".join(f"{name}\n{message[name]}\n" for name in present).encode("utf-8", "surrogatepass")
+
+
+def _check_signature(certificate: Certificate, message: Mapping[str, Any], signed: bytes, sent_at: float) -> None:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+
+    # SHA-1 is what topics sign with unless they are told otherwise.
+    algorithms = {"1": SHA1, "2": SHA256}
+    algorithm = algorithms.get(str(message.get("SignatureVersion")))
+    key = certificate.public_key()
+    valid = certificate.not_valid_before_utc.timestamp() <= sent_at <= certificate.not_valid_after_utc.timestamp()
+    if algorithm is None or not isinstance(key, RSAPublicKey) or not valid:
+        raise UnverifiedError
+    try:
+        signature = base64.b64decode(str(message.get("Signature")), validate=True)
+        key.verify(signature, signed, PKCS1v15(), algorithm())
+    except (InvalidSignature, binascii.Error, ValueError):
+        raise UnverifiedError from None
+
+
+def _loaded(pem: bytes) -> Certificate:
+    from cryptography.x509 import load_pem_x509_certificate
+    from cryptography.x509.oid import NameOID
+
+    try:
+        found = load_pem_x509_certificate(pem)
+    except ValueError as exc:
+        raise StoreUnavailableError("what Amazon SNS answered is no certificate") from exc
+    names = [str(name.value) for name in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if not any(name == _SUBJECT or name.endswith("." + _SUBJECT) for name in names):
+        raise UnverifiedError
+    return found

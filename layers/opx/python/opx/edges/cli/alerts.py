@@ -1,0 +1,239 @@
+"""`opx alerts`: rules of alerts taken in, and the alerts that are known with their runbooks."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import click
+
+from opx.domain.knowledge import ALERT_RULES_CATEGORY
+from opx.edges.calling import all_pages
+from opx.edges.cli.intake import Intake, Tally, canonical, source_of, warn_of
+from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
+from opx.edges.cli.reporting import reporter_for_stderr
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+from opx.graph.bindings import BoundBy
+from opx.graph.extraction.alert_rules import (
+    EXTENSIONS,
+    MAX_BYTES,
+    RuleFile,
+    UnreadableRulesError,
+    read_rules,
+)
+from opx.graph.extraction.references import made
+from opx.ingestion.files import FileToIngest
+from opx.ingestion.outcomes import Outcome
+from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
+
+_NAME = re.compile(r"\w[\w.-]{0,99}")
+
+
+@click.group("alerts", cls=OperationGroup)
+def alerts_command() -> None:
+    """Alerts and their runbooks: rules of Prometheus, Grafana, CloudWatch or Datadog say which alerts there are, and where
+    each one's runbook is.
+
+    \b
+    opx alerts import rules/         take rules in, and see which runbooks they lead to
+    opx alerts list --unbound        alerts without a runbook
+    opx do KafkaLag                  the procedure for an alert
+    """
+
+
+@alerts_command.command("import")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option(
+    "--name", default="standard-input", show_default=True, metavar="NAME", help="The name to keep rules from - under."
+)
+@pass_session
+def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> None:
+    """Take rules of alerts in, and say which runbook each alert is bound to.
+
+    FILE is a file of rules, a folder with such files (.yaml, .yml, .json, .rules), or - for standard input. Rules are those
+    of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, what Grafana exports, the JSON of `aws cloudwatch
+    describe-alarms`, monitors of Datadog, or YAML with a list `alerts` of entries with name, runbook, severity and summary.
+
+    A file becomes a document of the category operations/alert_rules: changed and taken in again, it replaces what it said
+    before, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
+    address that it came from, or the file name at the end of an address. Else by title: to the only page that is called like
+    the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md), or whose title ends so (`Broker down (KafkaDown)`). Else by
+    text: to the page that says it is for the alert.
+
+    Exit codes: 0 done, 1 no file could be read, 2 wrong usage or another error.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(f"a name has letters, digits and . _ - only, not {name[:60]!r}")
+    tally = Tally()
+    before = _Known.of(session)
+    with tempfile.TemporaryDirectory() as folder, reporter_for_stderr(uploads=session.is_remote) as reporter:
+        intake = Intake(session.client, session.loader, session.place, reporter)
+        standard_input = FileToIngest(Path(folder) / "rules", f"alert-rules/{name}.rules")
+        found = dict(_found(intake, paths, standard_input, before))
+        intake.put(list(found), {"category": ALERT_RULES_CATEGORY}, tally)
+        intake.work(tally)
+    warn_of(tally.failures)
+    failed = {outcome.object_key for outcome in tally.failures}
+    exit_unless(len(tally.outcomes) > len(failed) or tally.left_to_others)
+    files = {step.source.lstrip("/"): rules for step, rules in found.items() if isinstance(step, FileToIngest)}
+    print_lines(_import_lines(files, before, _Known.of(session)))
+
+
+# -- files
+
+
+def _found(
+    intake: Intake, paths: Sequence[Path], standard_input: FileToIngest, before: _Known
+) -> Iterator[tuple[FileToIngest | Outcome, RuleFile]]:
+    """The files that define alerts, or did before; and what is wrong with paths."""
+    for path in paths:
+        name = ""
+        if str(path) == "-":
+            name = "standard input"
+            standard_input.path.write_bytes(read_bytes(path))
+        files = [standard_input] if name else intake.plan([path])
+        is_folder = not name and canonical(path).is_dir()
+        defining = False
+        for step in files:
+            if isinstance(step, Outcome):
+                yield step, RuleFile()
+            elif not is_folder or step.path.suffix.lower() in EXTENSIONS:
+                found = _read(step.path, name or str(step.path))
+                needed = found and (found.rules or before.defined_in(step.source.lstrip("/")))
+                defining = defining or bool(needed)
+                if found and needed:
+                    yield step, found
+                elif found and not is_folder:
+                    warn(f"{name or path}: it defines no alerts")
+        if is_folder and not defining:
+            warn(f"{path}: no file in it defines alerts")
+
+
+def _read(path: Path, name: str) -> RuleFile | None:
+    """The rules of a file; None, and a warning, for one that can't be read."""
+    try:
+        with path.open("rb") as stream:
+            found = read_rules(stream.read(MAX_BYTES + 1))
+    except UnreadableRulesError as exc:
+        warn(f"{name}:{exc.line}: {exc}" if exc.line else f"{name}: {exc}")
+        return None
+    except OSError as exc:
+        warn(f"can't read {name}: {exc.strerror}")
+        return None
+    warn(*(f"{name}: {problem}" for problem in found.problems))
+    return found
+
+
+# -- what came of them
+
+
+@dataclass(frozen=True)
+class _Known:
+    """All alerts that are known, by reference."""
+
+    alerts: Mapping[str, KnownAlert]
+
+    @classmethod
+    def of(cls, session: Session) -> _Known:
+        pages = all_pages(session.client, list_alerts, ListAlerts())
+        return cls({alert.reference: alert for page in pages for alert in page.alerts})
+
+    @cached_property
+    def _by_file(self) -> Mapping[str, Mapping[str, KnownAlert]]:
+        found: dict[str, dict[str, KnownAlert]] = {}
+        for reference, alert in self.alerts.items():
+            for file in alert.rules:
+                found.setdefault(source_of(file).lstrip("/"), {})[reference] = alert
+        return found
+
+    def defined_in(self, file: str) -> Mapping[str, KnownAlert]:
+        """The alerts that a file of rules defines."""
+        return self._by_file.get(file, {})
+
+
+def _import_lines(files: Mapping[str, RuleFile], before: _Known, now: _Known) -> Iterator[str]:
+    """A line for each alert: those that are bound, those that aren't, and those that are gone."""
+    defined: dict[str, KnownAlert | None] = {}
+    for file, found in files.items():
+        known = now.defined_in(file)
+        for rule in found.rules:
+            defined[rule.name] = known.get(made("alert", rule.name)) or defined.get(rule.name)
+    lines: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for name, alert in defined.items():
+        kind = _kind(alert, before)
+        counts[kind] += 1
+        lines.setdefault(kind, []).extend((f"{printable(name)}  {_said_of(alert)}", *_by_labels(alert)))
+    for file in files:
+        for reference in before.defined_in(file).keys() - now.defined_in(file).keys():
+            counts["removed"] += 1
+            name = before.alerts[reference].name
+            lines.setdefault("removed", []).append(f"{printable(name)}  removed: {printable(file)} has it no more")
+    for kind in _KINDS:
+        yield from lines.get(kind, ())
+    shown = (f"{counts[kind]:,} {kind}" for kind in _KINDS if counts[kind] or kind not in ("left out", "removed"))
+    yield f"{plural(len(defined), 'alert')}: {', '.join(shown)}"
+
+
+_KINDS = ("bound", "already bound", "without a runbook", "left out", "removed")
+
+
+def _kind(alert: KnownAlert | None, before: _Known) -> str:
+    if alert is None:
+        return "left out"
+    if alert.binding is not Binding.BOUND:
+        return "without a runbook"
+    known = before.alerts.get(alert.reference)
+    return "already bound" if known and known.path == alert.path else "bound"
+
+
+def _said_of(alert: KnownAlert | None) -> str:
+    if alert is None:
+        return "left out: the file has more alerts than the graph takes of one; split it"
+    if alert.binding is Binding.BOUND:
+        return f"bound by {_BY[alert.bound_by]} to {printable(alert.title)} ({printable(alert.path)})"
+    if alert.binding is Binding.SEVERAL:
+        return f"no runbook: several pages are called like it: {printable(', '.join(alert.candidates))}"
+    if alert.binding is Binding.LEADS_NOWHERE:
+        return f"no runbook: its runbook_url leads nowhere here ({printable(alert.runbook)})"
+    return "no runbook: it names none, and no page is called like it or says that it is for it"
+
+
+_BY = {BoundBy.URL: "url", BoundBy.TITLE: "title", BoundBy.PAGE: "the page's text", None: "nothing"}
+
+
+def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
+    """The runbooks of several rules of one alert."""
+    for one in alert.runbooks if alert else ():
+        labels = ", ".join(f"{name}={text}" for name, text in one.labels.items()) or "no labels"
+        leads = f"{one.title} ({one.path})" if one.path else f"nowhere here ({one.runbook})"
+        yield f"  {printable(labels)}: {printable(leads)}"
+
+
+@alerts_command.operation("list", list_alerts, Shape(without=("limit", "after"), items="alerts"))
+def list_known(found: AlertPage) -> None:
+    """List the alerts that are known: by rules, by runbooks, and by having fired."""
+    rows = [row for alert in found.alerts for row in _rows(alert)]
+    print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), rows, "no alerts")
+
+
+def _rows(alert: KnownAlert) -> Iterator[tuple[str, ...]]:
+    """A row for an alert; one for each of its rules where they name several runbooks."""
+    fired = (str(alert.firings or "-"), alert.last_fired[:10] or "-")
+    if not alert.runbooks:
+        unbound = f"several pages: {', '.join(alert.candidates)}" if alert.candidates else alert.runbook
+        runbook = f"{alert.title} ({alert.path})" if alert.document_id else f"- {unbound}".rstrip()
+        yield tuple(map(printable, (alert.name, alert.severity or "-", *fired, runbook)))
+    for one in alert.runbooks:
+        labels = ", ".join(f"{name}={text}" for name, text in one.labels.items() if name != "severity")
+        runbook = f"{one.title} ({one.path})" if one.path else f"- {one.runbook}"
+        cells = (alert.name, one.labels.get("severity", "-"), *fired, f"{runbook} for {labels}" if labels else runbook)
+        yield tuple(map(printable, cells))
+        fired = ("", "")

@@ -1,0 +1,114 @@
+"""`opx demo`: the example corpus in, five questions to it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import opx
+from opx.domain.queries import QueryConfig
+from opx.edges.cli.hits import Page, no_answer_lines
+from opx.edges.cli.intake import Intake, Tally, summary, warn_of
+from opx.edges.cli.output import Screen, print_lines, warn
+from opx.edges.cli.reporting import reporter_for_stderr
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+from opx.operations.search import Query, query
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+
+HITS_SHOWN = 3
+BUDGET = 500
+"""Tokens of text that are shown for each question."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoQuestion:
+    """A question, what it is to show, and the file that answers it ("" for none)."""
+
+    shows: str
+    text: str
+    answered_by: str
+
+
+QUESTIONS = (
+    DemoQuestion(
+        "A symptom in plain words",
+        "deleted the log files but df still shows the disk full",
+        "runbooks/linux-disk-full.md",
+    ),
+    DemoQuestion("An exact identifier: the name of an alert", "KubePodCrashLooping", "runbooks/pod-crashlooping.md"),
+    DemoQuestion(
+        "No word of the question is in the answer: found by meaning alone, so it is less sure",
+        "the website's photos are inaccessible",
+        "postmortems/2024-11-s3-bucket-policy-lockout.md",
+    ),
+    DemoQuestion(
+        "Only a postmortem knows",
+        "why did customers receive the same e-mail several times",
+        "postmortems/2024-08-kafka-consumer-lag.md",
+    ),
+    DemoQuestion("Nothing here is near this", "how long do I boil an egg", ""),
+)
+
+
+@click.command("demo")
+@click.option("--documents", type=click.Path(path_type=Path), help="Folder to take in.  [default: corpus/documents]")
+@pass_session
+def demo_command(session: Session, documents: Path | None) -> None:
+    """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
+    started = time.perf_counter()
+    session.require_local("the demo runs in a folder of this machine: leave --profile and --api out")
+    home_was_chosen = session.settings.home != Settings().home
+    used = session if home_was_chosen else session.at_home(repository() / Settings().home)
+    folder = documents or example_documents()
+    if not folder.is_dir():
+        raise InvalidInputError(f"no folder {folder}: give one with --documents")
+    click.echo(f"Taking in {folder}, keeping it in {used.settings.home_path}")
+    _take_in(used, folder)
+    for number, question in enumerate(QUESTIONS, start=1):
+        _ask(used.client, number, question)
+    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:")
+    click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
+
+
+def repository() -> Path:
+    """The checkout that this package is run from."""
+    return Path(opx.__file__).resolve().parents[4]
+
+
+def example_documents() -> Path:
+    return repository() / "corpus" / "documents"
+
+
+def _home_option(settings: Settings) -> str:
+    """What makes `opx` find this home from the current folder; nothing if it does anyway."""
+    return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
+
+
+def _take_in(session: Session, folder: Path) -> None:
+    started = time.perf_counter()
+    tally = Tally()
+    with reporter_for_stderr() as reporter:
+        intake = Intake(session.client, session.loader, session.place, reporter)
+        intake.put(intake.plan([folder]), {}, tally)
+        intake.work(tally)
+    warn_of(tally.failures)
+    click.echo(summary(tally, started))
+
+
+def _ask(client: Client, number: int, question: DemoQuestion) -> None:
+    config = QueryConfig(max_results=HITS_SHOWN, min_confidence=0.0)
+    answer = client.call(query, Query(query=question.text, config=config, budget=BUDGET))
+    click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
+    click.echo(f"    {question.text}\n")
+    print_lines(Page(Screen.current()).answer(answer))
+    if not answer.results:
+        print_lines(no_answer_lines(answer, config.min_confidence))
+    warn(*answer.notes)

@@ -1,0 +1,530 @@
+"""`opx categories`, `list`, `show`, `history`, `diff`, `restore` and `delete`: documents and their versions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+import click
+
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.queries import MAX_BUDGET
+from opx.domain.record import Json, replace
+from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
+from opx.edges.calling import record_of
+from opx.edges.cli.hits import shorten
+from opx.edges.cli.intake import settled, warn_of
+from opx.edges.cli.operations import Shape, request_command, whole
+from opx.edges.cli.output import (
+    SHORT_ID,
+    Screen,
+    aligned,
+    exit_unless,
+    plural,
+    print_json,
+    print_lines,
+    print_table,
+    printable,
+    safe,
+    some_fields,
+    warn,
+)
+from opx.edges.cli.reporting import KINDS, has_remark, remark_line
+from opx.edges.cli.session import Session, pass_session
+from opx.edges.loading import remove_document
+from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
+from opx.hygiene.untrusted import one_line
+from opx.ingestion.corpus.chunk_files import joined_text
+from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
+from opx.operations.documents import (
+    DiffDocument,
+    DocumentVersions,
+    GetDocument,
+    ListCategories,
+    ListDocuments,
+    ReadChunks,
+    diff_document,
+    get_document,
+    list_categories,
+    list_documents,
+    read_chunks,
+)
+from opx.operations.reading import DocumentPart, ReadDocument, read_document
+
+_ID = re.compile(r"\s*[0-9a-fA-F]+\s*")
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_MARKS = {
+    StepChangeKind.ADDED: "+",
+    StepChangeKind.REMOVED: "-",
+    StepChangeKind.CHANGED: "~",
+    StepChangeKind.MOVED: ">",
+}
+_NAMED = 10
+"""Documents that are named where a name is that of several."""
+_LINE = 200
+"""Characters of the beginning of a section."""
+_VERSION_JSON = ("documentId", "version", "state", "supersededAt")
+_CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
+_CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
+
+
+@request_command("categories", list_categories, Shape(anywhere=True), json="Print them as JSON.")
+def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
+    """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
+    model = session.client.call(list_categories, request)
+    found = model.categories
+    if as_json:
+        chosen = model.default_category
+        print_json([{**some_fields(one, _CATEGORY_JSON), "default": one.path == chosen} for one in found])
+        return
+    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
+    print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
+    click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")
+
+
+@request_command(
+    "list",
+    list_documents,
+    Shape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
+    json="Print them as JSON, with full ids.",
+)
+@click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
+@click.option("--remarks", type=click.Choice(KINDS), help="Only documents with such remarks.")
+def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
+    """List the documents that you may see, by category."""
+    found = [
+        document
+        for document in whole(session.client, list_documents, request, "documents").documents
+        if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
+    ]
+    if as_json:
+        print_json([document.to_json() for document in found])
+        return
+    shown = None if request.all_versions else SHORT_ID
+    rows = [
+        (
+            d.document_id[:shown],
+            d.category,
+            str(d.version),
+            d.state.value,
+            str(d.chunk_count),
+            d.last_updated[:10],
+            d.title,
+        )
+        for d in found
+    ]
+    print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)
+
+
+# -- one document
+
+
+def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[str]) -> str:
+    return " ".join(words)
+
+
+@request_command(
+    "show", get_document, Shape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
+)
+@click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
+@click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
+@click.option(
+    "--outline", "with_outline", is_flag=True, help="Print its sections and steps alone, with what each does."
+)
+@click.option(
+    "--step", "step_name", metavar="N|HEADING", help="Print one step, or the section with this heading or role."
+)
+@click.option("--chunks", "with_chunks", is_flag=True, help="Print the chunks instead of the text.")
+def show_command(
+    session: Session,
+    request: GetDocument,
+    *,
+    raw: bool,
+    with_outline: bool,
+    step_name: str | None,
+    with_chunks: bool,
+    as_json: bool,
+) -> None:
+    """Print a document: title, metadata, versions, and its text.
+
+    The beginning of an id is enough for current documents, and so is the end of a path, or a title. Old and deleted versions
+    are shown too, by their full id; a step or the outline is always that of the current version. What is longer than the
+    screen is shown by $PAGER.
+    """
+    found = _found(session, request.document_id)
+    screen = Screen.current()
+    if with_outline or step_name is not None:
+        shown = _part(session, found, "outline" if with_outline else step_name or "steps")
+        if as_json:
+            print_json(shown.to_json())
+        elif with_outline:
+            _print_page([*_outline_lines(shown, screen)], screen)
+        else:
+            _print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
+        return
+    chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
+    if as_json:
+        print_json(_as_json(found, chunks, with_chunks=with_chunks))
+        return
+    text = "".join(joined_text(chunks))
+    head = [*_head(found.document, found.versions)]
+    if screen.is_terminal and not (raw or with_chunks):
+        from opx.edges.cli.rendering import rendered
+
+        _print_page([*head, *rendered(text, screen)], screen)
+        return
+    made_safe = safe if screen.is_terminal else str
+    print_lines(head)
+    if not with_chunks:
+        click.echo(made_safe(text), nl=False)
+        return
+    for chunk in chunks:
+        click.echo(_chunk_head(chunk))
+        click.echo(made_safe(chunk.content), nl=not chunk.content.endswith("\n"))
+
+
+def _print_page(lines: Sequence[str], screen: Screen) -> None:
+    """Through the pager if there are more lines than the screen has."""
+    if screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
+        click.echo_via_pager("\n".join(lines) + "\n", color=screen.colours)
+    else:
+        print_lines(lines)
+
+
+def _found(session: Session, wanted: str) -> DocumentVersions:
+    """The document with an id, in any version, else with a path or a title. Raises `DocumentNotFoundError` and
+    `InvalidInputError`."""
+    client = session.client
+    try:
+        return whole(client, get_document, GetDocument(document_id=wanted), "versions")
+    except (DocumentNotFoundError, InvalidInputError) as exc:
+        is_several = isinstance(exc, InvalidInputError) and _ID.fullmatch(wanted)
+        if is_several or not wanted.strip():
+            raise
+    named: DocumentPart = record_of(client.call(read_document, ReadDocument(document=wanted, part="outline")))
+    return whole(client, get_document, GetDocument(document_id=named.document_id), "versions")
+
+
+def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
+    """A part of a document, all of it."""
+    request = ReadDocument(document=found.document.document_id, part=name, max_tokens=MAX_BUDGET)
+    pages: list[DocumentPart] = [record_of(session.client.call(read_document, request))]
+    while pages[-1].next:
+        after = int(pages[-1].next[0].arguments["after"])
+        pages.append(record_of(session.client.call(read_document, replace(request, after=after))))
+    warn(*map(printable, pages[0].notes))
+    return replace(pages[0], content="\n\n".join(page.content for page in pages))
+
+
+def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
+    """The sections, each with its steps and what they do."""
+    steps = list(part.steps)
+    yield screen.styled(printable(part.title), "bold")
+    for section in part.sections:
+        if section.heading and section.heading != part.title:
+            yield screen.styled("  " * max(section.level - 1, 0) + printable(section.heading), "bold")
+        while steps and steps[0].section == section.heading:
+            step = steps.pop(0)
+            line = f"{'  ' * section.level}step {step.name}: {printable(step.title)}"
+            effect = f"  [{step.effect}]" if step.commands else ""
+            yield shorten(line, screen.prose - len(effect)) + screen.styled(effect, step.effect)
+
+
+def _part_lines(part: DocumentPart, screen: Screen, *, raw: bool) -> Iterator[str]:
+    """A part under its document's name, with warnings before what they are of."""
+    yield screen.styled(printable(f"{part.title}, {part.part}"), "bold")
+    yield ""
+    body = part.content.strip("\n")
+    if raw:
+        yield from (safe(body) if screen.is_terminal else body).split("\n")
+    else:
+        from opx.edges.cli.rendering import rendered
+
+        yield from rendered(body, screen, {f"[Warning: {one_line(text)}]": "warning" for text in part.warnings})
+
+
+def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) -> Iterator[str]:
+    yield click.style(printable(document.title), bold=True)
+    facts = {
+        "document id": document.document_id,
+        "category": f"{document.category} ({document.tier.value}, trust {document.trust:g})",
+        "source": document.source_uri,
+        "owner": document.key.scope.key,
+        "tags": ", ".join(document.tags),
+        "author": document.author,
+        "severity": document.severity,
+        "services": ", ".join(document.services),
+        "language": document.language,
+        "updated": document.last_updated,
+        "state": document.state.value,
+        "size": f"{document.chunk_count} chunks, {document.token_count:,} tokens",
+    }
+    yield from (f"  {line}" for line in aligned([(name, printable(value)) for name, value in facts.items() if value]))
+    for version in versions:
+        here = "  <- this one" if version.version == document.version else ""
+        ended = f" {version.superseded_at}" if version.superseded_at else ""
+        short = version.document_id[:SHORT_ID] if here else version.document_id
+        yield f"  version {version.version}  {short}  {version.state.value}{ended}{here}"
+    if document.remarks:
+        yield "  remarks:"
+        yield from (f"    {remark_line(remark)}" for remark in document.remarks)
+    yield ""
+
+
+def _chunk_head(chunk: DocumentChunk) -> str:
+    section = " > ".join(chunk.section)
+    facts = f"chunk {chunk.chunk_index}, characters {chunk.start:,} to {chunk.end:,}, {chunk.token_count} tokens"
+    return click.style(f"--- {facts}" + (f", {section}" if section else ""), bold=True)
+
+
+def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_chunks: bool) -> Json:
+    return {
+        **found.document.to_json(),
+        "scope": found.document.key.scope.key,
+        "versions": [some_fields(version, _VERSION_JSON) for version in found.versions],
+        "text": "".join(joined_text(chunks)),
+        **({"chunks": [some_fields(chunk, _CHUNK_JSON) for chunk in chunks]} if with_chunks else {}),
+    }
+
+
+# -- versions
+
+
+def _version_named(session: Session, wanted: str) -> DocumentVersions:
+    """The document with an id (the beginning of one is enough), a path, an address or a title, as `opx show` finds it; else
+    the newest version of a deleted one. Raises `DocumentNotFoundError` and `InvalidInputError`."""
+    try:
+        return _found(session, wanted)
+    except DocumentNotFoundError:
+        listed = whole(session.client, list_documents, ListDocuments(all_versions=True), "documents").documents
+        newest = {one.key: one for one in sorted(listed, key=lambda one: one.version)}
+        called = [one for one in newest.values() if _is_called(one, wanted)]
+        found = [one for one in called if one.state is DocumentState.CURRENT] or called
+        if not found:
+            raise
+    if len(found) > 1:
+        named = "".join(f"\n  {one.document_id}  {printable(one.title)}  {one.key.source}" for one in found[:_NAMED])
+        raise InvalidInputError(f"{wanted!r} is the name of {len(found)} documents:{named}")
+    return whole(session.client, get_document, GetDocument(document_id=found[0].document_id), "versions")
+
+
+def _is_called(document: KnowledgeDocument, name: str) -> bool:
+    """True for its title, or the end of its path or address."""
+    end = "/" + name.strip().removeprefix("./").lstrip("/")
+    paths = (document.key.source, document.source_uri)
+    return document.title.casefold() == name.strip().casefold() or any(f"/{one}".endswith(end) for one in paths)
+
+
+_NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
+
+
+@request_command("history", get_document, Shape(arguments=("document_id",), without=("after",)))
+@_NAME
+def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
+    """List the versions of a document, the newest first, and from when to when questions were answered from each.
+
+    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document. `opx
+    diff` shows what changed, and `opx restore` puts a version back.
+    """
+    found = _version_named(session, request.document_id)
+    document = found.document
+    if as_json:
+        versions = [version.to_json() for version in found.versions]
+        print_json({"source": document.key.source, "scope": document.key.scope.key, "versions": versions})
+        return
+    click.echo(f"{click.style(printable(document.title), bold=True)}  {document.key.source}")
+    heads = ("version", "document id", "state", "current from", "until", "chunks", "title")
+    print_table(heads, list(map(_version_row, found.versions)))
+
+
+def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
+    return (
+        str(version.version),
+        version.document_id[:SHORT_ID],
+        version.state.value,
+        version.current_since or "not known",
+        version.superseded_at or "-",
+        str(version.chunk_count),
+        printable(version.title),
+    )
+
+
+@request_command("diff", diff_document, Shape(arguments=("document_id",)))
+@_NAME
+@click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
+@click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
+def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> None:
+    """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
+    of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
+
+    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document: then its
+    newest version is compared. Texts are those that were read of the files, as `opx show` prints them.
+    """
+    document = _version_named(session, request.document_id).document
+    found = session.client.call(diff_document, replace(request, document_id=document.document_id))
+    if as_json:
+        print_json(found.to_json())
+        return
+    _print_diff(found)
+
+
+def _print_diff(found: VersionDiff) -> None:
+    click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
+    for safeguard in found.safeguards:
+        colour = _COLOURS.get(_MARKS[safeguard.kind])
+        first, *others = _safeguard_lines(safeguard)
+        click.echo(click.style(f"  {first}", fg=colour, bold=safeguard.kind is StepChangeKind.REMOVED))
+        print_lines([click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])) for line in others])
+    for change in found.changes:
+        click.echo(f"  {change.field}: {printable(change.before) or '(none)'} -> {printable(change.after) or '(none)'}")
+    for step in found.steps:
+        for line in _step_lines(step):
+            click.echo(click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])))
+    print_lines([f"  {_renumbered_line(one)}" for one in found.renumbered])
+    for line in found.diff.split("\n")[2:-1]:
+        click.echo(click.style(safe(line), fg=_COLOURS.get(line[:1])))
+    if not found.diff:
+        click.echo("  the texts are equal")
+    if found.cut:
+        lines = f"{found.added:,} lines were added, {found.removed:,} removed"
+        warn(f"the diff, or a list of steps or warnings, is longer than what is shown: {lines}")
+    warn(*found.notes)
+
+
+def _safeguard_lines(one: SafeguardChange) -> Iterator[str]:
+    """A safeguard that differs; one that has other words with both wordings below it."""
+    kind = one.kind.value.upper() if one.kind is StepChangeKind.REMOVED else one.kind.value
+    what = f"{one.safeguard.value} section" if one.whole_section else one.safeguard.value
+    was, is_ = (_where(*place) for place in ((one.section_before, one.step_before), (one.section, one.step)))
+    place = f"{was} -> {is_}" if one.kind is StepChangeKind.MOVED else is_ or was
+    head = f"{_MARKS[one.kind]} {what} {kind}" + (f" ({place})" if place else "")
+    if one.kind is not StepChangeKind.CHANGED:
+        text = printable(one.after or one.before)
+        yield f"{head}: {shorten(text, _LINE) if one.whole_section else text}"
+    elif one.whole_section:
+        yield head
+    else:
+        yield from (head, f"    - {printable(one.before)}", f"    + {printable(one.after)}")
+
+
+def _where(section: str, step: str) -> str:
+    return ", ".join(filter(None, (f"step {step}" if step else "", printable(section))))
+
+
+def _step_lines(step: StepChange) -> Iterator[str]:
+    """A step that differs, and its commands below it."""
+    was = f" (was {step.name_before})" if step.name and step.name_before not in ("", step.name) else ""
+    how = step.kind.value
+    if step.kind is StepChangeKind.CHANGED:
+        how = f"{'command' if step.commands else 'text'} changed{' and moved' if step.moved else ''}"
+    yield f"{_MARKS[step.kind]} step {step.name or step.name_before}{was} {how}: {printable(step.title)}"
+    if step.title_before:
+        yield f"    before: {printable(step.title_before)}"
+    for command in step.commands:
+        lines = ("-", command.before), ("+", command.after)
+        yield from (f"    {mark} {printable(text)}" for mark, text in lines if text)
+
+
+def _renumbered_line(one: Renumbering) -> str:
+    section = f"{printable(one.section)}: " if one.section else ""
+    if one.first == one.last:
+        return f"{section}step {one.first_before} is now step {one.first}"
+    return f"{section}steps {one.first_before} to {one.last_before} are now {one.first} to {one.last}"
+
+
+def _named(name: VersionName) -> str:
+    return f"version {name.version}" + (f" ({name.since})" if name.since else "")
+
+
+@request_command("restore", restore_document, Shape(arguments=("document_id",)), json="")
+@_NAME
+@click.option(
+    "--version", type=click.IntRange(min=1), metavar="N", help="Which version.  [default: the one with this id]"
+)
+def restore_command(session: Session, request: RestoreDocument) -> None:
+    """Put an old version of a document back, also of a deleted one. It becomes a new version: nothing is lost.
+
+    The beginning of an id is enough, and so is the end of a path, an address or a title: of a deleted document its newest
+    version is put back, of any other the one that `--version` says (`opx history` lists them).
+
+    Where the store still has the file of then, the file is restored as it was; else the text that was read of it. Where
+    the document comes from a file or a source of yours, put it right there, too: taking it in again replaces what was
+    restored.
+
+    Exit codes: 0 it is restored, 1 taking it in failed (see `opx failed`) or is still under way after the wait, 2 it is
+    unknown, another's, or current.
+    """
+    document = _version_named(session, request.document_id).document
+    request = replace(request, document_id=document.document_id)
+    session.loader.note_failures()
+    restored = session.call(restore_document, request)
+    version = restored.restored.version
+    what = "as the file was" if restored.original else "as the text that was read of it"
+    click.echo(f"version {version} of {restored.object_key} is put back, {what}")
+    warn(*restored.notes)
+    tally = settled(session.loader, [restored.object_key])
+    warn_of(tally.failures, tally.left_to_others)
+    outcome = tally.outcomes.get(restored.object_key)
+    if outcome and outcome.document_id and not tally.failures:
+        if outcome.document_id == restored.restored.document_id:
+            click.echo(f"document {outcome.document_id} is current again")
+        else:
+            warn(
+                f"the document that is current now, {outcome.document_id}, is not the same as version {version}: "
+                f"see `opx diff {outcome.document_id} --from {version}`"
+            )
+    exit_unless(not (tally.failures or tally.left_to_others))
+
+
+@click.command("delete")
+@click.argument("document_ids", nargs=-1, required=True, metavar="DOCUMENT_ID...")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@pass_session
+def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool) -> None:
+    """Remove documents: they are no longer found. Their versions stay readable with `opx show`.
+
+    The files that they came from are not touched: taking them in again brings the documents back.
+
+    Exit codes: 0 all are gone, 1 a removal failed (see `opx failed`) or is still under way after the wait, 2 a document
+    is unknown or another's: then none is removed.
+    """
+    session.require_knowledge()
+    client, loader = session.client, session.loader
+    wanted = (client.call(get_document, GetDocument(document_id=one)).document for one in document_ids)
+    documents = {document.document_id: document for document in wanted}
+    _check_deletable(documents.values(), client.call(get_status, GetStatus()).scope)
+    if not yes:
+        _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
+    sent: list[str] = []
+    loader.note_failures()
+    for document_id, document in documents.items():
+        deleted = remove_document(client, document_id)
+        sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
+        click.echo(f"deleted {document_id}  {document.title}")
+    tally = settled(loader, sent)
+    warn_of(tally.failures, tally.left_to_others)
+    exit_unless(not (tally.failures or tally.left_to_others))
+
+
+def _check_deletable(documents: Collection[KnowledgeDocument], own: str) -> None:
+    """Before the first is deleted, raises `DocumentNotFoundError` for one that is no longer current, and
+    `AccessDeniedError` that names each that may be seen but belongs to another scope."""
+    for document in documents:
+        if document.state is not DocumentState.CURRENT:
+            raise DocumentNotFoundError(f"document {document.document_id} is {document.state}: nothing is deleted")
+    foreign = [
+        f"{document.document_id} belongs to {document.key.scope.key}"
+        for document in documents
+        if document.key.scope.key != own
+    ]
+    if foreign:
+        raise AccessDeniedError(f"{', '.join(foreign)}, you may delete only {own}: nothing is deleted")
+
+
+def _confirm(lines: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise InvalidInputError("nobody can be asked here: add --yes to delete without a question")
+    for line in lines:
+        click.echo(line, err=True)
+    click.confirm(f"Delete {plural(len(lines), 'document')}?", abort=True, err=True)

@@ -1,0 +1,458 @@
+"""`opx eval`: how well a labelled set of questions is answered, and what differs between two runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opx.domain.record import replace
+from opx.edges.cli.output import print_lines
+from opx.edges.cli.session import is_remote
+from opx.errors import InvalidInputError
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from opx.operations.context import Context
+    from opx.operations.evaluation.answers import Form, Judgement, TextTable
+    from opx.operations.evaluation.comparison import Compared
+    from opx.operations.evaluation.datasets import Dataset, Question
+    from opx.operations.evaluation.figures import Table
+    from opx.operations.evaluation.losers import Loser
+    from opx.operations.evaluation.runs import Run
+    from opx.system import System
+
+DEFAULT_SYSTEM = "balanced"
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FLOOR = click.option(
+    "--floor",
+    type=click.FloatRange(0, 1),
+    default=0.7,
+    show_default=True,
+    help="Confidence below which nothing is answered.",
+)
+WRITABLE = click.Path(dir_okay=False, path_type=Path)
+
+
+class RunByDefault(click.Group):
+    """`opx eval DATASET` is `opx eval run DATASET`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = bool(args) and args[0] in self.commands
+        return super().parse_args(ctx, args if known else ["run", *args])
+
+
+@click.group("eval", cls=RunByDefault)
+def eval_command() -> None:
+    """Measure how well a labelled set of questions is answered."""
+
+
+@eval_command.command("run")
+@click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(["fast", "balanced", "thorough"]),
+    help="May be repeated.  [default: all]",
+)
+@click.option("--questions", type=READABLE, help="Ask those of this file; their spans label the pages of DATASET.")
+@click.option("--split", default="", help="Ask only the questions whose metadata have this split.")
+@FLOOR
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that went worst.")
+@click.option("--against", type=READABLE, help="Compare with a saved run; losers are then those that lost most.")
+@click.option("--save", type=WRITABLE, help="Keep the run in this file, to compare with.")
+@click.option("--html", type=WRITABLE, help="Write a report with drawings to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_context
+def run_command(
+    context: click.Context, /, dataset: Path, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
+) -> None:
+    """Measure answers to DATASET, a folder in BEIR form.
+
+    The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
+    text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
+    under the home folder, which is reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by
+    kind of question, for each mode, each leg and each way of fusing them; what a floor of confidence refuses; and times.
+    Where questions have spans (metadata.spans), also whether replies have the lines that help.
+
+    `opx eval compare FIRST SECOND` compares two saved runs.
+    """
+    from opx.operations.evaluation.datasets import load_dataset
+
+    given = context.find_object(Settings) or Settings()
+    if is_remote(given):
+        raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
+    loaded = load_dataset(dataset, questions)
+    asked = loaded.of_split(split) if split else loaded
+    before = _comparable(wanted.pop("against"), asked)
+    run = _asked(evaluation_settings(given, loaded), asked, modes)
+    _show(run, before, **wanted)
+
+
+def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
+    """Settings with a home for this state of the dataset's corpus, below the ordinary one; questions aren't recorded."""
+    name = f"{dataset.folder.resolve().name}-{dataset.corpus_fingerprint()[:8]}"
+    home = str(settings.home_path / "eval" / name)
+    return replace(settings, home=home, client_id="", project_id="", audit_days=0, gap_days=0)
+
+
+def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
+    """The run to compare with, refused before anything is asked if it is over other questions."""
+    from opx.operations.evaluation.comparison import check_comparable
+    from opx.operations.evaluation.runs import Run, load_run
+
+    if path is None:
+        return None
+    before = load_run(path)
+    check_comparable(before, Run("", "", dataset.asked, {}, ()))
+    return before
+
+
+def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
+    from opx.domain.queries import SearchMode
+    from opx.operations.evaluation.asking import MODES, ask_all
+    from opx.operations.evaluation.runner import Evaluation
+    from opx.system import bootstrap
+
+    with bootstrap(settings) as services, _progress_shown() as progress:
+        evaluation = Evaluation(services, dataset, progress)
+        ingested = evaluation.ingest()
+        chosen = [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES
+        run = ask_all(evaluation, chosen, forms=reply_forms(services))
+    return replace(run, ingest=ingested.to_json())
+
+
+def reply_forms(services: System) -> dict[str, Form]:
+    """Every form of reply that is judged: agents', at several bars, and a person's."""
+    from opx.domain.bands import Band
+    from opx.domain.scopes import Identity
+    from opx.operations.context import Caller, Context
+    from opx.operations.evaluation.forms import agent_forms
+
+    context = Context(services, Caller(Identity(), owns_system=True))
+    return {**agent_forms(context, Band.LIKELY.least, Band.SURE.least), "terminal": _terminal(context)}
+
+
+def _terminal(context: Context) -> Form:
+    """The lines that `opx search` prints for a question, without colours."""
+    from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
+    from opx.edges.cli.hits import Page
+    from opx.edges.cli.output import Screen
+    from opx.operations.evaluation.answers import Shown
+    from opx.operations.evaluation.forms import sources
+    from opx.operations.search import Query, query
+
+    def reply(question: str) -> Shown:
+        config = QueryConfig(min_confidence=0)
+        answer = query(context, Query(query=question, config=config, budget=DEFAULT_BUDGET))
+        text = "\n".join(Page(Screen(), config.expand, False, ()).answer(answer))
+        return Shown(text, sources(answer.documents), rendered=True)
+
+    return reply
+
+
+def _show(
+    run: Run, before: Run | None, *, as_json: bool, floor: float, losers: int, save: Path | None, html: Path | None
+) -> None:
+    from opx.operations.evaluation.report import write_report
+    from opx.operations.evaluation.runs import save_run
+    from opx.operations.evaluation.summary import summary
+
+    if save:
+        save_run(run, save)
+    if html:
+        write_report(run, html, floor, before)
+    if as_json:
+        compared = {"against": _comparison(before, run, (), floor)} if before else {}
+        click.echo(json.dumps({**summary(run, floor), **compared}, indent=2))
+        return
+    print_lines(_run_lines(run, floor))
+    if before:
+        _show_comparison(before, run, (), floor, as_json=False)
+    if losers:
+        _show_losers(run, losers, before)
+
+
+def _run_lines(run: Run, floor: float) -> Iterator[str]:
+    from opx.operations.evaluation.figures import quality
+
+    yield f"ingest: {json.dumps(run.ingest)}\n"
+    yield from _table_lines(quality(run))
+    yield from _answer_lines(run)
+    yield from _confidence_lines(run, floor)
+    yield from _band_lines(run)
+    yield from _refusal_lines(run, floor)
+    yield from _latency_lines(run)
+    yield from lapse_lines(run)
+
+
+# -- two runs over the same questions
+
+
+@eval_command.command("compare")
+@click.argument("first", type=READABLE)
+@click.argument("second", type=READABLE)
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    help="A system, or two as first:second. May be repeated.  [default: every mode of both]",
+)
+@FLOOR
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that lost most.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def compare_command(
+    first: Path, second: Path, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
+) -> None:
+    """Compare two saved runs, question by question: SECOND minus FIRST.
+
+    Each row has the means, their difference with a 95 % bootstrap interval, and p of a paired randomisation test. Runs
+    over different questions are refused.
+    """
+    from opx.operations.evaluation.runs import load_run
+
+    one, other = load_run(first), load_run(second)
+    pairs = [_pair(name) for name in systems]
+    _show_comparison(one, other, pairs, floor, as_json=as_json)
+    if losers and not as_json:
+        _show_losers(other, losers, one)
+
+
+def _pair(name: str) -> tuple[str, str]:
+    first, _, second = name.partition(":")
+    return first, second or first
+
+
+def _comparison(first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float) -> list[dict[str, Any]]:
+    """The rows of a comparison as JSON."""
+    from opx.operations.evaluation.comparison import compare_runs
+
+    return [row.to_json() for row in compare_runs(first, second, systems, floor)]
+
+
+def _show_comparison(
+    first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
+) -> None:
+    """Print a comparison."""
+    from opx.operations.evaluation.comparison import compare_runs
+
+    if as_json:
+        click.echo(json.dumps(_comparison(first, second, systems, floor), indent=2))
+        return
+    if first.corpus != second.corpus:
+        click.echo("the documents of the two runs differ: so may their answers")
+    print_lines(_comparison_lines(compare_runs(first, second, systems, floor)))
+
+
+def _show_losers(run: Run, count: int, before: Run | None) -> None:
+    """Print the questions that went worst, or lost most since another run."""
+    print_lines(_loser_lines(run, count, before))
+
+
+def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
+    from opx.operations.evaluation.losers import false_answers, losers, unhelped
+
+    system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
+    yield f"\nquestions that {system} {'lost at' if before else 'does worst at'}"
+    yield from _lines_of_losers(losers(run, system, count, before))
+    if before is None:
+        yield f"\nquestions without an answer that {system} is most certain of"
+        yield from _false_answer_lines(false_answers(run, system, count))
+    for form in list(run.answers)[:1]:
+        yield f"\nquestions whose {form}, {'no longer helps' if before else 'lacks the line that helps'}"
+        yield from _unhelped_lines(unhelped(run, form, count, before))
+
+
+# -- tables, losers, comparisons, and progress
+
+SHOWN_INSTEAD = 3
+NOT_CORRECTED = "p of each row alone: with many rows, a few are below .05 by luck"
+
+
+def _table_lines(figures: Table) -> Iterator[str]:
+    """A plain table: one block a measure, one row a system, one column a kind; nothing if no question has an answer."""
+    kinds = list(next(iter(figures.values())))
+    if not kinds:
+        return
+    measures = [name for name in next(iter(figures.values()))[kinds[0]] if name != "questions"]
+    counts = next(iter(figures.values()))
+    titles = [f"{kind} ({int(counts[kind]['questions'])})" for kind in kinds]
+    head = "".join(f"{title:>{_width(title)}}" for title in titles)
+    for measure in measures:
+        yield f"{measure:<24}{head}"
+        for system, by_kind in figures.items():
+            cells = zip(kinds, titles, strict=True)
+            yield f"  {system:<22}" + "".join(f"{by_kind[kind][measure]:>{_width(title)}.4f}" for kind, title in cells)
+        yield ""
+
+
+def _answer_lines(run: Run) -> Iterator[str]:
+    """Tables of judged answers: a row a form of reply."""
+    from opx.operations.evaluation.answers import answer_tables
+
+    for table in answer_tables(run.questions, run.answers):
+        yield from _text_table_lines(table)
+
+
+def _band_lines(run: Run) -> Iterator[str]:
+    """A row a mode and band: how often its first pages are right, and how many questions without an answer have it."""
+    from opx.operations.evaluation.bands import band_table
+
+    return _text_table_lines(band_table(run))
+
+
+def _text_table_lines(table: TextTable) -> Iterator[str]:
+    widths = [max(len(head), 7) + 3 for head in table.heads[1:]]
+    yield f"{table.heads[0]:<24}" + _right(table.heads[1:], widths)
+    yield from (f"  {row[0]:<22}" + _right(row[1:], widths) for row in table.rows)
+    yield ""
+
+
+def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
+    """A row a mode: what is refused at the floor, whether the rest is right, and whether confidences mean what they say."""
+    from opx.operations.evaluation.abstention import abstention, separation
+    from opx.operations.evaluation.calibration import calibrations
+
+    heads = ("answerable refused", "unanswerable refused", "first page right", "separation", "Brier", "ECE")
+    yield f"{f'confidence, floor {floor:g}':<24}" + "".join(f"{head:>{max(len(head), 6) + 3}}" for head in heads)
+    for mode in run.modes:
+        at, first = abstention(run, mode, floor), calibrations(run, mode)["first page"]
+        values = (at.answerable, at.unanswerable, at.right, separation(run, mode), first.brier, first.error)
+        cells = zip(heads, values, strict=True)
+        yield f"  {mode:<22}" + "".join(f"{_number(value):>{max(len(head), 6) + 3}}" for head, value in cells)
+    yield ""
+
+
+def _refusal_lines(run: Run, floor: float) -> Iterator[str]:
+    """Shares refused of each kind of question without an answer, a row a mode; nothing if there is one kind or none."""
+    from opx.operations.evaluation.abstention import abstention
+
+    kinds = Counter(question.kind for question in run.questions if not question.answerable)
+    if len(kinds) < 2:
+        return
+    heads = [f"{kind} ({count})" for kind, count in kinds.items()]
+    widths = [max(len(head), 6) + 3 for head in heads]
+    yield f"{f'refused, floor {floor:g}':<24}" + _right(heads, widths)
+    for mode in run.modes:
+        shares = abstention(run, mode, floor).by_kind
+        yield f"  {mode:<22}" + _right([_number(shares[kind]) for kind in kinds], widths)
+    yield ""
+
+
+def _latency_lines(run: Run) -> Iterator[str]:
+    """A row a mode and part of its answers, in milliseconds."""
+    from opx.operations.evaluation.latency import PERCENTILES, latencies
+
+    yield f"{'milliseconds':<24}" + "".join(f"{f'p{at}':>12}" for at in PERCENTILES)
+    for mode in run.modes:
+        for part, taken in latencies(run, mode).items():
+            yield f"  {f'{mode} {part}':<22}" + "".join(f"{value:>12.2f}" for value in taken.values())
+    yield ""
+
+
+def lapse_lines(run: Run) -> Iterator[str]:
+    """A line for each mode whose answers were not all as they should be."""
+    from opx.operations.evaluation.figures import lapses
+
+    for mode in run.modes:
+        found = lapses(run, mode)
+        if found:
+            said = ", ".join(f"{count} {name}" for name, count in found.items())
+            yield f"of {len(run.questions)} answers of {mode}: {said}"
+
+
+def _comparison_lines(rows: Iterable[Compared]) -> Iterator[str]:
+    """A row a system, kind and measure: second minus first."""
+    yield f"{'second - first':<34}{'kind':<16}{'n':>6}{'first':>9}{'second':>9}{'diff':>9}{'95 % interval':>20}{'p':>10}"
+    for row in rows:
+        found = row.difference
+        systems = row.first if row.first == row.second else f"{row.first}:{row.second}"
+        interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
+        yield (
+            f"  {f'{systems} {row.measure}':<32}{row.kind:<16}{found.count:>6}{found.first:>9.4f}{found.second:>9.4f}"
+            f"{found.difference:>+9.4f}{interval:>20}{found.p:>10.5f}"
+        )
+    yield NOT_CORRECTED
+
+
+def _lines_of_losers(found: Iterable[Loser]) -> Iterator[str]:
+    """A question, where its pages were found, and what was found instead."""
+    for loser in found:
+        lost = "" if loser.lost is None else f", {loser.lost:.2f} less than before"
+        yield f"{loser.question.id} ({loser.question.kind}): nDCG@10 {loser.ndcg:.2f}{lost}"
+        yield f"    {loser.question.text}"
+        for page, rank in loser.ranks.items():
+            yield f"    wanted  {page} ({f'found at {rank}' if rank else 'not found'})"
+        yield from _instead(loser)
+
+
+def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
+    """A question without an answer, and what it was answered with."""
+    for loser in found:
+        yield f"{loser.question.id} ({loser.question.kind}): has no answer"
+        yield f"    {loser.question.text}"
+        yield from _instead(loser)
+
+
+def _unhelped_lines(found: Iterable[tuple[Question, Judgement]]) -> Iterator[str]:
+    """A question, where its page was found, and the lines that would have been enough."""
+    from opx.operations.evaluation.spans import ENOUGH
+
+    for question, one in found:
+        where = "not found" if one.rank is None else f"found at {one.rank}"
+        yield f"{question.id} ({question.kind}): grade {one.grade}, its page {where}"
+        yield f"    {question.text}"
+        yield from (f"    wanted  {span.page}: {span.text}" for span in question.spans if span.grade == ENOUGH)
+
+
+def _instead(loser: Loser) -> Iterator[str]:
+    confidences = loser.reply.confidences or (None,) * len(loser.reply.pages)
+    found = [
+        pair for pair in zip(loser.reply.pages, confidences, strict=True) if pair[0] not in loser.question.relevant
+    ]
+    for page, confidence in found[:SHOWN_INSTEAD]:
+        yield f"    found   {page}" + ("" if confidence is None else f" ({confidence:.2f})")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _width(title: str) -> int:
+    return max(16, len(title) + 2)
+
+
+@contextmanager
+def _progress_shown() -> Iterator[Any]:
+    """A bar on a terminal, a line every tenth elsewhere; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _plain_progress
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(phase, total=total)
+            bars.update(tasks[phase], completed=done)
+
+        yield show
+
+
+def _plain_progress(phase: str, done: int, total: int) -> None:
+    if done == total or done % max(1, total // 10) == 0:
+        click.echo(f"{phase}: {done}/{total}", err=True)

@@ -1,0 +1,245 @@
+"""`opx learn capture`, `opx evidence`, `opx outcome`: what work taught and agents found out, and what helped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from opx.domain.evidence import Evidence
+from opx.domain.learning import Effect, EntryType
+from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
+from opx.domain.requests import read_record, read_request
+from opx.edges.cli.operations import OperationGroup, Shape, request_of
+from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+from opx.ingestion.outcomes import Result
+from opx.operations.evidence import PutEvidence, put_evidence
+from opx.operations.learning import CaptureEntry, capture_entry
+from opx.operations.outcomes import get_document_outcomes, record_outcome
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMMON = (
+    click.option("--for", "project_id", default="", metavar="PROJECT", help="The project that it was learned in."),
+    click.option("--agent", "agent_type", default="", metavar="TYPE", help="What kind of agent it was."),
+    click.option("--task-type", default="", metavar="TYPE", help="What kind of task."),
+    click.option("--technology", default="", metavar="NAME", help="What it is about."),
+    click.option("--incident", default="", metavar="ID", help="The incident's id."),
+    click.option("--occurrence", default="", metavar="ID", help="Told again with the same, it is kept once."),
+    click.option("--json", "as_json", is_flag=True, help="Print the entry's id as JSON."),
+)
+
+
+def common_options(command: F) -> F:
+    """What every type of entry may have."""
+    for option in reversed(_COMMON):
+        command = option(command)
+    return command
+
+
+@click.group("capture", no_args_is_help=True)
+def capture_command() -> None:
+    """Keep what work taught. The same again within a day is kept once. Prints the id of the entry.
+
+    \b
+    opx learn capture failure "the deploy hangs" --error "exit 124" --step "raise the timeout" --for checkout
+    opx learn capture rejection security_review --feedback "no plain passwords" --approach "use the secret store"
+    opx learn capture approval architecture_review --approach "one queue a client"
+    opx learn capture warning "restart the broker" --effect made_worse --problem "consumers lag" --incident INC-7
+    opx learn capture json entry.json
+    """
+
+
+@capture_command.command("failure")
+@click.argument("failure_description", metavar="WHAT_FAILED")
+@click.option("--error", "error_message", default="", metavar="TEXT", help="The error, copied as it was.")
+@click.option("--step", "solution_steps", multiple=True, metavar="TEXT", help="What was done; may be repeated.")
+@click.option("--verified", "success_verified", is_flag=True, help="It was seen to work.")
+@common_options
+@pass_session
+def capture_failure(session: Session, /, *, as_json: bool, **given: Any) -> None:
+    """Keep what failed and what was done about it. It waits for `opx learn verify`, unless it is --verified."""
+    _capture(session, EntryType.FAILURE_SOLUTION, given, as_json=as_json)
+
+
+@capture_command.command("rejection")
+@click.argument("gate_type", metavar="GATE")
+@click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="What the person said.")
+@click.option("--approach", "revision_approach", default="", metavar="TEXT", help="What was changed for it.")
+@common_options
+@pass_session
+def capture_rejection(session: Session, /, *, as_json: bool, **given: Any) -> None:
+    """Keep what a person rejected at a review, and why."""
+    _capture(session, EntryType.GATE_REJECTION, given, as_json=as_json)
+
+
+@capture_command.command("approval")
+@click.argument("gate_type", metavar="GATE")
+@click.option("--approach", "approved_approach", required=True, metavar="TEXT", help="What was approved.")
+@common_options
+@pass_session
+def capture_approval(session: Session, /, *, as_json: bool, **given: Any) -> None:
+    """Keep what a person approved at the first attempt."""
+    _capture(session, EntryType.GATE_APPROVAL, given, as_json=as_json)
+
+
+@capture_command.command("warning")
+@click.argument("tried", metavar="WHAT_WAS_TRIED")
+@click.option(
+    "--effect", required=True, type=click.Choice([effect.value for effect in Effect]), help="What came of it."
+)
+@click.option("--problem", default="", metavar="TEXT", help="What it was tried against.")
+@click.option("--reference", default="", metavar="SOURCE", help="The document that it is from.")
+@common_options
+@pass_session
+def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None:
+    """Keep what was tried without effect, or made things worse. It is shown before the step that it warns of."""
+    _capture(session, EntryType.WARNING, given, as_json=as_json)
+
+
+@capture_command.command("json")
+@click.argument("file", type=click.Path(allow_dash=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the ids as JSON.")
+@pass_session
+def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
+    """Keep what FILE says (- for a pipe): an entry as a JSON object, or a list of them, up to the first that is wrong.
+
+    \b
+    {"entry_type": "failure_solution", "failure_description": "...", "solution_steps": ["..."]}
+    """
+    found = _read_json(file, f"{file} is not JSON")
+    entries = found if isinstance(found, list) else [found]
+    ids: list[str] = []
+    try:
+        ids.extend(_captured(session, entry) for entry in entries)
+    except InvalidInputError as exc:
+        if len(entries) == 1:
+            raise
+        raise InvalidInputError(f"entry {len(ids) + 1} of {len(entries)}: {exc} (those before it are kept)") from exc
+    finally:
+        if as_json:
+            print_json(ids)
+        else:
+            print_lines(ids)
+
+
+def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
+    fields = {name: value for name, value in given.items() if value not in ("", False)}
+    request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
+    entry_id = session.client.call(capture_entry, request).id
+    if as_json:
+        print_json({"id": entry_id})
+    else:
+        click.echo(entry_id)
+
+
+def _captured(session: Session, given: object) -> str:
+    if not isinstance(given, Mapping):
+        raise InvalidInputError("what is captured must be a JSON object")
+    return session.client.call(capture_entry, read_request(CaptureEntry, given)).id
+
+
+def _read_json(file: Path, problem: str) -> Any:
+    """Raises `OpxError` for a file that can't be read, and `InvalidInputError` that begins with the problem."""
+    try:
+        return json.loads(read_bytes(file))
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"{problem}: {exc}") from exc
+
+
+# -- evidence
+
+
+@click.command("evidence")
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True, dir_okay=False, path_type=Path))
+@pass_session
+def evidence_command(session: Session, files: tuple[Path, ...]) -> None:
+    """Take in what an agent found out: JSON objects in FILES (- for a pipe). Rules of knowledge.yaml say as what.
+
+    \b
+    {"agent_type": "investigator", "outcome": "resolved", "verified": true,
+     "problem": "The disk was full.", "solution": "Rotate the logs.", "incident": "INC-7"}
+    """
+    put: dict[str, Path] = {}
+    session.loader.note_failures()
+    failed = False
+    for file in files:
+        try:
+            put[session.client.call(put_evidence, _read_evidence(file)).object_key] = file
+        except InvalidInputError as exc:
+            warn(f"{file}: {exc}")
+            failed = True
+    for outcome in session.loader.outcomes(tuple(put)):
+        if outcome.object_key not in put:
+            continue
+        if outcome.result is Result.FAILED:
+            warn(f"{put[outcome.object_key]}: {outcome.reason}")
+            failed = True
+        else:
+            click.echo(f"{outcome.document_id}  {outcome.object_key}")
+    exit_unless(not failed)
+
+
+def _read_evidence(file: Path) -> PutEvidence:
+    given = _read_json(file, "not JSON")
+    if not isinstance(given, dict):
+        raise InvalidInputError("not a JSON object")
+    return PutEvidence.of(read_record(Evidence, given))
+
+
+# -- outcomes
+
+
+@click.group("outcome", no_args_is_help=True, cls=OperationGroup)
+def outcome_command() -> None:
+    """Whether documents that were found helped. What helps is found more easily, once enough is known.
+
+    \b
+    opx outcome record last resolved          the first document of your last answer
+    opx outcome record 4b7d9a21 2 resolved    the second of an earlier one
+    opx outcome record 4b7d9a21 3f9a5e made_worse --step "restart the broker"
+    opx outcome show 3f9a5e
+    """
+
+
+def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequence[str]) -> str | None:
+    if len(value) > 1:
+        raise click.UsageError(f"one document at most can be given, not {' '.join(value)}", context)
+    return value[0] if value else None
+
+
+@outcome_command.operation(
+    "record",
+    record_outcome,
+    Shape(
+        arguments=("receipt_id", "document_id", "result"),
+        fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
+    ),
+)
+@click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
+def show_report(report: OutcomeReport) -> None:
+    """Record whether following a document of an answer helped. RECEIPT_ID is what `opx search` printed, or `last`; DOCUMENT
+    is the rank that it had there (the first if it is left out), or its id.
+
+    Recorded again it counts once; with another result, it is corrected."""
+    click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
+    click.echo(f"known of it: {report.standing.explanation}")
+    if report.warning_id:
+        warn(f"the next checkpoint makes a warning of it (entry {report.warning_id})")
+
+
+@outcome_command.operation("show", get_document_outcomes, Shape(arguments=("document_id",)))
+def show_outcomes(found: DocumentOutcomes) -> None:
+    """Show what is known of a document, and what that does to its score."""
+    click.echo(found.explanation)
+    for section, tally in sorted(found.sections.items()):
+        click.echo(f"  {printable(section)}: {tally.explained()}")
+    for one in found.latest:
+        where = f"  {one.incident}" if one.incident else ""
+        note = f"  {one.note}" if one.note else ""
+        click.echo(printable(f"{one.at[:16]}  {one.result.value}{where}{note}"))

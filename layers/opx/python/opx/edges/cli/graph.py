@@ -1,0 +1,220 @@
+"""`opx graph`: things, how they are related, the text that says so, and which names mean the same thing."""
+
+from __future__ import annotations
+
+import click
+
+from opx.domain.aliases import Alias, Merge
+from opx.edges.cli.graph_output import (
+    answer_lines,
+    contradiction_lines,
+    coverage_lines,
+    find_rows,
+    neighbour_rows,
+    node_lines,
+    path_lines,
+)
+from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.output import NO_ANSWER, exit_unless, plural, print_lines, print_table, printable, warn
+from opx.edges.cli.session import Session, pass_session
+from opx.graph.coverage import GraphCoverage
+from opx.graph.questions.answers import GraphAnswer
+from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView
+from opx.operations import graph
+from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
+
+TIME = "TIME"
+BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
+
+
+@click.group("graph", no_args_is_help=True, cls=OperationGroup)
+def graph_command() -> None:
+    """Things and how they are related: services, hosts, alerts, runbooks, changes, vulnerabilities. Each relation comes
+    with the text that says so.
+
+    \b
+    opx graph find checkout                            things whose name begins so
+    opx graph show service:checkout                    one thing and its relations
+    opx graph neighbours service:checkout --hops 2     what is around it
+    opx graph path alert:highlatency service:payments  how two things are connected
+    opx graph changes service:checkout --since 1d      what changed upstream of it
+    opx graph affected CVE-2024-1234                   services that run an affected version
+    opx graph coverage                                 alerts without a runbook, runbooks that never fire
+    opx graph alias list                               other names of things
+    opx graph relink                                   have old documents mention what is new
+    """
+
+
+@graph_command.operation("show", graph.get_node, Shape(arguments=("reference",)))
+@click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
+def show_node(found: NodeView, *, everything: bool) -> None:
+    """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
+
+    Exit codes: 0 shown, 2 there is no such thing, or any other error.
+    """
+    print_lines(node_lines(found, everything=everything))
+
+
+@graph_command.operation("neighbours", graph.list_neighbours, Shape(arguments=("reference",), fields=BOUNDS))
+def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
+    """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
+    rows = neighbour_rows(found)
+    if rows and not as_json:
+        print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
+        warn(*contradiction_lines(found))
+        if found.cut:
+            warn(f"not all relations were followed, the newest were, of: {', '.join(found.cut)}")
+    elif not as_json:
+        click.echo(f"nothing is related to {found.start} in this way")
+    exit_unless(rows)
+
+
+@graph_command.operation(
+    "path", graph.find_path, Shape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"})
+)
+def show_path(found: Connection, *, as_json: bool) -> None:
+    """Show the shortest way from one thing to another, each step with the passage that proves it.
+
+    Exit codes: 0 there is one, 1 there is none of few enough steps.
+    """
+    if found.found and not as_json:
+        print_lines(path_lines(found))
+    elif not as_json:
+        bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
+        click.echo(f"no way was found from {found.source} to {found.target}{bounds}")
+    exit_unless(found.found)
+
+
+@graph_command.operation(
+    "find", graph.find_nodes, Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
+)
+def find_nodes(found: NodesFound, *, as_json: bool) -> None:
+    """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
+    if not as_json:
+        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "nothing has a name that begins so")
+    exit_unless(found.nodes)
+
+
+@graph_command.operation(
+    "changes",
+    graph.list_changes,
+    Shape(
+        arguments=("reference",),
+        fields={"since": "TIME  Only what was so then or later: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
+    ),
+)
+@click.option(
+    "--upstream/--downstream",
+    "side",
+    default=True,
+    callback=lambda _context, _param, upstream: Side.UPSTREAM if upstream else Side.DOWNSTREAM,
+    help="Of what it depends on, or of what depends on it.",
+)
+def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
+    """List what changed of a thing and of what it depends on. Exit codes: 0 something, 1 nothing that is known of."""
+    _print_answer(found, as_json=as_json)
+
+
+@graph_command.operation("affected", graph.list_affected, Shape(arguments=("cve",)))
+def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
+    """List services that run a version which a vulnerability affects. Exit codes: 0 there are some, 1 there are none."""
+    _print_answer(found, as_json=as_json)
+
+
+def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
+    if not as_json:
+        print_lines(answer_lines(found))
+        if found.cut:
+            warn("there may be more: some things have more relations than are followed")
+    exit_unless(found.rows)
+
+
+@graph_command.operation("coverage", graph.get_graph_coverage, Shape(fields={"since": TIME}))
+def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
+    """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
+    print_lines(coverage_lines(found))
+    warn(*(f"there are more of type {kind} than {request.limit}: give --limit" for kind in found.cut))
+
+
+@graph_command.command("relink")
+@pass_session
+def relink(session: Session) -> None:
+    """Have documents mention what was declared after them. It is done as documents are taken in; this goes through all
+    names again. A deployed system does it every day."""
+    done = graph.relink(session.context, Relink())
+    mentions = f"{plural(done.mentions, 'mention')} added in {plural(done.documents, 'document')}"
+    click.echo(f"{plural(done.names, 'name')}, {mentions}")
+    if done.busy:
+        warn(f"{plural(done.busy, 'document')} being taken in just now: run it again")
+    warn(*(f"left out: {left}" for left in done.left_out))
+
+
+# -- names
+
+
+@click.group("alias", no_args_is_help=True, cls=OperationGroup)
+def alias_command() -> None:
+    """Other names of things. What is changed holds for the documents of your own scope.
+
+    \b
+    opx graph alias list
+    opx graph alias add service:cart service:checkout        know it by another name, too
+    opx graph alias remove service:cart
+    opx graph alias merge service:chk-out service:checkout   make two things one; evidence is kept
+    opx graph alias merges                                   what was merged
+    opx graph alias undo MERGE_ID                            make them two again
+    """
+
+
+@alias_command.operation("list", graph.list_aliases, Shape(items="aliases"))
+def list_aliases(found: Aliases) -> None:
+    """List other names that questions know."""
+    empty = "no other names: `opx graph alias add`, or `aliases:` in a document's front matter"
+    print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), list(map(_alias_row, found.aliases)), empty)
+
+
+def _alias_row(one: Alias) -> tuple[str, ...]:
+    said_by = one.set_by or ("set by hand" if one.is_set else f"{one.documents} documents")
+    return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
+
+
+@alias_command.operation("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
+def add_alias(added: Alias) -> None:
+    """Know CANONICAL by the name ALIAS, too."""
+    click.echo(f"{added.alias} means {added.canonical} in {added.area}")
+
+
+@alias_command.operation("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
+def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
+    """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
+    if not found.removed:
+        click.echo(f"{printable(request.alias)} is no other name of anything in your scope")
+        click.get_current_context().exit(NO_ANSWER)
+    click.echo(f"{printable(request.alias)} is forgotten")
+
+
+@alias_command.operation(
+    "merge", graph.merge_nodes, Shape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
+)
+def merge_things(done: Merge) -> None:
+    """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
+    click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
+
+
+@alias_command.operation("merges", graph.list_merges, Shape(items="merges"))
+def list_merges(found: Merges) -> None:
+    """List what was merged in your scope, the newest first."""
+    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "nothing was merged")
+
+
+def _merge_row(one: Merge) -> tuple[str, ...]:
+    return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
+
+
+@alias_command.operation("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
+def undo_merge(undone: Merge) -> None:
+    """Make two things of what was merged."""
+    click.echo(f"{undone.source} and {undone.into} are two things again")
+
+
+graph_command.add_command(alias_command)

@@ -1,0 +1,337 @@
+"""An answer for people: documents with the blocks that help, what to know before acting on them, and where they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from opx.domain.bands import Basis
+from opx.domain.handover import DocumentAnswer, StepView
+from opx.domain.procedures import Effect
+from opx.domain.queries import Expand
+from opx.domain.results import Answer, RetrievalResult, ScoreParts
+from opx.edges.cli.output import Screen, aligned, plural, printable
+
+SHORT_ID = 8
+"""Digits of ids that are printed to be typed or copied."""
+
+_INDENT = "   "
+_MOST_STEPS = 12
+_MOST_FILE = 4_000_000
+"""Bytes of a local file in which the line of a passage is looked for."""
+
+# -- documents
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How answers are shown: on which screen, with more than the blocks that help (`expand`), and with the parts of scores
+    (`explain`). Relative sources are files below one of `folders`."""
+
+    screen: Screen
+    expand: Expand = Expand.NONE
+    explain: bool = False
+    folders: tuple[Path, ...] = ()
+
+    def answer(self, answer: Answer) -> Iterator[str]:
+        """Every document of an answer, the best first, those without text in a line each; every passage of an answer that
+        names no documents."""
+        if not answer.documents:
+            for rank, hit in enumerate(answer.results, start=1):
+                yield from self._separated(rank, self.passage(rank, hit))
+            return
+        ranked = list(enumerate(answer.documents, start=1))
+        shown = [one for one in ranked if self._content(answer, one[1])]
+        for number, (rank, document) in enumerate(shown, start=1):
+            yield from self._separated(number, self._document(rank, document, answer, outline=number == 1))
+        rest = [self._mention(*one) for one in ranked if one not in shown]
+        if rest:
+            said = "Also found:" if shown else "Found, and larger than the budget:"
+            yield from self._separated(len(shown) + 1, [said, *rest])
+
+    def passage(self, rank: int, hit: RetrievalResult) -> Iterator[str]:
+        """A passage: title and section, category and score, warnings, text, and source."""
+        styled = self.screen.styled
+        yield styled(f"{rank}. {heading(hit)}", "bold")
+        yield _INDENT + score_line(hit)
+        if hit.outcome:
+            yield f"{_INDENT}outcomes: {printable(str(hit.outcome.get('text', '')))}"
+        yield from self._cautions(hit.untrusted, hit.tier, hit.flags)
+        yield from self._text(hit.content, hit)
+        if self.explain and hit.parts:
+            yield from (_INDENT + line for line in explanation(hit.parts))
+            yield _INDENT + judged_line(hit)
+            yield ""
+        yield self._source(hit.source, hit.document_id, self._line(hit.source, hit.content))
+        yield from (_INDENT + styled(f"also in: {printable(one['title'])}", "dim") for one in hit.copies)
+
+    def _document(self, rank: int, document: DocumentAnswer, answer: Answer, *, outline: bool) -> Iterator[str]:
+        styled, passages = self.screen.styled, _passages(answer, document)
+        yield styled(f"{rank}. {heading(document)}", "bold")
+        yield _INDENT + facts_line(document)
+        if document.outcome:
+            yield f"{_INDENT}outcomes: {printable(document.outcome)}"
+        yield from self._cautions(document.untrusted, document.tier, document.flags)
+        expanded = [hit for hit in passages if self._is_expanded(hit)]
+        for hit in expanded:
+            yield from self._text(hit.content, hit)
+        if not expanded:
+            yield from self._own_text(document)
+        if self.explain and passages and passages[0].parts:
+            yield f"{_INDENT}{printable(document.why)}"
+            yield from (_INDENT + line for line in explanation(passages[0].parts))
+            yield _INDENT + judged_line(passages[0])
+            yield ""
+        content = "\n".join(hit.content for hit in expanded) or document.content
+        if not expanded:
+            yield from self._harm(document)
+        if self.expand is not Expand.DOCUMENT:
+            yield from self._other_steps(document, content, outline=outline)
+        yield self._source(document.source, document.document_id, self._line(document.source, content, document.line))
+        yield from (_INDENT + styled(f"also in: {printable(title)}", "dim") for title in document.copies)
+
+    def _mention(self, rank: int, document: DocumentAnswer) -> str:
+        link = self.screen.link(*self._place(document.source, 0))
+        return f"{rank}. {heading(document)} ({document.band}, {document.confidence:.2f})  {self.screen.styled(link, 'dim')}"
+
+    def _separated(self, rank: int, lines: Iterable[str]) -> Iterator[str]:
+        if rank > 1:
+            yield from ("", self.screen.styled("─" * self.screen.prose, "dim"))
+        yield from lines
+
+    # -- the parts of a document
+
+    def _content(self, answer: Answer, document: DocumentAnswer) -> str:
+        return document.content or next(
+            (hit.content for hit in _passages(answer, document) if self._is_expanded(hit)), ""
+        )
+
+    def _is_expanded(self, hit: RetrievalResult) -> bool:
+        return self.expand is not Expand.NONE and bool(hit.content)
+
+    def _cautions(self, untrusted: bool, tier: str, flags: Sequence[str]) -> Iterator[str]:
+        """That it comes from outside, and what its flags say."""
+        if untrusted:
+            yield _INDENT + self.screen.styled(f"untrusted: from outside ({tier})", "caution")
+        if flags:
+            from opx.retrieval.citations import WARNINGS
+
+            for flag in flags:
+                yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
+
+    def _own_text(self, document: DocumentAnswer) -> Iterator[str]:
+        """The blocks that help. Warnings stand before the lines that they are of, of a document from outside before all."""
+        from opx.edges.cli.rendering import rendered
+        from opx.retrieval.citations import warning_line
+
+        warnings = [warning_line({"text": text}) for text in document.warnings]
+        missing = [line for line in warnings if document.untrusted or line not in document.content]
+        yield from (_INDENT + self.screen.styled(line, "warning") for line in missing)
+        yield from ("", *rendered(document.content, self.screen, {} if document.untrusted else _ours(warnings)), "")
+
+    def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
+        """A passage, its warnings before the lines that they are of."""
+        from opx.edges.cli.rendering import rendered
+        from opx.retrieval.citations import warning_line, with_warnings
+
+        warnings = [warning_line(warning) for warning in hit.warnings]
+        if hit.untrusted:
+            yield from (_INDENT + self.screen.styled(line, "warning") for line in warnings)
+            warnings = []
+        text = with_warnings(content, hit.warnings) if warnings else content
+        yield from ("", *rendered(text, self.screen, _ours(warnings)), "")
+
+    def _harm(self, document: DocumentAnswer) -> Iterator[str]:
+        """What the steps and commands that are shown lose, cost, or whom they notify."""
+        from opx.retrieval.citations import harm_shown
+
+        yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document.steps))
+
+    def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
+        """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""
+        others = [step for step in document.steps if not step.shown and not (step.title and step.title in content)]
+        show = f"opx show {document.document_id[:SHORT_ID]}"
+        if not others:
+            return
+        if outline:
+            yield f"{_INDENT}Other steps (`{show} --step N`):"
+            yield from (f"{_INDENT}{self._step(step)}" for step in others[:_MOST_STEPS])
+        left = document.step_count - len(document.steps) + len(others) - (_MOST_STEPS if outline else 0)
+        if left > 0:
+            yield f"{_INDENT}{plural(left, 'more step' if outline else 'other step')}: {show} --outline"
+
+    def _step(self, step: StepView) -> str:
+        style = "warning" if step.effect is Effect.DESTRUCTIVE else ""
+        effect = "" if step.effect is Effect.UNKNOWN else f"  ({step.effect})"
+        room = self.screen.prose - len(_INDENT) - len(effect)
+        return shorten(f"{step.name:>3}  {printable(step.title)}", room) + self.screen.styled(effect, style)
+
+    # -- sources
+
+    def _source(self, source: str, document_id: str, line: int) -> str:
+        show = f"  [{document_id[:SHORT_ID]}]" if document_id else ""
+        return _INDENT + self.screen.styled(self.screen.link(*self._place(source, line)) + show, "dim")
+
+    def _place(self, source: str, line: int) -> tuple[str, str]:
+        """A source as `path:line`, from the current folder on where it is below it, and its address."""
+        file = self._file(source)
+        if file is None:
+            return printable(source), source
+        return printable(f"{_from_here(file)}:{line}" if line else _from_here(file)), file.as_uri()
+
+    def _line(self, source: str, content: str, near: int = 1) -> int:
+        """The line of the local file where the content begins; 0 if it isn't found there."""
+        file = self._file(source)
+        first = next((line.strip() for line in content.split("\n") if line.strip() and not _is_ours(line)), "")
+        try:
+            if file is None or not first or file.stat().st_size > _MOST_FILE:
+                return 0
+            lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            return 0
+        found = [at for at, line in enumerate(lines, start=1) if line.strip() == first]
+        return min(found, key=lambda at: (at < near, abs(at - near)), default=0)
+
+    def _file(self, source: str) -> Path | None:
+        """The readable file that a source names."""
+        address = urlsplit(source)
+        if address.scheme not in ("", "file") or not source:
+            return None
+        path = Path(unquote(address.path)) if address.scheme else Path(source)
+        candidates = [path] if path.is_absolute() else [folder / path for folder in self.folders]
+        try:
+            return next((one.resolve() for one in candidates if one.is_file()), None)
+        except (OSError, ValueError):
+            return None
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, cut at a word where it is longer."""
+    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _ours(warnings: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(warnings, "warning")
+
+
+def _is_ours(line: str) -> bool:
+    return line.startswith(("[…]", "[Warning: "))
+
+
+def _from_here(file: Path) -> str:
+    here = Path.cwd()
+    return str(file.relative_to(here)) if file.is_relative_to(here) else str(file)
+
+
+def _passages(answer: Answer, document: DocumentAnswer) -> list[RetrievalResult]:
+    """The passages of a document, the best first."""
+    return [hit for hit in answer.results if hit.document_id == document.document_id and hit.source == document.source]
+
+
+def facts_line(document: DocumentAnswer) -> str:
+    """`runbooks/procedures, likely (0.74), updated 2025-03-27 (606 days ago), owner data-platform`."""
+    from opx.retrieval.citations import updated
+
+    when = f", updated {printable(updated(document))}" if document.updated else ""
+    return f"{document.category}, {document.band} ({document.confidence:.2f}){when}"
+
+
+def receipt_line(answer: Answer, screen: Screen) -> str:
+    """How to tell what came of the answer."""
+    return screen.styled(f"Tell what came of it: opx outcome record {answer.receipt_id[:SHORT_ID]} resolved", "dim")
+
+
+# -- passages and their scores
+
+
+def heading(hit: RetrievalResult | DocumentAnswer) -> str:
+    """`Title > Section > Subsection`, on one line."""
+    return printable(" > ".join(part for part in (hit.title, hit.section) if part))
+
+
+def score_line(hit: RetrievalResult) -> str:
+    """`runbooks/procedures, score 0.81 = confidence 0.81 x trust 1.00 (by words #1, by meaning #4, fused 0.97)`."""
+    parts = hit.parts
+    if parts is None:
+        return f"{hit.category}, score {hit.score:.2f}"
+    total = f"score {parts.final:.2f} = confidence {parts.confidence:.2f} x trust {parts.trust:.2f}"
+    total += f" x outcomes {parts.outcome:.2f}" if parts.outcome not in (None, 1.0) else ""
+    legs = f"by words {_rank(parts.lexical_rank)}, by meaning {_rank(parts.vector_rank)}"
+    return f"{hit.category}, {total} ({legs}, fused {parts.fused:.2f})"
+
+
+def explanation(parts: ScoreParts) -> Iterator[str]:
+    """A table of the score's parts, then in words how the hit was found."""
+    rows = [
+        ("", "rank", "value", ""),
+        ("by words", _rank(parts.lexical_rank), _value(parts.lexical_score), "BM25 over title and text"),
+        ("by meaning", _rank(parts.vector_rank), _value(parts.vector_score), "cosine with the question"),
+        ("fused", "", _value(parts.fused), "both together; gives the order within a question"),
+        ("estimated", "", _value(parts.estimated), "confidence before a model read the document"),
+        ("score", "", _value(parts.rerank), "of the model that read the document"),
+        ("confidence", "", _value(parts.confidence), "probability that the document answers the question"),
+        ("trust", "", _value(parts.trust), "of the category"),
+        ("outcomes", "", _value(parts.outcome), "what came of acting upon the document"),
+        ("final", "", _value(parts.final), "confidence x trust" + (" x outcomes" if parts.outcome is not None else "")),
+    ]
+    optional = (("estimated", parts.estimated), ("score", parts.rerank), ("outcomes", parts.outcome))
+    absent = {name for name, value in optional if value is None}
+    yield from aligned([row for row in rows if row[0] not in absent])
+    yield found_by(parts)
+
+
+def judged_line(hit: RetrievalResult) -> str:
+    """`judged: read by a model, answers: "Delete rotated logs."`, or `judged: estimated`."""
+    if hit.judged is not Basis.READ:
+        return "judged: estimated"
+    verdict = f", {hit.parts.verdict}" if hit.parts and hit.parts.verdict else ""
+    return f"judged: read by a model{verdict}" + (f': "{printable(hit.helps_by)}"' if hit.helps_by else "")
+
+
+def found_by(parts: ScoreParts) -> str:
+    """`found by words at rank 1 and by meaning at rank 4`."""
+    legs = (("by words", parts.lexical_rank), ("by meaning", parts.vector_rank))
+    found = [f"{leg} at rank {rank}" for leg, rank in legs if rank is not None]
+    missed = [f"not {leg}" for leg, rank in legs if rank is None]
+    return "found " + " and ".join(found) + "".join(f", {text}" for text in missed)
+
+
+def absent_lines(answer: Answer) -> Iterator[str]:
+    """`No page for alert QueueHighCritical; nearest sibling: QueueHighWarning`, and a blank line behind."""
+    for one in answer.absent:
+        text = printable(one.text)
+        yield click.style(text[0].upper() + text[1:] + ".", bold=True)
+    if answer.absent:
+        yield ""
+
+
+def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:
+    """Lines for an answer without a result: that nothing is near, or the bar, what came closest and, if `option` is given,
+    how to see it."""
+    closest = answer.best_rejected
+    if closest is None and not answer.partial:
+        yield "No answer: nothing here is near this question."
+        return
+    yield f"No good answer: nothing reaches confidence {min_confidence:.2f}."
+    if closest is not None:
+        hint = f"; see it with {option} {_below(closest.confidence)}" if option else ""
+        yield f"Closest: {heading(closest)} ({closest.confidence:.2f}){hint}"
+
+
+def _below(confidence: float) -> str:
+    """A round number that this confidence reaches."""
+    digits = 1 if confidence >= 0.1 else 2
+    return f"{math.floor(confidence * 10**digits) / 10**digits:g}"
+
+
+def _rank(rank: int | None) -> str:
+    return "-" if rank is None else f"#{rank}"
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

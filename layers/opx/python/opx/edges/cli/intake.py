@@ -1,0 +1,225 @@
+"""Files into the corpus store, then taken in: what `ingest`, `watch` and `demo` share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opx.domain.scopes import scope_of_object
+from opx.edges.cli.output import exit_unless, plural, warn
+from opx.edges.cli.reporting import Reporter, remarks_summary
+from opx.edges.loading import remove_objects, stored_under
+from opx.errors import InvalidInputError, OpxError
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.files import FileToIngest, plan_files, source_name
+from opx.ingestion.outcomes import Outcome, Result
+from opx.operations.documents import ListCategories, list_categories
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+    from opx.edges.loading import Loader
+
+LARGEST_LOSS = 0.2
+"""A folder that lost more than this share of its documents is more likely not mounted than cleaned up."""
+
+_WEAK = (Result.SKIPPED, Result.UNCHANGED)
+
+
+@dataclass(slots=True)
+class Tally:
+    """One outcome a document, its last that says something: a document and its sidecar are two events."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+
+    def add(self, outcome: Outcome) -> None:
+        key = outcome.object_key.removesuffix(SIDECAR_SUFFIX)
+        if outcome.result not in _WEAK or key not in self.outcomes:
+            self.outcomes[key] = outcome
+
+    def count(self, result: Result) -> int:
+        return sum(outcome.result is result for outcome in self.outcomes.values())
+
+    @property
+    def chunks(self) -> int:
+        return sum(outcome.chunks for outcome in self.outcomes.values())
+
+    @property
+    def remarks(self) -> str:
+        """How many documents have remarks, and of which kinds; "" if none has any."""
+        return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
+
+    @property
+    def failures(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes.values() if outcome.result is Result.FAILED]
+
+    @property
+    def left_to_others(self) -> int:
+        """Documents that were sent and not worked on here: functions do it, or another process took them."""
+        return len(self.sent - self.outcomes.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Files are named by their path from `base`. What is in `home`, the folder of the knowledge itself, is left out."""
+
+    base: Path
+    home: Path | None = None
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is in the folder of the knowledge itself."""
+        return self.home is not None and path.is_relative_to(self.home)
+
+
+class Intake:
+    """Takes files of this machine in."""
+
+    def __init__(self, client: Client, loader: Loader, place: Place, reporter: Reporter) -> None:
+        self._client = client
+        self._loader = loader
+        self._place = place
+        self._reporter = reporter
+
+    def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | Outcome]:
+        """The files to take in and what can't be. What is kept in the home folder itself is left out."""
+        found = plan_files([canonical(path) for path in paths], self._place.base)
+        return [step for step in found if isinstance(step, Outcome) or not self._place.holds(step.path)]
+
+    def put(self, steps: Sequence[FileToIngest | Outcome], metadata: Mapping[str, Any], tally: Tally) -> None:
+        """Store the files that are new or changed; `tally.sent` has their keys."""
+        files = [step for step in steps if isinstance(step, FileToIngest)]
+        for step in steps:
+            if isinstance(step, Outcome):
+                tally.add(step)
+        for done, put in enumerate(self._loader.put_files(files, metadata), start=1):
+            if put.outcome is not None:
+                tally.add(put.outcome)
+            else:
+                tally.sent.add(put.object_key)
+            self._reporter.stored(done, len(files))
+
+    def remove(self, keys: Sequence[str], tally: Tally) -> None:
+        """Delete objects."""
+        if keys:
+            self._loader.note_failures()
+            remove_objects(self._client, keys)
+        tally.sent.update(keys)
+
+    def work(self, tally: Tally) -> None:
+        """Have what was sent taken in, and wait for it."""
+        self._reporter.expect(len(tally.sent))
+        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
+            tally.add(outcome)
+            self._reporter.settled(outcome)
+
+    def missing(self, folders: Iterable[Path], steps: Sequence[FileToIngest | Outcome], *, force: bool) -> list[str]:
+        """Keys of stored documents of these folders whose files are gone.
+
+        Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced, and for the folder
+        that files are named from: documents that came another way look as if they had been in it.
+        """
+        present = {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
+        gone: list[str] = []
+        for folder in folders:
+            if folder == self._place.base:
+                raise InvalidInputError(
+                    f"which documents came from {folder} itself can't be told: name the folders in it"
+                )
+            stored = self.stored_under(folder)
+            lost = [key for key in stored if source_of(key) not in present]
+            if len(lost) > LARGEST_LOSS * len(stored) and not force:
+                raise InvalidInputError(
+                    f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
+                    "`opx ingest --delete-missing --force` removes them"
+                )
+            gone.extend(lost)
+        return list(dict.fromkeys(gone))
+
+    def stored_under(self, path: Path) -> list[str]:
+        """Keys of the documents that came from a file or a folder."""
+        return list(stored_under(self._client, source_name(path, self._place.base)))
+
+
+def settled(loader: Loader, keys: Collection[str]) -> Tally:
+    """What came of objects that were put or deleted, once it is known."""
+    tally = Tally(sent=set(keys))
+    for outcome in loader.outcomes(keys):
+        tally.add(outcome)
+    return tally
+
+
+def warn_of(failures: Iterable[Outcome], left: int = 0) -> None:
+    """Say what failed, and how many documents were waited for in vain."""
+    warn(*(f"failed: {outcome.reason}" for outcome in failures))
+    if left:
+        warn(still_under_way(left))
+
+
+def finish(tally: Tally, started: float, *, left: int = 0) -> None:
+    """Print the failures, how many documents were waited for in vain, and the summary; exit with 1 for either."""
+    warn_of(tally.failures, left)
+    if tally.remarks:
+        warn(tally.remarks)
+    click.echo(summary(tally, started))
+    exit_unless(not (tally.failures or left))
+
+
+def tell_closed_gaps(client: Client, tally: Tally) -> None:
+    """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
+    asked is said, and changes nothing of what was done."""
+    from opx.edges.calling import LocalClient
+    from opx.operations.questions import CheckGaps, check_gaps
+
+    if not tally.count(Result.INGESTED) or not isinstance(client, LocalClient):
+        return
+    try:
+        found = client.call(check_gaps, CheckGaps(every_scope=True))
+    except OpxError as exc:
+        warn(f"open gaps were not asked again: {exc}")
+        return
+    for gap in found.closed:
+        click.echo(f"closed gap: {gap.question}  <- {gap.closed_by_title}")
+
+
+def find_category(client: Client, name: str) -> str:
+    """The path of the category that a name or a part of a path stands for. Raises `UnknownCategoryError`."""
+    return client.call(list_categories, ListCategories()).model().category(name).path
+
+
+def source_of(object_key: str) -> str:
+    """The name of the file that an object came from, without a `/` before it."""
+    return scope_of_object(object_key)[1].removeprefix(DOCUMENTS_FOLDER)
+
+
+def canonical(path: str | Path) -> Path:
+    """The absolute path without `..` and, above its last name, without symbolic links: one file, one source name."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps `..`
+    return absolute.parent.resolve() / absolute.name
+
+
+def still_under_way(documents: int) -> str:
+    """What people are told of documents that weren't settled while they were waited for."""
+    verb = "is" if documents == 1 else "are"
+    return f"{plural(documents, 'document')} {verb} still being worked on: see `opx status` and `opx failed` in a while"
+
+
+def summary(tally: Tally, started: float) -> str:
+    """What was done since `started` (of `time.perf_counter`), in one line."""
+    unchanged = tally.count(Result.UNCHANGED)
+    done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
+    if not done and not tally.left_to_others:
+        return f"nothing changed, nothing ingested ({unchanged:,} unchanged)" if unchanged else "no documents found"
+    counted = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.FAILED)
+    text = ", ".join(f"{tally.count(result):,} {result.value}" for result in counted)
+    if tally.left_to_others:
+        text += f", {tally.left_to_others:,} left to the workers of this corpus"
+    seconds = time.perf_counter() - started
+    if not tally.chunks:
+        return f"{text}; {seconds:.1f} s"
+    return f"{text}; {tally.chunks:,} chunks in {seconds:.1f} s ({tally.chunks / max(seconds, 0.001):.1f} chunks/s)"

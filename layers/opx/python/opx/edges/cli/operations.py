@@ -1,0 +1,315 @@
+"""Commands made from operations: options follow from the request's fields, JSON from the reply; what a person sees is the
+only thing that a command adds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+from msgspec import inspect, structs
+
+from opx.domain.requests import FieldFacts, Request, fields_of, read_request
+from opx.edges.calling import all_pages, plain
+from opx.edges.cli.output import print_json
+from opx.edges.cli.session import SESSION, Session
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+    from opx.operations.context import Progress
+    from opx.operations.registry import Operation, Run
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
+
+
+_SHOWN = re.compile(r"(?P<names>-\S+)? ?(?P<metavar>[^a-z\s]+(?=  |$))? *(?P<about>.*)")
+AS_JSON = "Print it as JSON."
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a command takes a request. `arguments` are given by place, in this order; `without` are left to their defaults;
+    `defaults` differ from those of other callers. `fields` are shown otherwise than they are declared, each as help has it:
+    `"--scope KEY  All of a scope."`, of which each part may be left out; `-y/--yes` and `-t|--tag` are several names.
+    `items` names the list that `--json` prints in place of the whole reply, and that all pages are read of. `anywhere`: also
+    where nothing was ever ingested; `elsewhere`: the error for a deployed system, where the command works on this machine
+    alone; `progress` is shown meanwhile."""
+
+    arguments: Sequence[str] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    items: str = ""
+    anywhere: bool = False
+    elsewhere: str = ""
+    progress: Progress | None = None
+
+    def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
+        """A field's names as an option ("" for the usual one), its metavar and its help."""
+        found = _SHOWN.fullmatch(self.fields.get(fact.name, ""))
+        assert found
+        return found["names"] or "", found["metavar"], found["about"] or fact.about
+
+
+Present = Callable[..., None]
+"""Prints a reply for a person: gets the reply, and by name what it takes of `session`, `request`, `as_json` and the command's
+own options."""
+
+Act = Callable[..., None]
+"""Does what a command is for: gets the same by name, but for the reply."""
+
+Maker = Callable[[Callable[..., None]], click.Command]
+
+
+def operation_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    """Makes a command of the function below, which prints the reply; one that takes `as_json` is also called after JSON was
+    printed, to say what isn't JSON and to set the exit code. Its docstring is the help, and `json` that of `--json`
+    ("" for none). Options that are its own are added with `click.option` above it, as for any command; one that is named as a
+    field replaces that of the field."""
+
+    def make(present: Present) -> click.Command:
+        def act(given: dict[str, Any]) -> None:
+            reply = _reply(given["session"], run, given["request"], shape)
+            if given["as_json"]:
+                print_json(shown_json(reply, shape.items))
+            if not given["as_json"] or "as_json" in _parameters_of(present):
+                _call_by_name(present, given, reply)
+
+        return _command(name, run, shape, present, act, json=json)
+
+    return make
+
+
+def request_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    """The same of a function that calls operations itself, with a request that was made of the options."""
+
+    def make(act: Act) -> click.Command:
+        return _command(name, run, shape, act, lambda given: _call_by_name(act, given), json=json)
+
+    return make
+
+
+class OperationGroup(click.Group):
+    """A group whose commands are made from operations."""
+
+    def operation(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+        """As `operation_command`."""
+        return self._adding(operation_command(name, run, shape, json=json))
+
+    def request(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+        """As `request_command`."""
+        return self._adding(request_command(name, run, shape, json=json))
+
+    def _adding(self, make: Maker) -> Maker:
+        def made(function: Callable[..., None]) -> click.Command:
+            self.add_command(command := make(function))
+            return command
+
+        return made
+
+
+def _command(
+    name: str,
+    run: Run[Any, Any],
+    shape: Shape,
+    function: Callable[..., None],
+    act: Callable[[dict[str, Any]], None],
+    *,
+    json: str,
+) -> click.Command:
+    facts = {one.name: one for one in fields_of(_operation(run).request)}
+    own = {str(one.name): one for one in reversed(getattr(function, "__click_params__", []))}
+    names = [*shape.arguments, *(at for at in facts if at not in (*shape.arguments, *shape.without))]
+    fields = [own.get(at) or (_argument if at in shape.arguments else _option)(facts[at], shape) for at in names]
+    added = [param for at, param in own.items() if at not in names]
+    if json:
+        added.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
+
+    def callback(**values: Any) -> None:
+        session: Session = click.get_current_context().meta[SESSION]
+        given = {"as_json": False, **{str(param.name): values.pop(param.name) for param in added}}
+        request = request_of(_operation(run).request, values)
+        if shape.elsewhere:
+            session.require_local(shape.elsewhere)
+        if not shape.anywhere:
+            session.require_knowledge()
+        act({**given, "session": session, "request": request})
+
+    return click.Command(name, params=[*fields, *added], callback=callback, help=function.__doc__)
+
+
+def _parameters_of(function: Callable[..., None]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _call_by_name(function: Callable[..., None], given: Mapping[str, Any], *reply: Any) -> None:
+    function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
+
+
+def shown_json(reply: Any, items: str = "") -> Any:
+    """The JSON of a reply, or of the list in it."""
+    names = {one.name: one.encode_name for one in structs.fields(reply)} if items else {}
+    return plain(reply)[names[items]] if items else plain(reply)
+
+
+def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
+    """The request of what was given on the command line; what was not given has its default. Raises `RequestError`."""
+    given = {
+        name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, PurePath) else value
+        for name, value in values.items()
+        if value is not None and value != ()
+    }
+    return read_request(kind, given, attributes=True)
+
+
+def _reply(session: Session, run: Run[Any, Any], request: Any, shape: Shape) -> Any:
+    client = session.watched_client(shape.progress) if shape.progress else session.client
+    if not (shape.items and "after" in shape.without):
+        return client.call(run, request)
+    return whole(client, run, request, shape.items)
+
+
+def whole(client: Client, run: Run[Q, R], request: Q, items: str) -> R:
+    """The reply with what is on all its pages in `items`."""
+    *_, last = [found := list(all_pages(client, run, request)), found[-1]]
+    every = tuple(one for page in found for one in getattr(page, items))
+    reply: R = structs.replace(last, **{items: every})  # type: ignore[type-var]
+    return reply
+
+
+def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
+    from opx.operations.registry import REGISTRY
+
+    return REGISTRY.of(run)
+
+
+# -- parameters
+
+
+def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
+    metavar = shape.shown(fact)[1] or fact.name.upper()
+    nargs = -1 if fact.is_list else 1
+    default = None if fact.required else _default(fact, shape)
+    return click.Argument(
+        [fact.name], type=_type(fact), required=fact.required, nargs=nargs, metavar=metavar, default=default
+    )
+
+
+def _option(fact: FieldFacts, shape: Shape) -> click.Option:
+    names, metavar, about = shape.shown(fact)
+    names = names or "--" + fact.name.replace("_", "-")
+    default = _default(fact, shape)
+    flags = [*names.split("|"), fact.name]
+    if isinstance(fact.kind, inspect.BoolType):
+        two = "/" in names
+        return click.Option(flags, is_flag=True, default=default, help=about, show_default=two)
+    return click.Option(
+        flags,
+        type=_type(fact),
+        multiple=fact.is_list,
+        required=fact.required,
+        default=None if fact.is_list else default,
+        show_default=default not in (None, "") and not fact.is_list,
+        metavar=metavar,
+        help=about,
+    )
+
+
+def _default(fact: FieldFacts, shape: Shape) -> Any:
+    default = shape.defaults.get(fact.name, fact.default)
+    if isinstance(default, Enum):
+        default = default.value
+    return default if isinstance(default, str | int | float | bool | None) else None
+
+
+def _type(fact: FieldFacts) -> Any:
+    kind: Any = fact.kind
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+        kind = kind.item_type
+    choices = fact.choices or _choices_of_items(fact)
+    if choices:
+        return click.Choice(choices)
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, inspect.IntType):
+        return click.IntRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.INT
+    if isinstance(kind, inspect.FloatType):
+        return click.FloatRange(kind.ge, kind.le) if (kind.ge, kind.le) != (None, None) else click.FLOAT
+    if isinstance(kind, inspect.UnionType):
+        return JsonType(or_text=True)
+    if isinstance(kind, inspect.DictType | inspect.StructType):
+        return JsonType()
+    return click.STRING
+
+
+def _choices_of_items(fact: FieldFacts) -> tuple[str, ...]:
+    from opx.domain.requests import _choices
+
+    kind: Any = fact.kind
+    return _choices(kind.item_type) if fact.is_list else ()
+
+
+class JsonType(click.ParamType[Any]):
+    """A value that is written as JSON. With `or_text`, what is no object and no list is a text as it is."""
+
+    name = "json"
+
+    def __init__(self, *, or_text: bool = False) -> None:
+        self._or_text = or_text
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            found = msgspec.json.decode(value)
+            return value if self._or_text and not isinstance(found, dict | list) else found
+        except msgspec.DecodeError:
+            if self._or_text:
+                return value
+            self.fail(f"{value[:60]!r} is not JSON", param, ctx)
+
+
+# -- every operation, as it is
+
+
+def plain_command(operation: Operation[Any, Any]) -> click.Command:
+    """A command that takes every field of an operation's request as an option, and prints its reply as JSON."""
+
+    def callback(**values: Any) -> None:
+        session: Session = click.get_current_context().meta[SESSION]
+        print_json(plain(session.call(operation.run, request_of(operation.request, values))))
+
+    params: list[click.Parameter] = [_option(one, Shape()) for one in fields_of(operation.request)]
+    return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)
+
+
+class _Operations(click.Group):
+    """A command an operation."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        from opx.operations import load
+
+        return sorted(one.name for one in load())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        from opx.operations import load
+
+        found = load().get(cmd_name.replace("-", "_"))
+        return plain_command(found) if found else None
+
+
+@click.group("call", cls=_Operations)
+def call_command() -> None:
+    """Call an operation by its name, with its fields as options, and print its reply as JSON.
+
+    \b
+    opx call list_documents --category runbooks
+    opx call --help                    all operations
+    """

@@ -1,0 +1,235 @@
+"""`opx audit`, `opx gaps`, `opx receipt`: who asked, what had no good answer, and whether an answer is still the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from opx.domain.queries import QueryConfig
+from opx.domain.results import Answer
+from opx.edges.calling import plain
+from opx.edges.cli.operations import OperationGroup, Shape, operation_command
+from opx.edges.cli.output import (
+    NO_ANSWER,
+    SHORT_ID,
+    TAMPERED,
+    UNEXPLAINED,
+    CommandFailed,
+    plural,
+    print_json,
+    print_table,
+    printable,
+    warn,
+    write_text,
+)
+from opx.edges.cli.session import SESSION, Session, pass_session
+from opx.errors import OpxError, ReceiptNotFoundError
+from opx.operations import questions
+from opx.operations.search import Query, query
+from opx.records.audit import AuditRecord
+from opx.records.gaps.checking import MAX_ASKED
+from opx.records.gaps.listing import NOBODY, GapView, headline, report_lines, settled_because
+from opx.records.replaying import Replay, Verdict, replay
+from opx.retrieval.receipts import Receipt, TamperedReceiptError, read_receipt
+
+MAX_BYTES = 5_000_000
+_EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED: UNEXPLAINED}
+
+# -- the audit log
+
+
+@operation_command(
+    "audit",
+    questions.list_audit_records,
+    Shape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
+)
+def audit_command(reply: questions.AuditRecords) -> None:
+    """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
+    not kept, but for a hash.
+
+    On this machine all are listed, or with --client those of that client (and --project). Of a deployed system those of
+    your own scope; it takes a token with the scope opx/admin.
+    """
+    heads = ("RECEIPT", "ASKED AT", "WHO", "BY", "RESULTS", "FIRST")
+    print_table(heads, list(map(_record_row, reply.records)), "no records")
+
+
+def _record_row(record: AuditRecord) -> tuple[str, ...]:
+    first = record.documents[0].document_id[:SHORT_ID] if record.documents else "-"
+    results = f"{record.documents_in_all}{' (partial)' if record.partial else ''}"
+    return record.receipt_id[:SHORT_ID], record.asked_at, record.who, record.principal or "-", results, first
+
+
+# -- gaps
+
+
+@click.group("gaps", invoke_without_command=True, cls=OperationGroup)
+@click.option("--service", default="", metavar="NAME", help="Questions about this service.")
+@click.option("--owner", default="", metavar="NAME", help=f"What this owner is to see to, or `{NOBODY}`.")
+@click.option("--all", "settled", is_flag=True, help="Also those that are closed or ignored.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report in Markdown there.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.pass_context
+def gaps_command(
+    context: click.Context, /, *, service: str, owner: str, settled: bool, report: Path | None, as_json: bool
+) -> None:
+    """List questions without a good answer, those that matter most first, or settle them.
+
+    \b
+    opx gaps                              list
+    opx gaps check                        ask them again; what is answered now is closed
+    opx gaps close ID --because "..."     close one by hand; asked again, it is open again
+    opx gaps ignore ID                    never to be answered here
+
+    An owner is that of the service or category in the section `owners` of knowledge.yaml, else the author of the nearest
+    document.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    session: Session = context.meta[SESSION]
+    found = session.call(questions.list_gaps, questions.ListGaps(service=service, owner=owner, settled=settled))
+    if report is not None:
+        write_text("\n".join(report_lines(found.gaps)) + "\n", report, "report")
+    elif as_json:
+        print_json(plain(found)["gaps"])
+    else:
+        heads = ("ID", "ASKED", "LAST", "OWNER", "NEAREST", "QUESTION")
+        print_table(heads, list(map(_gap_row, found.gaps)), "no gaps")
+    if found.more:
+        warn("there are more gaps than one reply holds: give --service or --owner")
+    if found.dropped:
+        warn(f"{plural(found.dropped, 'gap')} had to make room for others; close or ignore some")
+
+
+def _gap_row(gap: GapView) -> tuple[str, ...]:
+    state = "" if gap.status == "open" else f" [{gap.status}: {settled_because(gap)}]"
+    return (
+        gap.gap_id[:SHORT_ID],
+        f"{gap.count}x",
+        gap.last_asked_at[:10],
+        gap.owner or "-",
+        f"{gap.nearest_confidence:.2f}",
+        printable(headline(gap) + state),
+    )
+
+
+@gaps_command.operation("check", questions.check_gaps, Shape(without=("every_scope",)), json="")
+@click.option("--limit", type=click.IntRange(min=1), default=MAX_ASKED, show_default=True)
+def check(found: questions.GapCheck) -> None:
+    """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
+    for gap in found.closed:
+        click.echo(f"closed  {gap.question}  <- {gap.closed_by_title}")
+    if found.failed:
+        warn(f"{plural(found.failed, 'gap')} could not be asked; for why: opx -v gaps check")
+    left = f", {found.left:,} not asked" if found.left else ""
+    click.echo(f"{plural(found.asked, 'gap')} asked, {len(found.closed):,} closed{left}")
+
+
+@gaps_command.command("close")
+@click.argument("gap_id", metavar="ID")
+@click.option("--because", required=True, metavar="TEXT", help="Why it is none any more.")
+@pass_session
+def close_gap(session: Session, gap_id: str, *, because: str) -> None:
+    """Close a gap by hand. Asked again without an answer, it is open again."""
+    _settle(session, gap_id, because, ignore=False)
+
+
+@gaps_command.command("ignore")
+@click.argument("gap_id", metavar="ID")
+@click.option("--because", default="", metavar="TEXT", help="Why nobody is going to answer it.")
+@pass_session
+def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
+    """Leave a gap out from now on, however often it is asked."""
+    _settle(session, gap_id, because, ignore=True)
+
+
+def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> None:
+    settled = session.call(questions.settle_gap, questions.SettleGap(gap_id=gap_id, because=because, ignore=ignore))
+    click.echo(f"{settled.status}  {printable(headline(settled))}")
+
+
+# -- receipts: evidence of answers
+
+
+@click.group("receipt")
+def receipt_command() -> None:
+    """Receipts: evidence of an answer that can be asked for again. `opx search --receipt FILE` writes one."""
+
+
+@receipt_command.command("replay")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--then", is_flag=True, help="Ask as of when it was given out: what does the knowledge of then say?")
+@click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
+@pass_session
+def replay_receipt(session: Session, file: Path, *, then: bool, as_json: bool) -> None:
+    """Ask the question of the receipt in FILE again, as whoever you are now, and compare the answers.
+
+    Exit codes: 0 the same answer, 1 another one as something has changed since, 2 wrong usage or another error, 3 another
+    one although nothing is known to have changed, 4 the receipt was changed after it was given out.
+    """
+    try:
+        receipt = read_receipt(_receipt_text(file))
+        _compare_with_record(session, receipt)
+    except TamperedReceiptError as exc:
+        raise CommandFailed(str(exc), TAMPERED) from exc
+    found = replay(receipt, lambda question, config: _replayed(session, question, config), then=then)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print_replay(receipt, found)
+    click.get_current_context().exit(_EXIT_CODES[found.verdict])
+
+
+def _compare_with_record(session: Session, receipt: Receipt) -> None:
+    """The sha256 of a receipt can be made anew by anybody, a record of the audit log can't. Where the log has one, it
+    has the last word. Of a deployed system it isn't asked for."""
+    if session.is_remote:
+        return
+    try:
+        record = session.call(questions.get_audit_record, questions.GetAuditRecord(receipt_id=receipt["receiptId"]))
+    except ReceiptNotFoundError:
+        return
+    if record.answer_hash != receipt["answerHash"]:
+        raise TamperedReceiptError("the audit log has another answer for this receipt: it was not given out like this")
+
+
+def _replayed(session: Session, question: str, config: QueryConfig) -> Receipt:
+    answer = session.call(query, Query(query=question, config=config, receipt=True))
+    if not answer.receipt:
+        raise OpxError("the answer has no receipt to compare with: the audit log is off, or can't be written")
+    return answer.receipt
+
+
+def _print_replay(receipt: Receipt, found: Replay) -> None:
+    said = {
+        Verdict.SAME: "the same answer",
+        Verdict.CHANGED: "another answer",
+        Verdict.UNEXPLAINED: "another answer, although nothing is known to have changed",
+    }
+    click.echo(f"{said[found.verdict]} as on {receipt['askedAt']}: {' '.join(receipt['question'].split())[:200]}")
+    for cause in found.causes:
+        click.echo(f"  {cause}")
+    if found.differences:
+        rows = [(each.kind, each.before, each.now, each.title, each.document_id[:12]) for each in found.differences]
+        print_table(("WHAT", "THEN", "NOW", "DOCUMENT", "ID"), rows)
+
+
+def write_receipt(answer: Answer, path: Path) -> None:
+    """Write the receipt of an answer. Raises `OpxError` if it has none, or if the file can't be written."""
+    if not answer.receipt:
+        raise OpxError(
+            "this answer has no receipt: either the audit log is off (OPX_AUDIT_DAYS=0), or its record could not be written"
+        )
+    write_text(json.dumps(dict(answer.receipt), indent=2) + "\n", path, "receipt")
+
+
+def _receipt_text(path: Path) -> str:
+    """What a file of a receipt holds. Raises `OpxError`."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise OpxError(f"{path} is no receipt: it is larger than any")
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as exc:
+        raise OpxError(f"can't read {path}: {exc.strerror or exc}") from exc

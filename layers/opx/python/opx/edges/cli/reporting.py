@@ -1,0 +1,167 @@
+"""What a person sees while documents are taken in: a bar on a terminal, a line a document in a log or pipe; and remarks."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from opx.domain.remarks import Remark, RemarkKind
+from opx.edges.cli.output import plural
+from opx.ingestion.outcomes import Outcome, Result
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+_MANY = 100
+_LONG = 512
+"""Chunks after which a document gets a line before it is done."""
+
+
+class Reporter:
+    """Told about the work as it goes on. Writes to stderr; failures are left to the summary. This one is silent, for single
+    changes, whose lines are printed when they are done."""
+
+    def stored(self, done: int, files: int) -> None:
+        """So many of the files are stored, or needn't be."""
+
+    def expect(self, documents: int) -> None:
+        """So many documents are new or changed."""
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        """A document has come so far."""
+
+    def settled(self, outcome: Outcome) -> None:
+        """A document is done, one way or the other."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the screen as it was."""
+
+
+class LineReporter(Reporter):
+    """One line a document; with `uploads` also one for every hundred files that are stored."""
+
+    def __init__(self, *, uploads: bool = False) -> None:
+        self._uploads = uploads
+
+    def stored(self, done: int, files: int) -> None:
+        if self._uploads and done % _MANY == 0:
+            click.echo(f"stored {done:,} of {files:,} files", err=True)
+
+    def expect(self, documents: int) -> None:
+        if documents:
+            click.echo(f"taking in {documents:,} new or changed", err=True)
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        if chunks % _LONG == 0:
+            click.echo(f"embedding  {object_key}: {chunks:,} chunks so far", err=True)
+
+    def settled(self, outcome: Outcome) -> None:
+        line = outcome_line(outcome)
+        if line:
+            click.echo(line, err=True)
+
+
+class BarReporter(Reporter):
+    """A bar over documents that moves on as each is read and embedded; with `uploads` one over files before."""
+
+    def __init__(self, *, uploads: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        console = Console(stderr=True)
+        self._progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._task: TaskID | None = None
+        self._uploads = uploads
+        self._seen: set[str] = set()
+
+    def stored(self, done: int, files: int) -> None:
+        if not self._uploads:
+            return
+        if self._task is None:
+            self._task = self._progress.add_task("storing", total=files)
+        self._progress.update(self._task, completed=done)
+
+    def expect(self, documents: int) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task("reading and embedding", total=documents)
+
+    def embedding(self, object_key: str, chunks: int) -> None:
+        self._advance(object_key, f"{_name(object_key)}: {chunks:,} chunks")
+
+    def settled(self, outcome: Outcome) -> None:
+        self._advance(outcome.object_key, _name(outcome.object_key))
+
+    def _advance(self, object_key: str, description: str) -> None:
+        self._seen.add(object_key)
+        if self._task is not None:
+            self._progress.update(self._task, completed=len(self._seen), description=description)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
+    """`uploads`: storing files takes a while, and is shown too."""
+    return BarReporter(uploads=uploads) if sys.stderr.isatty() else LineReporter(uploads=uploads)
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """`ingested  documents/a.md (3 chunks)`; empty for what nobody needs to know."""
+    if outcome.result not in (Result.INGESTED, Result.DELETED):
+        return ""
+    facts = f" ({outcome.chunks} chunks)" if outcome.chunks else ""
+    if outcome.reason:
+        facts += f": {outcome.reason}"
+    return f"{outcome.result.value:<9}  {outcome.object_key}{facts}"
+
+
+def _name(object_key: str) -> str:
+    return object_key.rsplit("/", 1)[-1]
+
+
+# -- remarks: how documents were read
+
+ANY = "any"
+KINDS = (ANY, *(kind.value for kind in RemarkKind))
+
+
+def kind_name(kind: RemarkKind) -> str:
+    """`masked_secret` as `masked secret`."""
+    return kind.value.replace("_", " ")
+
+
+def remark_line(remark: Remark) -> str:
+    """`masked secret: line 12: AWS access key id (fingerprint 3f9a)`."""
+    style = "red" if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION else "yellow"
+    return f"{click.style(kind_name(remark.kind), fg=style)}: {remark.text}"
+
+
+def has_remark(remarks: Iterable[Remark], kind: str | None) -> bool:
+    """Whether there is one of this kind; `any` is every kind, and None asks for nothing."""
+    return not kind or any(kind in (ANY, remark.kind.value) for remark in remarks)
+
+
+def remarks_summary(documents: Iterable[Iterable[Remark]]) -> str:
+    """`2 documents have remarks: 2 with masked secret, 1 with unread part`; "" if none has any."""
+    kinds = [{remark.kind for remark in remarks} for remarks in documents]
+    counts = Counter(kind for found in kinds for kind in found)
+    if not counts:
+        return ""
+    documents_with = sum(bool(found) for found in kinds)
+    verb = "has" if documents_with == 1 else "have"
+    parts = ", ".join(f"{count:,} with {kind_name(kind)}" for kind, count in sorted(counts.items()))
+    return f"{plural(documents_with, 'document')} {verb} remarks: {parts}; see them with `opx list --remarks any`"

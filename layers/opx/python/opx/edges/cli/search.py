@@ -1,0 +1,189 @@
+"""`opx search`: a question, and the documents that answer it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opx.domain.knowledge import Tier
+from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
+from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
+from opx.domain.times import day_text, first_day
+from opx.edges.cli.hits import Page, absent_lines, no_answer_lines, receipt_line
+from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+from opx.operations.search import MAX_QUESTION, Query
+from opx.operations.search import query as ask
+from opx.retrieval.query import INDEX_DOWN
+
+_DEFAULTS = QueryConfig()
+
+
+@click.command("search")
+@click.argument("words", nargs=-1, metavar="QUERY...")
+@click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)
+@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="Only documents with this tag (or another one given)."
+)
+@click.option("--tier", "tiers", multiple=True, type=click.Choice([*map(str, Tier)]), help="Only this tier of trust.")
+@click.option("--include-internet", is_flag=True, help="Also what was fetched from the internet.")
+@click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
+@click.option(
+    "--service", "services", multiple=True, metavar="NAME", help="Only what is about this service (or another)."
+)
+@click.option(
+    "--after", "updated_from", default="", metavar="DATE", help="Only what was updated from then on: 2026-03-31."
+)
+@click.option("--before", "updated_before", default="", metavar="DATE", help="Only what was last updated before then.")
+@click.option("--as-of", default="", metavar="TIME", help="What would have been answered then: 2026-11-03T02:14Z.")
+@click.option("--plain", is_flag=True, help='Search for all of QUERY as words: no "phrase", -word, tag: and the like.')
+@click.option("--language", default="", metavar="CODE", help="Only documents in this language, e.g. en.")
+@click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
+@click.option(
+    "--min-confidence",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Leave out what is less likely to answer the question: sure from 0.95 on, likely from 0.5 on.",
+)
+@click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
+@click.option(
+    "--expand",
+    type=click.Choice([*map(str, Expand)]),
+    default=_DEFAULTS.expand.value,
+    show_default=True,
+    help="Show the whole section or document of what was found.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1, MAX_BUDGET),
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    help="About how many tokens of text to show.",
+)
+@click.option("--graph", "expand_graph", is_flag=True, help="Go on along the graph from what was found.")
+@click.option("--explain", is_flag=True, help="Show all parts of each score.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")
+@pass_session
+def search_command(
+    session: Session,
+    /,
+    words: tuple[str, ...],
+    *,
+    budget: int,
+    explain: bool,
+    as_json: bool,
+    receipt: Path | None,
+    **options: Any,
+) -> None:
+    """Ask QUERY, in plain words or with an exact identifier; `-` reads the question from standard input.
+
+    QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. What
+    begins with a dash has to be quoted together with a word before it.
+
+    Each document comes with how sure it is (sure, likely, weak), its age and owner, the blocks that help, its other steps,
+    and where it is.
+
+    Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
+    """
+    text = _question(" ".join(words))
+    config = _config(options)
+    asked = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
+    answer = session.call(ask, asked)
+    if INDEX_DOWN in answer.notes:
+        raise CommandFailed(INDEX_DOWN)
+    if receipt is not None:
+        from opx.edges.cli.questions import write_receipt
+
+        write_receipt(answer, receipt)
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        _print(session, answer, config, limit=options["max_results"], explain=explain)
+    exit_unless(answer.results or (answer.evidence and relations(answer.evidence)))
+
+
+def _question(query: str) -> str:
+    text = sys.stdin.read() if query == "-" else query
+    text = text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8").strip()
+    if not text:
+        raise InvalidInputError('the question is empty: opx search "what goes wrong"')
+    return text
+
+
+def _config(options: dict[str, Any]) -> QueryConfig:
+    """Absent options keep `QueryConfig`'s defaults. Who names the internet tier wants it searched."""
+    tiers = options["tiers"] or _DEFAULTS.tiers
+    internet = options["include_internet"] or Tier.INTERNET in tiers
+    categories = options["categories"] or None
+    days = {name: _first_day(name, options[name]) for name in ("updated_from", "updated_before")}
+    return QueryConfig(**{**options, **days, "tiers": tiers, "include_internet": internet, "categories": categories})
+
+
+def _first_day(name: str, value: str) -> str:
+    """The day that a date means, which may be a month or a year; "" for none."""
+    if not value:
+        return ""
+    day = first_day(value)
+    if day is None:
+        option = {"updated_from": "--after", "updated_before": "--before"}[name]
+        raise InvalidInputError(f"{option} must be a day, month or year such as 2026-03-31, not {value!r}")
+    return day_text(day)
+
+
+def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
+    screen = Screen.current()
+    page = Page(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
+    print_lines(absent_lines(answer))
+    print_lines(page.answer(answer))
+    if not answer.results:
+        print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))
+    elif answer.receipt_id:
+        print_lines(("", receipt_line(answer, screen)))
+    if answer.evidence:
+        print_lines(related_lines(answer.evidence))
+    warn(*answer.notes)
+    if limit > MAX_RESULTS:
+        warn(f"at most {MAX_RESULTS} results are given")
+
+
+# -- relations: what an evidence pack adds, with the text that proves them
+
+_INDENT = "   "
+_LINES = 4
+"""Of a passage."""
+
+
+def related_lines(pack: EvidencePack) -> Iterator[str]:
+    """A summary, how the question was understood, and each relation with where it is from."""
+    yield ""
+    yield click.style(pack.summary, bold=True)
+    if pack.understood:
+        yield f"The graph says: {printable(pack.understood)}"
+    for item in relations(pack):
+        yield ""
+        yield from _item_lines(item)
+
+
+def relations(pack: EvidencePack) -> tuple[EvidenceItem, ...]:
+    """The items that the graph gave."""
+    return tuple(item for item in pack.items if item.source is EvidenceSource.GRAPH)
+
+
+def _item_lines(item: EvidenceItem) -> Iterator[str]:
+    told, _, text = item.content.partition("\n\n")
+    when = f", {printable(item.at)}" if item.at else ""
+    yield click.style(f"- {printable(told)}", bold=item.answers) + f"  ({item.confidence:.2f}{when})"
+    if item.untrusted:
+        yield _INDENT + click.style(f"untrusted: from outside ({item.tier})", fg="yellow")
+    lines = [line for line in map(printable, text.splitlines()) if line]
+    yield from (f"{_INDENT}| {line}" for line in lines[:_LINES])
+    if item.document_id:
+        yield _INDENT + click.style(f"{printable(item.title)}  [Document ID: {item.document_id}]", dim=True)

@@ -1,0 +1,121 @@
+"""`opx run`, `opx mcp`: processes that stay: one keeps the knowledge fresh, the other serves tools to agents."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import click
+
+from opx.domain.scopes import Identity
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError
+
+
+@click.command("run")
+@click.option("--once", is_flag=True, help="Do what is due now, and end.")
+@click.option("--listen", metavar="HOST:PORT", help="Take webhooks in at this address, such as 127.0.0.1:8321.")
+@pass_session
+def run_command(session: Session, *, once: bool, listen: str | None) -> None:
+    """Pull sources at their times, follow watched directories, take in what comes, and once a day prune and calibrate if
+    that is due, until Ctrl-C.
+
+    What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
+    """
+    services = session.services
+    with ExitStack() as stack:
+        connectors, lifecycle = services.connectors, services.lifecycle
+        daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration())
+        feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
+        runner = services.runner(_tell, feeds)
+        if once:
+            while runner.round():
+                pass
+            return
+        woken, stopped = threading.Event(), threading.Event()
+        if listen:
+            from opx.connectors.webhooks.wsgi import LocalServer
+
+            server = stack.enter_context(LocalServer(connectors.webhook_receiver, listen, woken.set))
+            _tell(f"webhooks arrive at http://{server.address}")
+
+        def stop(*_: object) -> None:
+            stopped.set()
+            woken.set()
+
+        signal.signal(signal.SIGTERM, stop)
+        enabled = sum(source.enabled for source in connectors.sources.all())
+        _tell(f"running with {enabled} sources: Ctrl-C stops")
+        with contextlib.suppress(KeyboardInterrupt):
+            runner.run(_waiting(woken, stopped))
+    _tell("stopped; what was under way goes on with the next run")
+
+
+def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[float], bool]:
+    """Waits for so long or until something arrives, and says whether to stop."""
+
+    def wait(seconds: float) -> bool:
+        if seconds and woken.wait(seconds):
+            woken.clear()
+        return stopped.is_set()
+
+    return wait
+
+
+def _tell(line: str) -> None:
+    click.echo(f"{time.strftime('%H:%M:%S')} {line}")
+
+
+# -- tools for agents
+
+
+@click.command("mcp")
+@click.option("--listen", metavar="HOST:PORT", help="Serve over HTTP at this address instead of standard input.")
+@click.option("--agent", default="", metavar="NAME", help="Serve the tools that knowledge.yaml grants this agent.")
+@click.option(
+    "--token-secret", default="", metavar="NAME", help="Callers must have this secret as bearer token (HTTP)."
+)
+@pass_session
+def mcp_command(session: Session, /, listen: str | None, agent: str, token_secret: str) -> None:
+    """Serve the tools to an agent over the Model Context Protocol, on standard input and output until it goes away.
+
+    \b
+    {"mcpServers": {"opx": {"command": "opx", "args": ["--home", "/srv/opx", "mcp"]}}}
+
+    What the agent sees is what --client and --project see. With --listen 127.0.0.1:8765 the address is
+    http://127.0.0.1:8765/mcp.
+    """
+    session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
+    import anyio
+
+    from opx.edges.mcp import http_app, make_server, serve_stdio, tools_for
+    from opx.operations.context import Caller, Context
+
+    services = session.services
+    identity = Identity(session.settings.client_id, session.settings.project_id, agent)
+    context = Context(services, Caller(identity, agent=agent))
+    tools = tools_for(context)
+    if not tools:
+        raise InvalidInputError(f"agent {agent!r} may use no tool: see section agents of knowledge.yaml")
+    server = make_server(tools, context)
+    if listen is None:
+        anyio.run(serve_stdio, server)
+        return
+    host, port = _address(listen)
+    app = http_app(server, host, services.secrets.get(token_secret) if token_secret else "")
+    import uvicorn
+
+    click.echo(f"{len(tools)} tools at http://{listen}/mcp: Ctrl-C stops", err=True)
+    uvicorn.run(app, host=host, port=port, log_level=logging.WARNING, access_log=False)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InvalidInputError(f"--listen takes HOST:PORT, such as 127.0.0.1:8765, not {text!r}")
+    return host.strip("[]"), int(port)

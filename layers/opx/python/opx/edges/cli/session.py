@@ -1,0 +1,220 @@
+"""What every command shares: settings, and the knowledge base that is opened when first asked for and closed at the end."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+from collections.abc import Callable, Collection
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from click.decorators import pass_meta_key
+
+from opx.domain.record import replace
+from opx.domain.scopes import Identity
+from opx.errors import InvalidInputError, OpxError
+from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from opx.domain.requests import Request
+    from opx.edges.calling import Client
+    from opx.edges.cli.intake import Place
+    from opx.edges.client import RemoteClient
+    from opx.edges.loading import Loader
+    from opx.operations.context import Context, Progress
+    from opx.operations.registry import Run
+    from opx.system import System
+
+# -- the target: a folder of this machine, or a deployed system
+
+_REMOTE = ("api_url", "aws_profile", "environment")
+OPTIONS = {
+    "api_url": "--api",
+    "aws_profile": "--profile",
+    "environment": "--environment",
+    "home": "--home",
+    "aws_region": "--region",
+    "client_id": "--client",
+    "project_id": "--project",
+}
+"""Options of all commands that are settings."""
+
+
+def is_remote(settings: Settings) -> bool:
+    """Whether a deployed system is meant."""
+    return any(getattr(settings, name) for name in _REMOTE)
+
+
+def local_if_home_is_given(given: dict[str, str]) -> dict[str, str]:
+    """What was given on the command line, and with `--home` that no variable of the environment means another system.
+
+    Raises `InvalidInputError` if the command line means both.
+    """
+    remote = [name for name in _REMOTE if name in given]
+    if "home" not in given:
+        return given
+    if remote:
+        option = OPTIONS[remote[0]]
+        raise InvalidInputError(f"--home is a folder of this machine and {option} a deployed system: give one of them")
+    return {**given, **dict.fromkeys(_REMOTE, "")}
+
+
+def check(settings: Settings, given: Collection[str]) -> None:
+    """Raise `InvalidInputError` for settings that a deployed system can't have."""
+    if not is_remote(settings):
+        return
+    for name in ("client_id", "project_id"):
+        if getattr(settings, name):
+            source = OPTIONS[name] if name in given else f"OPX_{name.upper()}"
+            raise InvalidInputError(
+                f"{source} is for a folder of this machine: a deployed system knows who you are from your credentials"
+            )
+    if settings.home != Settings().home and not any(name in given for name in _REMOTE):
+        names = " and ".join(f"OPX_{name.upper()}" for name in ("home", *_REMOTE) if getattr(settings, name))
+        raise InvalidInputError(
+            f"{names} contradict each other: unset one, or say with --home or --profile what you mean"
+        )
+
+
+# -- the session
+
+Q = TypeVar("Q", bound="Request")
+R = TypeVar("R")
+ServicesFactory = Callable[[Settings], "System"]
+SESSION = "opx.session"
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class Session:
+    """One run of the command, against a folder or against a deployed system."""
+
+    def __init__(self, settings: Settings, services_factory: ServicesFactory | None, context: click.Context) -> None:
+        self.settings = settings
+        self._factory = services_factory
+        self._context = context
+
+    @property
+    def is_remote(self) -> bool:
+        return is_remote(self.settings)
+
+    @cached_property
+    def client(self) -> Client:
+        """Calls operations: of the system in this process for the configured identity, or of a deployed one."""
+        if self.is_remote:
+            return self.remote_client
+        from opx.edges.calling import LocalClient
+
+        return LocalClient(self.context)
+
+    @cached_property
+    def context(self) -> Context:
+        """The calls of whoever works on this machine. Raises `InvalidInputError` for a deployed system."""
+        from opx.operations.context import Caller, Context
+
+        identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
+        return Context(self.services, Caller(identity, owns_system=True))
+
+    def watched_client(self, progress: Progress) -> Client:
+        """The same as `client`, with the progress of long operations of this process shown."""
+        if self.is_remote:
+            return self.remote_client
+        from opx.edges.calling import LocalClient
+
+        return LocalClient(replace(self.context, progress=progress))
+
+    @cached_property
+    def remote_client(self) -> RemoteClient:
+        from opx.edges.deployed import open_client
+
+        client = open_client(self.settings)
+        self._context.call_on_close(client.close)
+        return client
+
+    def call(self, run: Run[Q, R], request: Q) -> R:
+        """The reply of an operation on knowledge that is there. Raises `OpxError` instead of making a folder."""
+        self.require_knowledge()
+        return self.client.call(run, request)
+
+    def require_local(self, problem: str) -> None:
+        """Raise `InvalidInputError` for a deployed system."""
+        if self.is_remote:
+            raise InvalidInputError(problem)
+
+    def require_knowledge(self) -> None:
+        """Raise `OpxError` where nothing was ever ingested."""
+        if not self.has_knowledge:
+            home = self.settings.home_path
+            raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
+
+    @cached_property
+    def loader(self) -> Loader:
+        """Loads files into the knowledge that the command works on."""
+        from opx.edges.loading import LocalLoader, RemoteLoader
+
+        return RemoteLoader(self.remote_client) if self.is_remote else LocalLoader(self.context)
+
+    @property
+    def user(self) -> str:
+        """Who works on this machine, for the audit log; "" where it doesn't say."""
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError, ImportError):  # a container without a user of this number
+            return ""
+
+    @property
+    def location(self) -> str:
+        """Where the knowledge is: a folder, or the address of an API."""
+        return self.remote_client.endpoint if self.is_remote else str(self.settings.home_path)
+
+    @property
+    def place(self) -> Place:
+        """What files are named after."""
+        from opx.edges.cli.intake import Place
+
+        if self.is_remote:
+            return Place(Path.cwd().resolve())
+        home = self.settings.home_path.resolve()
+        return Place(home.parent, home)
+
+    @cached_property
+    def services(self) -> System:
+        """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
+        self.require_local("this command works on a folder of this machine: leave --profile and --api out")
+        if self._factory is None:
+            from opx.system import bootstrap as factory
+        else:
+            factory = self._factory  # type: ignore[assignment]
+        services = factory(self.settings)
+        self._context.call_on_close(services.close)
+        return services
+
+    def at_home(self, home: Path) -> Session:
+        """The same session with its knowledge in another folder."""
+        return Session(replace(self.settings, home=str(home)), self._factory, self._context)
+
+    @property
+    def has_knowledge(self) -> bool:
+        """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
+        return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
+
+
+pass_session = pass_meta_key(SESSION)
+
+
+def verbose_logging(context: click.Context, verbose: int) -> None:
+    """Log to stderr until the command ends; without `-v` nothing is logged: what matters, commands say themselves."""
+    logger = logging.getLogger("opx")
+    handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    previous = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+
+    def restore() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(previous)
+
+    context.call_on_close(restore)

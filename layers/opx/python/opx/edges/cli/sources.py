@@ -1,0 +1,288 @@
+"""`opx source`, `opx stream`: what documents are pulled from, and streams whose records become documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import yaml
+
+from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError, SourceBusyError
+from opx.operations import sources
+
+if TYPE_CHECKING:
+    from opx.connectors.pulling.states import PullReport, SourceView
+
+
+@click.group("source", no_args_is_help=True, cls=OperationGroup)
+def source_command() -> None:
+    """Where documents are pulled from. Sources are declared in knowledge.yaml, or added here.
+
+    \b
+    opx source kinds                       what can be pulled, and its options
+    opx source add blog --kind feed --category web/blogs --option urls=https://example.org/feed.xml
+    opx source list                        how pulls stand
+    opx source health blog                 ask whether it can be pulled
+    opx source pull blog                   pull now
+    opx run                                pull all at their times
+    """
+
+
+@source_command.command("kinds")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def list_kinds(*, as_json: bool) -> None:
+    """List the kinds of sources with their options; * marks those that must be given."""
+    from opx.connectors.registry import described_kinds
+
+    kinds = described_kinds()
+    if as_json:
+        print_json([{"kind": kind, "about": about, "options": options} for kind, about, options in kinds])
+        return
+    for kind, about, options in kinds:
+        click.echo(f"{kind}: {about}")
+        if options:
+            click.echo(f"    {', '.join(options)}")
+
+
+@source_command.command("add")
+@click.argument("source_id", metavar="ID")
+@click.option("--kind", required=True, metavar="KIND", help="What kind of source; see `opx source kinds`.")
+@click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
+@click.option("--schedule", metavar="CRON", help="Five fields; '' for by hand alone.  [default: the category's]")
+@click.option("--time-zone", metavar="NAME", help="Of the schedule.  [default: UTC]")
+@click.option(
+    "--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the kind; lists in YAML: a=[x, y]."
+)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="For all of its documents.")
+@click.option(
+    "--max-missing-share",
+    type=float,
+    metavar="SHARE",
+    help="Of a listing that misses more, nothing is withdrawn.  [default: 0.2]",
+)
+@click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
+@pass_session
+def add_source(
+    session: Session, /, source_id: str, *, options: Sequence[str], tags: Sequence[str], disabled: bool, **given: Any
+) -> None:
+    """Add a source, or replace the one that was added under this id."""
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields |= {"options": dict(map(_option, options)), "tags": list(tags), "enabled": not disabled}
+    view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
+    when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
+    click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
+
+
+@source_command.operation(
+    "list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON."
+)
+def list_added(found: sources.Sources) -> None:
+    """List sources and how their last pulls went."""
+    rows = [
+        (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v))
+        for v in found.sources
+    ]
+    heads = ("ID", "KIND", "CATEGORY", "SCHEDULE", "LAST SUCCESS", "STATE")
+    print_table(heads, rows, "no sources yet: `opx source add`, or `sources:` in knowledge.yaml")
+
+
+@source_command.command("show")
+@click.argument("source_id", metavar="ID")
+@pass_session
+def show_source(session: Session, source_id: str) -> None:
+    """Print one source with all that is known of its last pull, what could not be read included."""
+    _print_view(_wanted(_views(session), source_id))
+
+
+@source_command.command("health")
+@click.argument("source_ids", metavar="[ID...]", nargs=-1)
+@pass_session
+def check_sources(session: Session, source_ids: Sequence[str]) -> None:
+    """Ask sources (all that are enabled, if none is named) whether they can be pulled."""
+    wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
+    failed = False
+    for source_id in wanted:
+        health = session.client.call(sources.check_source, sources.CheckSource(source_id=source_id)).health
+        assert health
+        click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
+        failed |= not health.ok
+    exit_unless(not failed)
+
+
+@source_command.command("pull")
+@click.argument("source_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--everything", is_flag=True, help="Ask for all of it again, not for what changed.")
+@click.option("--accept-missing", is_flag=True, help="Withdraw what a complete listing misses, however much it is.")
+@pass_session
+def pull_sources(session: Session, source_ids: Sequence[str], *, everything: bool, accept_missing: bool) -> None:
+    """Pull sources now, and take in what they bring."""
+    failed = False
+    for source_id in source_ids:
+        request = sources.PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
+        try:
+            report = session.client.call(sources.pull_source, request).report
+        except SourceBusyError as exc:
+            warn(str(exc))
+            failed = True
+            continue
+        if report is None:
+            click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
+        else:
+            failed |= _ingest_pulled(session, report)
+    exit_unless(not failed)
+
+
+def _ingest_pulled(session: Session, report: PullReport) -> bool:
+    """Ingest what a pull put, and say what went wrong; whether anything did."""
+    from opx.connectors.runner import told
+
+    click.echo(told(report))
+    failed = bool(report.error or report.flag)
+    for outcome in session.loader.outcomes((*report.put, *report.withdrawn)):
+        if outcome.error:
+            warn(f"failed: {outcome.reason}")
+            failed = True
+    return failed
+
+
+@source_command.operation(
+    "remove", sources.remove_source, Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True), json=""
+)
+def remove_added(found: sources.RemovedSource) -> None:
+    """Forget a source that was added. Its documents stay; `opx delete` removes those."""
+    click.echo(f"removed {found.removed}; its documents stay")
+
+
+def _views(session: Session) -> Sequence[SourceView]:
+    return session.client.call(sources.list_sources, sources.ListSources()).sources
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InvalidInputError(f"--option {text!r}: give NAME=VALUE")
+    try:
+        return name, yaml.safe_load(value) if value else ""
+    except yaml.YAMLError as exc:
+        raise InvalidInputError(f"--option {name}: {value!r} is no value: put it in quotes") from exc
+
+
+def _wanted(views: Sequence[SourceView], source_id: str) -> SourceView:
+    for view in views:
+        if view.source_id == source_id:
+            return view
+    raise InvalidInputError(
+        f"no source {source_id!r}; there are: {', '.join(v.source_id for v in views) or 'none yet'}"
+    )
+
+
+def _when(view: SourceView) -> str:
+    if not view.enabled:
+        return "disabled"
+    zone = "" if view.time_zone == "UTC" else f" {view.time_zone}"
+    return f"{view.schedule}{zone}" if view.schedule else "by hand"
+
+
+def _standing(view: SourceView) -> str:
+    state = view.state
+    if state.error:
+        return f"failed {state.failures} times: {state.error}"
+    if state.flag:
+        return state.flag
+    if state.unfinished:
+        return "under way"
+    if not state.last_success:
+        return "-"
+    refused = f", {state.refused:,} can't be read" if state.refused else ""
+    return f"{state.put:,} put, {state.unchanged:,} unchanged, {state.withdrawn:,} withdrawn{refused}"
+
+
+def _print_view(view: SourceView) -> None:
+    state = view.state
+    rows = [
+        ("source", view.source_id),
+        ("kind", view.kind),
+        ("category", f"{view.category} ({view.tier})"),
+        ("schedule", _when(view)),
+        ("from", "knowledge.yaml" if view.declared else "opx source add"),
+        ("last attempt", state.last_attempt or "never"),
+        ("last success", state.last_success or "never"),
+        ("next asks since", state.since or "the beginning"),
+        ("state", _standing(view)),
+    ]
+    print_lines(aligned(rows))
+    print_lines(f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
+
+
+# -- streams
+
+
+@click.group("stream", no_args_is_help=True, cls=OperationGroup)
+def stream_command() -> None:
+    """Streams whose records become documents: Redis streams here, read by `opx run`; Kinesis, SQS and Kafka are declared
+    in knowledge.yaml and read by a function of the deployed system (`docs/deploy.md`).
+
+    \b
+    opx stream add redis://127.0.0.1:6379/0 --topic incidents --category incidents --filter '{"severity": ["critical"]}'
+    opx stream list
+    opx stream remove NAME
+    """
+
+
+@stream_command.operation(
+    "add",
+    sources.subscribe_stream,
+    Shape(
+        arguments=("source",),
+        fields={
+            "pattern": "--filter",
+            "tags": "--tag TAG",
+            "source": "ADDRESS",
+            "category": "NAME",
+            "topic": "KEY",
+            "name": "NAME  What to call it.  [default: a hash of its address]",
+            "identity": "JSONPATH  What names a document, so that records are its versions.",
+            "password_secret": "NAME  The secret with the password (`opx secret set`).",
+        },
+        anywhere=True,
+    ),
+    json="",
+)
+@click.option(
+    "--filter",
+    "pattern",
+    metavar="JSON",
+    callback=lambda _context, _param, text: _pattern(text),
+    help="Which records are wanted, as Lambda's event filters say it.",
+)
+def add_stream(found: sources.Subscribed) -> None:
+    """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
+    click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
+
+
+@stream_command.operation(
+    "list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON."
+)
+def list_subscribed(found: sources.Streams) -> None:
+    """List streams."""
+    rows = [(s.name, s.kind.value, s.topic or "-", s.category, json.dumps(dict(s.pattern))) for s in found.streams]
+    empty = "no streams yet: `opx stream add`, or `streams:` in knowledge.yaml"
+    print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER"), rows, empty)
+
+
+@stream_command.operation("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
+def remove_stream(found: sources.EndedStream) -> None:
+    """End a subscription; its documents stay."""
+    click.echo(f"removed {found.removed}; its documents stay")
+
+
+def _pattern(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError as exc:
+        raise InvalidInputError(f"--filter is not JSON: {exc}") from exc

@@ -1,0 +1,188 @@
+"""`opx client` and `opx project`: the clients of this system, and which of a client's projects share knowledge."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, warn
+from opx.edges.cli.session import Session
+from opx.errors import InvalidInputError
+from opx.ingestion.corpus.clients import Client
+from opx.operations import administration, projects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opx.ingestion.corpus.projects import SightChange
+
+_ELSEWHERE = (
+    "clients are administered where the stores are: leave --profile and --api out, and for a system on AWS set "
+    "OPX_BACKEND=aws and the settings of its functions"
+)
+
+
+def _progress(step: str, _count: int) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"{step} ...", err=True)
+
+
+_ALL = Shape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
+_ONE = Shape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
+
+
+@click.group("client", cls=OperationGroup)
+def client_command() -> None:
+    """The clients: what there is of each, and removing one with all of it.
+
+    \b
+    opx client list
+    opx client show acme                  how much there is in each store
+    opx client remove acme --dry-run      the same, and nothing else
+    opx client remove acme                remove all of it, and prove that it is gone
+    opx client add acme                   serve a client again that was removed
+
+    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
+    the settings of its functions); there is no way over the API.
+    """
+
+
+@client_command.operation("list", administration.list_clients, _ALL, json="Print them as JSON.")
+def list_all(found: administration.ClientList) -> None:
+    """List the clients, those that were removed included."""
+    rows = [(c.client_id, c.state.value, c.since or "-", str(c.documents), str(c.projects)) for c in found.clients]
+    print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows, "no clients")
+
+
+@client_command.operation("show", administration.get_client, _ONE)
+def show_client(found: administration.ClientInventory) -> None:
+    """Show how much there is of CLIENT in each store."""
+    click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
+    print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
+
+
+@client_command.operation("add", administration.add_client, _ONE, json="")
+def add_one(added: Client) -> None:
+    """Serve CLIENT, also after it was removed: it begins with nothing. A client that was never removed needs no adding."""
+    click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
+
+
+@client_command.request("remove", administration.remove_client, _ONE, json="Print the report as JSON.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove all that there is of CLIENT, ask every store for it again, and keep a report of that.
+
+    From then on nothing is taken in or answered for the client. A removal that was interrupted goes on when it is begun
+    again.
+
+    Exit codes: 0 all is gone, 1 something is left (it is named; begin again), 2 it could not be done.
+    """
+    client = request.client_id
+    if dry_run:
+        click.get_current_context().invoke(show_client, client_id=client, as_json=as_json)
+        return
+    if not yes:
+        _confirm(client)
+    report = session.watched_client(_progress).call(administration.remove_client, request)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_lines(report.lines())
+        if not report.left:
+            click.echo(f"all of it is gone; the report is kept as {report.object_key}")
+    if report.left:
+        warn("left: " + ", ".join(f"{count} {name}" for name, count in report.left.items()))
+    exit_unless(not report.left)
+
+
+def _confirm(client: str) -> None:
+    """Has the id typed again: there is no way back."""
+    if not sys.stdin.isatty():
+        raise InvalidInputError("nobody can be asked here: add --yes to remove the client without a question")
+    click.get_current_context().invoke(show_client, client_id=client)
+    typed = click.prompt("All of this will be gone for good. Type the client's id to remove it", err=True)
+    if typed != client:
+        raise InvalidInputError(f"{json.dumps(typed)} is not {client}: nothing was removed")
+
+
+# -- projects
+
+_OF_CLIENT = {"client_id": "CLIENT", "project_id": "PROJECT", "group_id": "GROUP"}
+
+
+@click.group("project", cls=OperationGroup)
+def project_command() -> None:
+    """Put a client's projects into groups: those of one group see each other's documents.
+
+    \b
+    opx project list acme
+    opx project assign acme shop payments --dry-run      who would see what, and who no longer
+    opx project assign acme shop payments
+    """
+
+
+@project_command.request(
+    "assign",
+    projects.assign_project,
+    Shape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
+    json="",
+)
+@click.option("--dry-run", is_flag=True, help="Show who would see what, and move nothing.")
+def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) -> None:
+    """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next question."""
+    if dry_run:
+        _describe(session.client.call(projects.preview_project_move, request).changes, planned=True)
+        return
+    changes = () if session.is_remote else session.client.call(projects.preview_project_move, request).changes
+    session.client.call(projects.assign_project, request)
+    group = f"group {request.group_id}" if request.group_id else "no group"
+    click.echo(f"project {request.project_id} of client {request.client_id} is in {group}")
+    _describe(changes)
+
+
+@project_command.operation(
+    "show", projects.get_project, Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
+)
+def show_project(found: projects.Project) -> None:
+    """Show the group of PROJECT of CLIENT, and whose documents it may see."""
+    click.echo(f"group  {found.group_id or '-'}")
+    print_lines(f"sees   {scope}" for scope in found.visible)
+
+
+@project_command.operation(
+    "list",
+    projects.list_projects,
+    Shape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
+    json="",
+)
+def list_of_client(found: projects.ProjectList) -> None:
+    """List the projects of CLIENT that had documents or were put into a group."""
+    rows = [(place.project_id, place.group_id or "-") for place in found.projects]
+    print_table(("PROJECT", "GROUP"), rows, "no projects")
+
+
+@project_command.operation(
+    "remove",
+    projects.remove_project,
+    Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),
+    json="",
+)
+def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
+    """Forget that PROJECT of CLIENT is there and in a group. Its documents stay, and are its own."""
+    click.echo(f"project {request.project_id} of client {request.client_id} is in no list any more")
+    _describe(move.changes)
+
+
+def _describe(changes: Sequence[SightChange], *, planned: bool = False) -> None:
+    """A line for each project and what it gains or loses."""
+    sees, loses = ("will see", "will no longer see") if planned else ("now sees", "no longer sees")
+    for change in changes:
+        if change.gained:
+            click.echo(f"project {change.project_id} {sees} {', '.join(change.gained)}")
+        if change.lost:
+            click.echo(f"project {change.project_id} {loses} {', '.join(change.lost)}")

@@ -1,0 +1,184 @@
+"""`opx watch`: a folder and the knowledge in step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opx.edges.cli.intake import (
+    Intake,
+    Place,
+    Tally,
+    canonical,
+    find_category,
+    still_under_way,
+    summary,
+    tell_closed_gaps,
+    warn_of,
+)
+from opx.edges.cli.output import warn
+from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
+from opx.edges.cli.session import Session, pass_session
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.files import FileToIngest
+from opx.ingestion.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from opx.edges.calling import Client
+    from opx.edges.loading import Loader
+
+DEBOUNCE_MS = 1000
+QUIET_MS = 100
+"""A burst of changes is handled when nothing happened for this long, or after `DEBOUNCE_MS`."""
+
+TICK_MS = 200
+SETTLE_SECONDS = 0.3
+"""An editor may take a file away before it puts the new one there: only what stays away is gone."""
+
+
+@click.command("watch")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--category", metavar="NAME", help="Category of all files, whatever they or their folders say.")
+@click.option(
+    "--delete-missing/--no-delete", "delete", default=True, show_default=True, help="Remove documents with their files."
+)
+@pass_session
+def watch_command(session: Session, folder: Path, *, category: str | None, delete: bool) -> None:
+    """Take a folder in, then follow its changes until Ctrl-C: new, changed, renamed and deleted files.
+
+    One line a document on stdout, on stderr failures and what a deployed system's workers take too long for; what failed
+    is also in `opx failed`.
+    """
+    from watchfiles import watch
+
+    metadata = {"category": find_category(session.client, category)} if category else {}
+    follower = Follower(session.client, session.loader, session.place, canonical(folder), metadata, delete=delete)
+    changes = watch(
+        follower.folder,
+        debounce=DEBOUNCE_MS,
+        step=QUIET_MS,
+        rust_timeout=TICK_MS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
+    )
+    try:
+        next(changes, None)  # from here on changes are noted, so that none is missed while the folder is taken in
+        follower.take_in()
+        click.echo(f"watching {follower.folder}: Ctrl-C stops")
+        for batch in changes:
+            follower.react(Path(path) for _, path in batch)
+    except KeyboardInterrupt:
+        pass
+    click.echo("stopped; `opx watch` again catches up")
+
+
+class Follower:
+    """Brings documents to the state of their files, whatever the events about them said."""
+
+    def __init__(
+        self,
+        client: Client,
+        loader: Loader,
+        place: Place,
+        folder: Path,
+        metadata: dict[str, Any],
+        *,
+        delete: bool,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.folder = folder
+        self._client = client
+        self._loader = loader
+        self._place = place
+        self._metadata = metadata
+        self._delete = delete
+        self._sleep = sleep
+        self._waiting: set[Path] = set()
+
+    def take_in(self) -> None:
+        """All of the folder, as `opx ingest` does it."""
+        started = time.perf_counter()
+        tally = Tally()
+        with reporter_for_stderr() as reporter:
+            intake = Intake(self._client, self._loader, self._place, reporter)
+            steps = intake.plan([self.folder])
+            intake.put(steps, self._metadata, tally)
+            intake.remove(self._missing(intake, steps), tally)
+            intake.work(tally)
+        warn_of(tally.failures)
+        _print_open(tally)
+        tell_closed_gaps(self._client, tally)
+        click.echo(summary(tally, started))
+
+    def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
+        if not self._delete:
+            return []
+        try:
+            return intake.missing([self.folder], steps, force=False)
+        except InvalidInputError as exc:
+            warn(str(exc))
+            return []
+
+    def react(self, changed: Iterable[Path]) -> None:
+        """Handle a burst of changes. If the stores don't answer, it is handled with the next one."""
+        paths = self._waiting | {document_path(path) for path in changed}
+        if not paths:
+            return
+        self._waiting = set()
+        try:
+            tally = self._apply(paths)
+            for outcome in tally.outcomes.values():
+                _print(outcome)
+            _print_open(tally)
+            tell_closed_gaps(self._client, tally)
+        except StoreUnavailableError as exc:
+            self._waiting = paths
+            warn(f"will try again: {exc}")
+
+    def _apply(self, paths: set[Path]) -> Tally:
+        tally = Tally()
+        intake = Intake(self._client, self._loader, self._place, Reporter())
+        relevant = sorted(path for path in paths if self._is_relevant(path))
+        if not all(path.exists() for path in relevant):
+            self._sleep(SETTLE_SECONDS)
+        present = [path for path in relevant if path.exists()]
+        intake.put(intake.plan(present), self._metadata, tally)
+        if self._delete and self.folder.is_dir():  # a folder that is gone as a whole was rather moved or not mounted
+            for path in relevant:
+                if path not in present:
+                    intake.remove(intake.stored_under(path), tally)
+        intake.work(tally)
+        return tally
+
+    def _is_relevant(self, path: Path) -> bool:
+        if not path.is_relative_to(self.folder) or self._place.holds(path):
+            return False
+        return not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
+
+
+def document_path(path: Path) -> Path:
+    """A changed sidecar is a change of its document."""
+    return path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) if path.name.endswith(SIDECAR_SUFFIX) else path
+
+
+def _print_open(tally: Tally) -> None:
+    if tally.left_to_others:
+        warn(f"{_now()} still waiting: {still_under_way(tally.left_to_others)}")
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+def _print(outcome: Outcome) -> None:
+    now = _now()
+    line = outcome_line(outcome)
+    if line:
+        click.echo(f"{now} {line}")
+    elif outcome.reason and outcome.error:
+        warn(f"{now} failed: {outcome.reason}")

@@ -1,0 +1,145 @@
+"""`opx webhook`, `opx secret`: services that deliver by themselves, and credentials that are kept on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import click
+
+from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.output import exit_unless, print_lines, print_table, read_bytes
+from opx.edges.cli.session import Session, pass_session
+from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
+
+if TYPE_CHECKING:
+    from opx.connectors.webhooks.setup import WebhookSetup
+    from opx.domain.webhooks import WebhookView
+
+_ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
+_NAMED = Shape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
+
+
+@click.group("webhook", no_args_is_help=True)
+def webhook_command() -> None:
+    """Services that deliver by themselves, as knowledge.yaml declares them (section `webhooks`).
+
+    \b
+    opx webhook list             addresses, and whether the secrets are set
+    opx webhook secret NAME      make up a secret, and show it once
+    opx webhook test NAME        send a signed delivery to a running `opx run --listen`
+    opx webhook sign NAME FILE   the headers with which another program would send FILE
+    """
+
+
+@webhook_command.command("list")
+@pass_session
+def list_webhooks(session: Session) -> None:
+    """List webhooks with their addresses."""
+    rows = [
+        (view.name, view.format, view.category, view.address, _secret_states(view)) for view in _setup(session).views()
+    ]
+    if not rows:
+        click.echo("no webhooks: declare them in knowledge.yaml, section `webhooks`", err=True)
+        return
+    print_table(("NAME", "FORMAT", "CATEGORY", "ADDRESS", "SECRETS"), rows)
+
+
+@webhook_command.command("secret")
+@click.argument("name")
+@click.option("--of", "wanted", metavar="SECRET", help="Which of its secrets.  [default: the first that isn't set]")
+@click.option(
+    "--replace", is_flag=True, help="Replace one that is set: what the service signs with it no longer counts."
+)
+@pass_session
+def make_secret(session: Session, name: str, wanted: str | None, *, replace: bool) -> None:
+    """Make up a secret of the webhook NAME, keep it, and show it once, to be entered at the service.
+
+    To replace one without refusing a delivery: add a second name in knowledge.yaml, make that secret, enter it at the
+    service, and then remove the first name.
+    """
+    made = _setup(session).make_secret(name, wanted or "", replace=replace)
+    if made.kept:
+        click.echo(f"kept as {made.name}; enter it at the service:", err=True)
+    else:
+        click.echo(f"set the secret {made.name} in Secrets Manager to this, and enter it at the service:")
+    click.echo(made.value)
+
+
+@webhook_command.command("sign")
+@click.argument("name")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@pass_session
+def sign(session: Session, name: str, file: Path) -> None:
+    """Print the headers with which FILE (- for a pipe) is a genuine delivery to the webhook NAME, one a line."""
+    proof = _setup(session).signed(name, read_bytes(file), time.time())
+    print_lines(f"{header}: {value}" for header, value in proof.headers.items())
+    print_lines(f"?{urlencode({parameter: value})}" for parameter, value in proof.query.items())
+
+
+@webhook_command.command("test")
+@click.argument("name")
+@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this, not a sample.")
+@pass_session
+def test(session: Session, name: str, file: Path | None) -> None:
+    """Send a signed delivery to the webhook NAME, and print the answer. A sample becomes a document called "Test
+    delivery"."""
+    found = _setup(session).send(name, file.read_bytes() if file else None, time.time())
+    click.echo(f"{found.address}: {found.status} {found.answer}")
+    exit_unless(found.status < 400)
+
+
+def _setup(session: Session) -> WebhookSetup:
+    """Where functions take deliveries, secrets are in Secrets Manager, and nothing here needs the system itself."""
+    from opx.connectors.webhooks.setup import webhook_setup
+
+    on_aws = session.is_remote or session.settings.backend == "aws"
+    return webhook_setup(session.settings, lambda: session.services.secrets, on_aws=on_aws)
+
+
+def _secret_states(view: WebhookView) -> str:
+    if not view.secrets:
+        return "signed by AWS"
+    states = {True: " (set)", False: " (not set)", None: ""}
+    return ", ".join(f"{secret.name}{states[secret.is_set]}" for secret in view.secrets)
+
+
+# -- secrets
+
+
+@click.group("secret", no_args_is_help=True, cls=OperationGroup)
+def secret_command() -> None:
+    """Keep credentials of sources in a file that you alone can read. On AWS they are in Secrets Manager.
+
+    \b
+    opx secret set github-token      asks for the value, or reads it from a pipe
+    opx secret list                  names, never values
+    opx secret remove github-token
+    """
+
+
+@secret_command.command("set")
+@click.argument("name")
+@pass_session
+def set_one(session: Session, name: str) -> None:
+    """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
+    is_asked = sys.stdin.isatty()
+    value = click.prompt("value", hide_input=True, err=True) if is_asked else sys.stdin.read()
+    session.require_local(_ELSEWHERE)
+    session.client.call(set_secret, SetSecret(name=name, value=value))
+    click.echo(f"set {name}")
+
+
+@secret_command.operation("list", list_secrets, Shape(elsewhere=_ELSEWHERE, anywhere=True), json="")
+def list_names(found: SecretNames) -> None:
+    """List the names of the secrets."""
+    print_lines(found.names)
+
+
+@secret_command.operation("remove", remove_secret, _NAMED, json="")
+def remove_one(removed: SecretChanged) -> None:
+    """Remove a secret."""
+    click.echo(f"removed {removed.name}")

@@ -1,0 +1,42 @@
+"""Deliveries in the form in which API Gateway sends them to a function (payload format 2.0), and answers in its form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
+from opx.edges.http import reply
+
+ROUTE = "POST /ingest/{tier}/{category+}"
+"""The only one that there is."""
+
+_MAX_PARAMETERS = 20
+
+
+def respond(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -> dict[str, Any]:
+    """The answer to a request of the API for deliveries."""
+    found = _answer(event, receiver)
+    return reply(found.status, dict(found.payload), headers=found.headers)
+
+
+def _answer(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -> Answer:
+    if event.get("routeKey") != ROUTE:
+        return failed(404, "no_such_route", "there is no such route; deliveries go to /ingest/{tier}/{category}")
+    text = str(event.get("body") or "")
+    if len(text) > 2 * MAX_BODY_BYTES:  # not decoded to find out
+        return too_large()
+    try:
+        body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode("utf-8")
+        query = parse_qsl(event.get("rawQueryString") or "", keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+        path = {name: unquote(value, errors="strict") for name, value in (event.get("pathParameters") or {}).items()}
+    except (binascii.Error, ValueError):
+        return failed(400, "invalid_argument", "the request can't be decoded, or has too many parameters")
+    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+    return answer(
+        receiver, Delivery(path.get("tier", ""), path.get("category", ""), tuple(query), headers, bytes(body))
+    )

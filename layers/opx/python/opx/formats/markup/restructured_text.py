@@ -1,0 +1,291 @@
+"""reStructuredText, by docutils: pages of its own and of Sphinx, as Markdown.
+
+Of docutils only the parser and its transforms are used, none of which is under the GPL (its Emacs mode, which isn't in
+the package, is). Loaded only where such a file is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain, count
+from textwrap import indent
+from typing import Any
+
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from opx.domain.remarks import Remark, RemarkKind
+from opx.formats.decoding import cut_lines, filled_lines
+from opx.formats.markup.restructured_parsing import SphinxParser
+from opx.formats.source import ParsedSource, Source
+from opx.formats.writing import cell, fenced, heading, plain_text, table_head, table_row
+
+MAX_CHARACTERS = 512 * 1024
+MAX_LINES = 20_000
+MAX_MARKS = 5_000
+"""Directives, targets, references and underlines: docutils compares each with others of its kind."""
+
+MAX_PARAGRAPH = 32 * 1024
+"""Characters between two blank lines: for each mark that isn't closed docutils reads on to the end of the paragraph."""
+
+MAX_INDENT = 60
+"""Columns, and marks of lists in a line: each level costs docutils a dozen frames of the stack."""
+
+_NESTED = re.compile(rf"[ \t]{{{MAX_INDENT * 4},}}|(?:[-*+•|>:.][ \t]+|\S\.[ \t]+){{{MAX_INDENT // 2},}}")
+_MARKS = re.compile(r"^[ \t]*(?:\.\.[ \t]|__[ \t]|[=~^\"'`#*+.:_-]{2,}[ \t]*$)|_(?!\w)", re.MULTILINE)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
+_SETTINGS = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "report_level": 5,
+    "halt_level": 5,
+    "warning_stream": False,
+    "syntax_highlight": "none",
+    "smart_quotes": False,
+    "doctitle_xform": True,
+    "docinfo_xform": True,
+    "line_length_limit": 10_000,
+    "pep_references": False,
+    "rfc_references": False,
+}
+
+_DROPPED = (
+    nodes.docinfo,
+    nodes.target,
+    nodes.substitution_definition,
+    nodes.meta,
+    nodes.decoration,
+    nodes.pending,
+    nodes.colspec,
+    nodes.raw,
+    nodes.title,
+    nodes.subtitle,
+)
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}\Z")
+_MAX_SPAN = 200
+
+
+def parse_restructured_text(source: Source) -> ParsedSource:
+    """The page as Markdown; title, author, version, date and more from its field list. Files aren't included.
+
+    What docutils can't take within bounds is kept as plain text and remarked on.
+    """
+    name = source.name
+    lines = filled_lines(source)
+    held: list[str] = []
+    size = paragraph = marks = 0
+    problem = ""
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        paragraph = paragraph + len(line) if line.strip() else 0
+        marks += len(_MARKS.findall(line))
+        problem = _problem(line, size, paragraph) or _too_many(len(held), marks)
+        if problem:
+            break
+    document = None if problem else _document("".join(held))
+    if document is None:
+        text = f"{name}: {problem or 'it is nested too deeply'}, so it is kept as plain text"
+        return ParsedSource(None, {}, chain(held, lines), [Remark(RemarkKind.IRREGULAR, text)])
+    remarks: list[Remark] = []
+    text = markdown(document, name, remarks)
+    if not text.strip():
+        return ParsedSource(
+            None, {}, iter(held), [Remark(RemarkKind.IRREGULAR, f"{name}: no text, but marks; kept as is")]
+        )
+    return ParsedSource(document.get("title") or None, _metadata(document), cut_lines([text], name), remarks)
+
+
+def _problem(line: str, size: int, paragraph: int) -> str:
+    if size > MAX_CHARACTERS:
+        return f"it has more than {MAX_CHARACTERS // 1024} KiB"
+    if paragraph > MAX_PARAGRAPH:
+        return f"a paragraph has more than {MAX_PARAGRAPH // 1024} KiB"
+    return "it is nested too deeply" if _NESTED.match(line) else ""
+
+
+def _too_many(lines: int, marks: int) -> str:
+    if marks > MAX_MARKS:
+        return f"it has more than {MAX_MARKS:,} directives, references and underlines"
+    return f"it has more than {MAX_LINES:,} lines" if lines > MAX_LINES else ""
+
+
+def _document(text: str) -> nodes.document | None:
+    try:
+        return publish_doctree(text, parser=SphinxParser(), settings_overrides=_SETTINGS)
+    except (RecursionError, AssertionError, IndexError, AttributeError, ValueError, TypeError, KeyError, OverflowError):
+        return None  # docutils fails so, and not with an error of its own, on what its authors didn't foresee
+
+
+def _metadata(document: nodes.document) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    authors: list[str] = []
+    info = next(iter(document.findall(nodes.docinfo)), None)
+    for node in info.children if info is not None else []:
+        text = node.astext()
+        if isinstance(node, nodes.author):
+            authors.append(text)
+        elif isinstance(node, nodes.authors):
+            authors.extend(child.astext() for child in node.children)
+        elif isinstance(node, nodes.version | nodes.revision):
+            found.setdefault("version", text)
+        elif isinstance(node, nodes.date) and _DATE.match(text):
+            found["last_updated"] = text
+    if authors:
+        found["author"] = ", ".join(authors)[:500]
+    for meta in document.findall(nodes.meta):
+        if meta.get("name") in ("description", "keywords"):
+            found["tags" if meta["name"] == "keywords" else "description"] = str(meta.get("content", ""))
+    return found
+
+
+def markdown(document: nodes.document, name: str, remarks: list[Remark]) -> str:
+    """The text under its title. What is not followed is added to `remarks`."""
+    writer = _Writer(name, remarks)
+    title = document.get("title")
+    subtitle = next((node.astext() for node in document.children if isinstance(node, nodes.subtitle)), "")
+    return heading(1, title or "") + (f"{subtitle}\n\n" if subtitle else "") + writer.blocks(document.children, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    name: str
+    remarks: list[Remark]
+
+    def blocks(self, children: Iterable[nodes.Node], level: int) -> str:
+        return "".join(self.block(node, level) for node in children)
+
+    def block(self, node: nodes.Node, level: int) -> str:
+        """One block with the blank line below it; "" for what isn't shown."""
+        if isinstance(node, nodes.comment):
+            return self._comment(node)
+        if isinstance(node, _DROPPED):
+            return ""
+        if isinstance(node, nodes.section):
+            title = next((child for child in node.children if isinstance(child, nodes.title)), None)
+            return heading(level, title.astext() if title is not None else "") + self.blocks(node.children, level + 1)
+        for kinds, write in _WRITERS:
+            if isinstance(node, kinds):
+                return write(self, node, level)
+        if isinstance(node, nodes.TextElement | nodes.Text):
+            text = plain_text(_inline(node)).strip("\n")
+            return f"{text}\n\n" if text.strip() else ""
+        return self.blocks(node.children, level)
+
+    def _comment(self, node: nodes.comment) -> str:
+        if "opx-directive" in node.get("classes", ()):
+            text = f"{self.name}: `{node.astext()[:200]}` is not followed"
+            self.remarks.append(Remark(RemarkKind.UNREAD_PART, text))
+        return ""
+
+    def code(self, node: nodes.Element, _level: int) -> str:
+        language = str(node.get("language", "")) or next((one for one in node.get("classes", ()) if one != "code"), "")
+        lines = node.astext().splitlines(keepends=True)
+        return "".join(fenced(lines, language if _LANGUAGE.match(language) else ""))
+
+    def items(self, node: nodes.Element, level: int) -> str:
+        first = int(node.get("start", 1))
+        numbered = isinstance(node, nodes.enumerated_list)
+        bullets = (f"{number}. " if numbered else "- " for number in count(first))
+        shown = (self.blocks(item.children, level) for item in node.children)
+        return "".join(map(_bulleted, bullets, shown)) + "\n"
+
+    def definitions(self, node: nodes.Element, level: int) -> str:
+        return "".join(self._definition(item, level) for item in node.children) + "\n"
+
+    def _definition(self, item: nodes.Node, level: int) -> str:
+        """A term or field in bold, and what is said about it."""
+        first, *others = item.children or [nodes.Text("")]
+        said = self.blocks((one for one in others if not isinstance(one, nodes.classifier)), level).strip("\n")
+        term = " ".join(_inline(first).split())
+        return _bulleted("- ", f"**{term}**: {said}" if said else f"**{term}**")
+
+    def admonition(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        label = title or type(node).__name__.capitalize()
+        return f"**{label}:** {self.blocks(node.children, level)}"
+
+    def system_message(self, node: nodes.Element, _level: int) -> str:
+        """Of an error the part that could not be made out, as it is."""
+        literal = next((child for child in node.children if isinstance(child, nodes.literal_block)), None)
+        return self.code(literal, 0) if literal is not None else ""
+
+    def table(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        rows = [self._cells(row, level) for row in node.findall(nodes.row)]
+        head = next(iter(node.findall(nodes.thead)), None)
+        width = max((len(row) for row in rows), default=0)
+        if not width:
+            return ""
+        full = [row + [""] * (width - len(row)) for row in rows]
+        header = full.pop(0) if head is not None and head.children else [""] * width
+        return (f"**{title}**\n\n" if title else "") + table_head(header) + "".join(map(table_row, full)) + "\n"
+
+    def _cells(self, row: nodes.Element, level: int) -> list[str]:
+        cells: list[str] = []
+        for entry in row.children:
+            cells.append(cell(self.blocks(entry.children, level)))
+            cells += [""] * min(int(entry.get("morecols", 0)), _MAX_SPAN)
+        return cells
+
+    def image(self, node: nodes.Element, _level: int) -> str:
+        alt = " ".join(str(node.get("alt", "")).split())
+        return f"{alt}\n\n" if alt else ""
+
+    def lines(self, node: nodes.Element, _level: int) -> str:
+        return plain_text("\n".join(_inline(line) for line in node.findall(nodes.line))) + "\n\n"
+
+    def quote(self, node: nodes.Element, level: int) -> str:
+        return "".join(f"> {line}\n" for line in self.blocks(node.children, level).strip("\n").split("\n")) + "\n"
+
+    def rubric(self, node: nodes.Element, _level: int) -> str:
+        return f"**{_inline(node)}**\n\n"
+
+    def footnote(self, node: nodes.Element, level: int) -> str:
+        label = next((child.astext() for child in node.children if isinstance(child, nodes.label)), "")
+        others = [child for child in node.children if not isinstance(child, nodes.label)]
+        return f"[{label}] {self.blocks(others, level)}"
+
+    def topic(self, node: nodes.Element, level: int) -> str:
+        title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
+        return (f"**{title}**\n\n" if title else "") + self.blocks(node.children, level)
+
+
+_WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, nodes.Element, int], str]], ...] = (
+    ((nodes.literal_block, nodes.doctest_block, nodes.math_block), _Writer.code),
+    ((nodes.bullet_list, nodes.enumerated_list), _Writer.items),
+    ((nodes.definition_list, nodes.field_list, nodes.option_list), _Writer.definitions),
+    (nodes.Admonition, _Writer.admonition),
+    (nodes.system_message, _Writer.system_message),
+    (nodes.table, _Writer.table),
+    (nodes.image, _Writer.image),
+    (nodes.line_block, _Writer.lines),
+    (nodes.block_quote, _Writer.quote),
+    (nodes.rubric, _Writer.rubric),
+    ((nodes.footnote, nodes.citation), _Writer.footnote),
+    ((nodes.topic, nodes.sidebar), _Writer.topic),
+)
+
+
+def _bulleted(bullet: str, text: str) -> str:
+    shown = indent(text.strip("\n"), " " * len(bullet)).lstrip(" ")
+    return f"{bullet}{shown}\n" if shown.strip() else ""
+
+
+def _inline(node: nodes.Node) -> str:
+    if isinstance(node, nodes.Text):
+        return str(node.astext())
+    if isinstance(node, nodes.image | nodes.system_message):
+        return str(node.get("alt", ""))
+    text = "".join(_inline(child) for child in node.children)
+    if isinstance(node, nodes.literal) and text.strip():
+        return f"`{text}`" if "`" not in text else f"`` {text} ``"
+    if isinstance(node, nodes.strong) and text.strip():
+        return f"**{text}**"
+    if isinstance(node, nodes.reference):
+        address = str(node.get("refuri", ""))
+        return f"{text} ({address})" if address.startswith(("http://", "https://")) and address != text else text
+    return text

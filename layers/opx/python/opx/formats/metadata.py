@@ -1,0 +1,182 @@
+"""Metadata of a document, as its author, a sidecar or a connector gave it, made uniform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+from typing import Any
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.ids import normalise
+from opx.errors import UnparsableDocumentError
+from opx.formats.decoding import well_formed
+
+MAX_TEXT = 500
+MAX_URI = 2048
+MAX_ITEMS = 50
+MAX_ITEM = 128
+_LANGUAGE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]+)*\Z")
+_NAMES = {
+    "title": ("title",),
+    "tags": ("tags",),
+    "author": ("author",),
+    "version": ("version",),
+    "severity": ("severity",),
+    "services": ("services",),
+    "language": ("language", "lang"),
+    "created": ("createdAt", "created_at", "created"),
+    "last_updated": ("lastUpdated", "last_updated", "updated"),
+    "source_uri": ("sourceUri", "source_uri"),
+    "category": ("category",),
+    "expires": ("expires", "expiresAt", "expires_at"),
+    "review_by": ("reviewBy", "review_by"),
+}
+"""Each field with the names that it goes by; the first that has a value counts. The names that callers of the interface
+use come first: what they say about a document wins over what it says itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMetadata:
+    """What is known about a document beside its text; empty where nothing was given.
+
+    `created` and `last_updated` are ISO 8601: a date, or a time in UTC that ends with Z; `expires` and `review_by` are
+    days (2026-03-31), in UTC if a time was given. `language` is the primary subtag (`en` of `en-GB`). `ignored` names the
+    keys that mean nothing here.
+    """
+
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    author: str = ""
+    version: str = ""
+    severity: str = ""
+    services: tuple[str, ...] = ()
+    language: str = ""
+    created: str = ""
+    last_updated: str = ""
+    source_uri: str = ""
+    category: str | None = None
+    expires: str = ""
+    review_by: str = ""
+    ignored: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """The fields that a document has by the same names, as they were given."""
+        return {name: getattr(self, name) for name in FACTS}
+
+
+FACTS = tuple(
+    one.name
+    for one in fields(DocumentMetadata)
+    if one.name in KnowledgeDocument.__struct_fields__
+    and one.name not in ("title", "version", "category", "source_uri")  # which have a default of their own
+)
+
+
+def given_facts(document: KnowledgeDocument) -> dict[str, Any]:
+    """The `FACTS` of a document, as they may be given for another one."""
+    return {_NAMES[name][0]: getattr(document, name) for name in FACTS}
+
+
+def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
+    """The metadata of the document `name`, from unvalidated keys and values.
+
+    Numbers become texts, a text of tags is split at its commas, and a list of authors is joined. Unix times and
+    numbers such as 20250204 count as dates. Raises `UnparsableDocumentError` that names the field for a value of a
+    wrong type, a date that is none, and what is too long.
+    """
+    reader = _Reader(name)
+    values: dict[str, Any] = {}
+    used = set()
+    for field, names in _NAMES.items():
+        key = next((known for known in names if raw.get(known) is not None), None)
+        if key is not None:
+            used.add(key)
+            values[field] = reader.read(field, key, raw[key])
+    values["category"] = values.get("category") or None
+    ignored = tuple(sorted(str(key) for key in raw if key not in used and raw[key] is not None))
+    return DocumentMetadata(**values, ignored=ignored)
+
+
+def fitting(texts: Iterable[str]) -> list[str]:
+    """Tags as a document may have them, each once: cut to `MAX_ITEM` characters, and the first `MAX_ITEMS` of them."""
+    lines = (" ".join(normalise(well_formed(text)).split()) for text in texts)
+    cut = (line if len(line) <= MAX_ITEM else line[: MAX_ITEM - 1].rstrip() + "…" for line in lines if line)
+    return list(dict.fromkeys(cut))[:MAX_ITEMS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    name: str
+
+    def read(self, field: str, key: str, value: Any) -> Any:
+        if field in ("tags", "services"):
+            return self.items(key, value)
+        if field in ("created", "last_updated"):
+            return self.moment(key, value)
+        if field in ("expires", "review_by"):
+            return self.moment(key, value)[: len("2026-03-31")]
+        if field == "language":
+            return self.language(key, value)
+        if field == "author" and isinstance(value, list):
+            return self.text(key, ", ".join(self.items(key, value)), MAX_TEXT)
+        return self.text(key, value, MAX_URI if field == "source_uri" else MAX_TEXT)
+
+    def text(self, key: str, value: Any, limit: int) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise self.error(key, f"must be a text, not {_kind(value)}")
+        text = " ".join(normalise(well_formed(str(value))).split())
+        if len(text) > limit:
+            raise self.error(key, f"has {len(text)} characters; at most {limit} are allowed")
+        return text
+
+    def items(self, key: str, value: Any) -> tuple[str, ...]:
+        """Without duplicates and empty ones, in the order given."""
+        if isinstance(value, str):
+            value = value.split(",")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            value = [value]
+        if not isinstance(value, list | tuple):
+            raise self.error(key, f"must be a list of texts, not {_kind(value)}")
+        texts = [self.text(key, item, MAX_ITEM) for item in value if item is not None]
+        found = tuple(dict.fromkeys(text for text in texts if text))
+        if len(found) > MAX_ITEMS:
+            raise self.error(key, f"has {len(found)} entries; at most {MAX_ITEMS} are allowed")
+        return found
+
+    def language(self, key: str, value: Any) -> str:
+        text = self.text(key, value, MAX_TEXT)
+        match = _LANGUAGE.match(text)
+        if text and not match:
+            raise self.error(key, f"must be a language code such as en or pt-BR, not {text!r}")
+        return match[1].lower() if match else ""
+
+    def moment(self, key: str, value: Any) -> str:
+        text = self.text(key, value, MAX_TEXT)
+        try:
+            if isinstance(value, int | float) and len(text.partition(".")[0]) != len("20250204"):
+                return _utc(datetime.fromtimestamp(value, UTC))
+            if len(text) <= len("2025-02-04"):
+                return date.fromisoformat(text).isoformat() if text else ""
+            return _utc(datetime.fromisoformat(text))
+        except (ValueError, OverflowError, OSError) as exc:
+            allowed = "a date such as 2025-02-04 or a time such as 2025-02-04T10:30:00Z"
+            raise self.error(key, f"must be {allowed}, not {text!r}") from exc
+
+    def error(self, key: str, problem: str) -> UnparsableDocumentError:
+        return UnparsableDocumentError(f"{self.name}: metadata field {key!r} {problem}")
+
+
+def _utc(moment: datetime) -> str:
+    """Times without an offset count as UTC; fractions of a second are left out."""
+    aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    return aware.replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, bool):
+        return "true or false"
+    return "a list" if isinstance(value, list | tuple) else type(value).__name__

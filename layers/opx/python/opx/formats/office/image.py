@@ -1,0 +1,19 @@
+"""Reads a picture that is a document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opx.formats.office.pictures import encoded, opened
+from opx.formats.sandbox.output import Job, Output
+
+
+def read_image(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+    """The picture itself; how it looks is said by those who can see it."""
+    image = opened(path.read_bytes())
+    frames = getattr(image, "n_frames", 1)
+    made = encoded(image)
+    output.image(made.data, made.media_type)
+    if frames > 1:
+        output.unread(f"only the first of its {frames} pictures is read")
+    output.finish()

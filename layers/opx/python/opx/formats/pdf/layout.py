@@ -1,0 +1,224 @@
+"""Rows of a PDF page to blocks of Markdown: headings, paragraphs, lists, code and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from opx.formats.markdown import code, heading, one_line, plain, table
+from opx.formats.pdf.rows import BULLET, Row
+from opx.formats.pdf.tables import Grid, aligned_cells, columns_of, in_columns, is_running_text, shared_columns
+
+MAX_HEADING = 160
+_ITEM = re.compile(r"(?:\d{1,3}|[a-z])[.)]\s")
+_GAPS = {"heading": 0.6, "text": 0.9, "code": 1.5}
+"""Times the height of a line: from this gap on, the next line is of another block."""
+_SENTENCE_END = (".", "!", "?", ":", ";", "。")
+_PITCH = 0.6
+"""Width of a character of most fonts of fixed pitch, in sizes of the font."""
+_MAX_SPACES = 60
+_HYPHENATED = re.compile(r"[^\W\d_]\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What is common to a document: the size of its running text, and of its headings from the largest down."""
+
+    body: float
+    headings: tuple[float, ...] = ()
+    by_outline: bool = False
+
+    def level(self, row: Row) -> int:
+        """The level of a heading by its size, 0 for other rows."""
+        if self.by_outline or len(row.text) > MAX_HEADING or row.size < self.body * 1.12:
+            return 0
+        if BULLET.match(row.text) or not any(char.isalpha() for char in row.text):
+            return 0
+        nearest = min(self.headings, key=lambda size: abs(size - row.size), default=0.0)
+        return self.headings.index(nearest) + 1 if abs(nearest - row.size) <= 0.6 else 0
+
+
+def blocks(rows: Sequence[Row], tables: Sequence[Grid], style: Style) -> Iterator[str]:
+    """The page's blocks in reading order."""
+    for part in _joined_flows(_parts(rows, tables)):
+        if isinstance(part, Grid):
+            inside = [segment for row in rows for segment in row.segments if part.holds(segment)]
+            yield table(part.cells(inside))
+            continue
+        columns = shared_columns(part)
+        if not columns:
+            yield from _flow(part, style)
+        elif is_running_text(part, columns):
+            for index in range(len(columns)):
+                cells = (in_columns(row, columns)[index] for row in part)
+                yield from _flow([Row(cell) for cell in cells if cell], style)
+        else:
+            yield table(aligned_cells(part, columns))
+
+
+def _joined_flows(parts: Iterator[Grid | list[Row]]) -> Iterator[Grid | list[Row]]:
+    """Runs of rows below each other in one; rows in pieces that share no columns are such, with wide spaces."""
+    for is_flow, run in groupby(parts, key=lambda part: not isinstance(part, Grid) and not shared_columns(part)):
+        if is_flow:
+            yield [row for part in run if not isinstance(part, Grid) for row in part]
+        else:
+            yield from run
+
+
+def _parts(rows: Sequence[Row], tables: Sequence[Grid]) -> Iterator[Grid | list[Row]]:
+    """Rows between tables: runs of rows in one piece, and runs of rows in several, which may stand side by side."""
+    run: list[Row] = []
+    done: list[Grid] = []
+    for row in rows:
+        grid = next((each for each in tables if any(map(each.holds, row.segments))), None)
+        if run and (grid is not None or _parted(run, row)):
+            yield run
+            run = []
+        if grid is None:
+            run.append(row)
+            continue
+        if grid not in done:
+            done.append(grid)
+            yield grid
+        outside = [segment for segment in row.segments if not grid.holds(segment)]
+        run = [Row(outside)] if outside else []
+    if run:
+        yield run
+
+
+def _parted(run: list[Row], row: Row) -> bool:
+    """Whether the row begins a run: one in several pieces after one in one, or the other way round.
+
+    A row in one piece within a table (only its first cell, say, or the rest of a cell) stays if it fits the columns.
+    """
+    if not any(len(each.segments) > 1 for each in run):
+        return len(row.segments) > 1
+    if len(row.segments) > 1:
+        return False
+    columns = columns_of([each for each in run if len(each.segments) > 1])
+    fits = any(x0 - 2 <= row.x0 and row.x1 <= x1 + 2 for x0, x1 in columns)
+    near = abs(run[-1].y0 - row.y1) < 1.2 * (row.y1 - row.y0)
+    return not (fits and near and row.y1 <= run[-1].y1)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Rows that belong together."""
+
+    kind: str
+    rows: list[Row] = field(default_factory=list)
+    level: int = 0
+
+
+def _flow(rows: Sequence[Row], style: Style) -> Iterator[str]:
+    """Blocks of rows below each other."""
+    right = _right_edge(rows)
+    block = _Block("")
+    for row in rows:
+        kind, level = _kind(row, style)
+        if block.rows and (kind != block.kind or level != block.level or _begins(block, row, right)):
+            yield _text(block)
+            block = _Block("")
+        block.kind, block.level = kind, level
+        block.rows.append(row)
+    if block.rows:
+        yield _text(block)
+
+
+def _right_edge(rows: Sequence[Row]) -> float:
+    """Where full lines end: the ninth of ten, so that one long line doesn't make all others short."""
+    ends = sorted(row.x1 for row in rows)
+    return ends[int(len(ends) * 0.9)] if ends else 0.0
+
+
+def _kind(row: Row, style: Style) -> tuple[str, int]:
+    level = row.level or style.level(row)
+    if level:
+        return "heading", level
+    if all(segment.mono for segment in row.segments):
+        return "code", 0
+    if _is_bold_heading(row, style):
+        return "heading", min(len(style.headings) + 1, 4)
+    return "text", 0
+
+
+def _is_bold_heading(row: Row, style: Style) -> bool:
+    text = row.text
+    if style.by_outline or not all(segment.bold for segment in row.segments) or row.size < style.body * 0.95:
+        return False
+    return len(text) <= 80 and not text.endswith((".", ",", ";", ":")) and any(char.isalpha() for char in text)
+
+
+def _begins(block: _Block, row: Row, right: float) -> bool:
+    """Whether a row of the same kind begins a new block."""
+    above = block.rows[-1]
+    height = max(above.y1 - above.y0, row.y1 - row.y0, row.size)
+    gap = above.y0 - row.y1
+    if row.y0 > above.y1:  # further up: the next column
+        return block.kind != "text" or above.text.endswith(_SENTENCE_END)
+    if gap > _GAPS[block.kind] * height:
+        return True
+    if block.kind != "text":
+        return False
+    if abs(above.size - row.size) > 0.15 * above.size or BULLET.match(row.text) or _ITEM.match(row.text):
+        return True
+    return _new_paragraph(block, row, right)
+
+
+def _new_paragraph(block: _Block, row: Row, right: float) -> bool:
+    """An indented first line, or one after a line that ended early."""
+    above, first = block.rows[-1], block.rows[0]
+    if above.segments[-1].hyphen:
+        return False
+    is_item = bool(BULLET.match(first.text) or _ITEM.match(first.text))
+    indented = row.x0 > above.x0 + 0.8 * row.size and len(block.rows) > 1
+    early = above.x1 < right - 0.15 * (right - above.x0) and above.text.endswith(_SENTENCE_END)
+    return (indented and not is_item) or early
+
+
+def _text(block: _Block) -> str:
+    if block.kind == "heading":
+        return heading(block.level, _joined(block.rows))
+    if block.kind == "code":
+        return code(_code_lines(block.rows))
+    text = _joined(block.rows)
+    bullet = BULLET.match(text)
+    return f"- {text[bullet.end() :]}" if bullet else plain(text)
+
+
+def _joined(rows: Sequence[Row]) -> str:
+    """The rows' text in one line. A word that is parted by a hyphen is joined, unless it goes on in capitals."""
+    text = ""
+    hyphen = False
+    for row in rows:
+        line = one_line(row.text)
+        parted = hyphen and line[:1].islower() and _HYPHENATED.search(text)
+        text += ("" if not text or parted else "-" if hyphen else " ") + line
+        hyphen = row.segments[-1].hyphen
+    return text
+
+
+def _code_lines(rows: Sequence[Row]) -> list[str]:
+    """Lines with their indentation, from where they begin on the page, and gaps as blank lines."""
+    left = min(row.x0 for row in rows)
+    lines: list[str] = []
+    above: Row | None = None
+    for row in rows:
+        if above is not None and above.y0 - row.y1 > 0.8 * row.size:
+            lines.append("")
+        lines.append(" " * min(round((row.x0 - left) / (_PITCH * row.size)), _MAX_SPACES) + _spaced(row))
+        above = row
+    return lines
+
+
+def _spaced(row: Row) -> str:
+    """Words as far apart as they are on the page; their boxes leave out what is empty around letters."""
+    text = ""
+    end = row.x0
+    for word in (word for segment in row.segments for word in segment.words):
+        spaces = round((word.x0 - end) / (_PITCH * row.size) - 0.4)
+        text += " " * max(1, min(spaces, _MAX_SPACES)) * bool(text) + word.text
+        end = word.x1
+    return text + ("-" if row.segments[-1].hyphen else "")

@@ -1,0 +1,169 @@
+"""Picks the parser of an object by its extension, or else by what its first bytes look like."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category
+from opx.errors import UnparsableDocumentError
+from opx.formats.code.languages import LANGUAGES
+from opx.formats.markup.front_matter import is_opening
+from opx.formats.markup.plain import LANGUAGES as CONFIGURATION
+from opx.formats.source import HEAD_BYTES, ParsedSource, Parser, Source
+from opx.ports.reading import ParsingTools
+
+_MAGIC = (
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a ZIP archive or an Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document or an Outlook message"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF87a", "a GIF image"),
+    (b"GIF89a", "a GIF image"),
+    (b"\x1f\x8b\x08", "a gzip archive"),
+    (b"BZh91AY&SY", "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x7fELF", "a Linux program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"PAR1", "a Parquet file"),
+)
+_BINARY_FORMATS = ((b"%PDF-", "pdf"), (b"\x89PNG\r\n\x1a\n", "image"), (b"\xff\xd8\xff", "image"), (b"GIF8", "image"))
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
+"""Control characters that text has no use for; back space and escape are left out, as logs colour and overstrike."""
+
+_MAX_CONTROL_SHARE = 0.1
+_HTML_START = re.compile(
+    r"\s*+(?:<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_JSON_START = re.compile(r"\s*\{\s*[\"}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a format is read: the module of this package and its function; and the extensions that tell it. `binary` ones
+    need not be text."""
+
+    module: str
+    function: str
+    extensions: str
+    binary: bool = False
+
+
+_FORMATS = {
+    "markdown": Format("markup.plain", "parse_markdown", ".md .markdown"),
+    "plain": Format("markup.plain", "parse_plain", ".txt .text .log"),
+    "html": Format("markup.html", "parse_html", ".html .htm .xhtml"),
+    "json": Format("data.json_mapping", "parse_json", ".json"),
+    "pdf": Format("sandbox.parser", "parse_pdf", ".pdf", binary=True),
+    "docx": Format("sandbox.parser", "parse_docx", ".docx .docm", binary=True),
+    "pptx": Format("sandbox.parser", "parse_pptx", ".pptx .pptm", binary=True),
+    "xlsx": Format("sandbox.parser", "parse_xlsx", ".xlsx .xlsm", binary=True),
+    "email": Format("sandbox.parser", "parse_email", ".eml", binary=True),
+    "msg": Format("sandbox.parser", "parse_msg", ".msg", binary=True),
+    "image": Format("sandbox.parser", "parse_image", ".png .jpg .jpeg .gif .webp .bmp .tif .tiff", binary=True),
+    "old_office": Format("sandbox.parser", "refuse_old_office", ".doc .xls .ppt", binary=True),
+    "mailbox": Format("sandbox.parser", "refuse_mailbox", ".mbox", binary=True),
+    "csv": Format("data.csv_tables", "parse_csv", ".csv .tsv"),
+    "yaml": Format("data.yaml_records", "parse_yaml", ".yaml .yml"),
+    "jsonl": Format("data.json_mapping", "parse_json_lines", ".jsonl .ndjson"),
+    "asciidoc": Format("markup.asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
+    "rst": Format("markup.restructured_text", "parse_restructured_text", ".rst .rest"),
+    "config": Format("markup.plain", "parse_config", " ".join(CONFIGURATION)),
+    "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
+}
+EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
+
+
+def parse(
+    stream: BinaryIO,
+    *,
+    name: str,
+    category: Category,
+    tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
+) -> ParsedSource:
+    """The text and metadata of an object, whose `name` gives its format (and is what errors call it).
+
+    An extension that isn't known leaves the choice to the content; text of no known format is plain text. Markdown and
+    plain text are read as `lines` is consumed and never held whole; HTML and JSON are. `stream` must stay open until
+    then; the caller closes it and limits its size. Raises `UnparsableDocumentError`, now or while reading `lines`.
+    """
+    head = _read_head(stream)
+    if not head:
+        raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
+    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or binary_format(head)
+    if kind == "json" and category.path == ALERT_RULES_CATEGORY and not category.json_mapping:
+        kind = "config"
+    if not (kind and _FORMATS[kind].binary):
+        problem = binary_problem(head)
+        if problem:
+            raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
+    return _parser(kind or text_format(head, category))(Source(name, head, stream, category, tools))
+
+
+def is_known(extension: str) -> bool:
+    """Whether the extension (`.md`, in any case) tells a format that is read."""
+    return extension.lower() in EXTENSIONS
+
+
+def is_binary(extension: str) -> bool:
+    """Whether files with this extension are no text."""
+    return is_known(extension) and _FORMATS[EXTENSIONS[extension.lower()]].binary
+
+
+def _read_head(stream: BinaryIO) -> bytes:
+    head = io.BytesIO()
+    while (missing := HEAD_BYTES - head.tell()) and (data := stream.read(missing)):
+        head.write(data)
+    return head.getvalue()
+
+
+def _parser(kind: str) -> Parser:
+    """Imported when first needed: most parsers' libraries take longer to load than most files to parse."""
+    found = _FORMATS[kind]
+    parser: Parser = getattr(importlib.import_module(f"opx.formats.{found.module}"), found.function)
+    return parser
+
+
+def binary_problem(head: bytes) -> str:
+    """Why the bytes are not text, or `""`."""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return f"it looks like {kind}, not text"
+    if head.startswith(_UTF32_MARKS):
+        return "it is UTF-32 text, which is not read; save it as UTF-8"
+    if head.startswith(_UTF16_MARKS):
+        return ""
+    if b"\0" in head:
+        return f"it has a NUL byte at byte {head.index(0)}, so it is binary data, not text"
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if controls > len(head) * _MAX_CONTROL_SHARE:
+        return f"{controls} of its first {len(head)} bytes are control characters, so it is binary data, not text"
+    return ""
+
+
+def binary_format(head: bytes) -> str:
+    """The format of a file that begins so, if it is a binary one that is read; "" otherwise."""
+    return next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
+
+
+def text_format(head: bytes, category: Category) -> str:
+    """`html`, `json` (only where the category maps it), `markdown` (by its front matter), or else `plain`."""
+    utf16 = head.startswith(_UTF16_MARKS)
+    text = head.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
+    if _HTML_START.match(text):
+        return "html"
+    if category.json_mapping and _JSON_START.match(text):
+        return "json"
+    first, _, rest = text.replace("\r\n", "\n").partition("\n")
+    return "markdown" if is_opening(first, rest.partition("\n")[0]) else "plain"

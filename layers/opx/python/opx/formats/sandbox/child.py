@@ -1,0 +1,86 @@
+"""The process that reads one file: `python -m opx.formats.sandbox.child FOLDER`, with limits that it sets for itself."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import math
+import signal
+import sys
+from pathlib import Path
+
+from opx.errors import UnparsableDocumentError
+from opx.formats.sandbox.output import PROBLEM, Job, Output
+
+JOB = "job.json"
+INPUT = "input"
+REFUSED, NO_MEMORY, NO_SPACE = 3, 4, 5
+_READERS = {
+    "pdf": ("pdf.pages", "read_pdf"),
+    "pdf_pages": ("pdf.document", "draw_pages"),
+    "docx": ("office.docx", "read_docx"),
+    "pptx": ("office.pptx", "read_pptx"),
+    "xlsx": ("office.xlsx", "read_xlsx"),
+    "email": ("mail.messages", "read_email"),
+    "msg": ("mail.outlook", "read_msg"),
+    "image": ("office.image", "read_image"),
+}
+
+
+def main(folder: Path) -> int:
+    """Read what the job says; 0, or a code that tells what went wrong, with words for people in a file."""
+    task = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    _limit(task["seconds"], task["memory_bytes"], task["job"]["unpacked_bytes"])
+    job = Job.from_json(task["job"])
+    module, function = _READERS[job.kind]
+    try:
+        read = getattr(importlib.import_module(f"opx.formats.{module}"), function)
+        with Output(folder, job.unpacked_bytes, job.images) as output:
+            read(folder / INPUT, job, output)
+    except UnparsableDocumentError as exc:
+        return _refuse(folder, str(exc))
+    except MemoryError:
+        return NO_MEMORY
+    except RecursionError:
+        return _refuse(folder, "it is nested too deeply; simplify it")
+    except OSError as exc:
+        return NO_SPACE if exc.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT) else _refuse(folder, _broken(exc))
+    except Exception as exc:  # noqa: BLE001 - parsers raise anything for broken files, and this is the process's edge
+        return _refuse(folder, _broken(exc))
+    return 0
+
+
+def _broken(error: Exception) -> str:
+    """Without the error's own words, which may quote the document."""
+    return f"it is broken, or not of the format that its name says ({type(error).__name__}); save it again"
+
+
+def _refuse(folder: Path, reason: str) -> int:
+    (folder / PROBLEM).write_text(reason, encoding="utf-8", errors="replace")
+    return REFUSED
+
+
+def _limit(seconds: float, memory: int, written: int) -> None:
+    """Set before any parser is loaded. Where the system has no such limits (Windows), only the parent's clock counts."""
+    try:
+        import resource
+    except ImportError:
+        return
+    whole = max(1, math.ceil(seconds))
+    signal.alarm(2 * whole + 5)  # ends the process if its parent is gone
+    _lower(resource, resource.RLIMIT_CPU, whole)
+    _lower(resource, resource.RLIMIT_FSIZE, max(written, 1024 * 1024))
+    _lower(resource, resource.RLIMIT_CORE, 0)
+    if sys.platform == "linux":  # macOS knows the limit, and fails at values that hold elsewhere
+        _lower(resource, resource.RLIMIT_AS, memory)
+
+
+def _lower(resource: object, which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]  # type: ignore[attr-defined]
+    bounded = value if hard < 0 else min(value, hard)
+    resource.setrlimit(which, (bounded, bounded))  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

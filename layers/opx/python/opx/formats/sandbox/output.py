@@ -1,0 +1,125 @@
+"""What a reading process leaves behind: parts in the order of the document, as JSON lines, and files that they name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from opx.errors import UnparsableDocumentError
+
+HEAD = "head.json"
+PARTS = "parts.jsonl"
+PROBLEM = "problem.txt"
+
+
+class TooLargeError(UnparsableDocumentError):
+    """A limit of sizes was reached, which a setting can raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to read, and how much of it. `images`: write pictures out; without it they are only named.
+
+    `draw` are the pages (from 1) that the job `pdf_pages` makes pictures of.
+    """
+
+    kind: str
+    name: str
+    pages: int
+    unpacked_bytes: int
+    images: int
+    draw: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Job:
+        return cls(**{**data, "draw": tuple(data["draw"])})
+
+
+class Output:
+    """Writes parts, within `with`. Raises `TooLargeError` above `limit` bytes in all."""
+
+    def __init__(self, folder: Path, limit: int, images: int) -> None:
+        self._folder = folder
+        self._left = self._limit = limit
+        self._images = images
+        self._known_images: set[str] = set()
+        self._parts = (folder / PARTS).open("w", encoding="utf-8", errors="surrogatepass")
+        self._files = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._parts.close()
+
+    def text(self, markdown: str) -> None:
+        """A block of Markdown; blank lines are put between blocks."""
+        if markdown.strip():
+            self._part(kind="text", text=markdown.strip("\n"))
+
+    def unread(self, text: str) -> None:
+        """A part of the document that isn't read: what and why."""
+        self._part(kind="unread", text=text)
+
+    def irregular(self, text: str) -> None:
+        """What was read and may be wrong all the same, and what to do."""
+        self._part(kind="irregular", text=text)
+
+    def scan(self, page: int) -> None:
+        """A page (from 1) without a text layer."""
+        self._part(kind="scan", page=page)
+
+    def picture(self, data: bytes, name: str) -> None:
+        """A picture within the document; the same one again is left out, as is one too small to show anything."""
+        digest = hashlib.sha256(data).hexdigest()
+        if digest in self._known_images:
+            return
+        self._known_images.add(digest)
+        if len(self._known_images) > self._images:
+            self._part(kind="picture", name=name, file="")
+            return
+        from opx.formats.office.pictures import portable
+
+        image = portable(data)
+        if image is not None:
+            self._part(kind="picture", name=name, file=self.file(image.data), media_type=image.media_type)
+
+    def image(self, data: bytes, media_type: str) -> None:
+        """The document is this picture."""
+        self._part(kind="image", file=self.file(data), media_type=media_type)
+
+    def attachment(self, data: bytes, name: str) -> None:
+        """A document within the document."""
+        self._part(kind="attachment", name=name, file=self.file(data))
+
+    def file(self, data: bytes) -> str:
+        """The name under which the data is left."""
+        self._count(len(data))
+        self._files += 1
+        name = f"{self._files:05}"
+        (self._folder / name).write_bytes(data)
+        return name
+
+    def drawn(self, page: int, data: bytes, media_type: str) -> None:
+        """The picture of a page."""
+        self._part(kind="drawn", page=page, file=self.file(data), media_type=media_type)
+
+    def finish(self, title: str = "", metadata: Mapping[str, Any] | None = None) -> None:
+        """Say what the document is called and what else it says about itself. Nothing comes after."""
+        head = {"title": title, "metadata": dict(metadata or {})}
+        (self._folder / HEAD).write_text(json.dumps(head), encoding="utf-8")
+
+    def _part(self, **values: object) -> None:
+        line = json.dumps(values)
+        self._count(len(line))
+        self._parts.write(line + "\n")
+
+    def _count(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            limit = f"{self._limit:,} bytes (OPX_PARSE_UNPACKED_BYTES)"
+            raise TooLargeError(f"its content is larger than {limit}; split it, or raise the limit")

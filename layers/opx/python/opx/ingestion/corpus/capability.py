@@ -1,0 +1,107 @@
+"""Composes the catalog of documents, the registries of clients and projects, and the guarded corpus store."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opx.ingestion.corpus.projects import ProjectRegistry
+from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
+from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
+from opx.runtime.installation import Installation
+
+if TYPE_CHECKING:
+    from opx.ingestion.corpus.calendar import Calendar
+    from opx.ingestion.corpus.catalog import Catalog
+    from opx.ingestion.corpus.clients import ClientRegistry
+    from opx.ingestion.corpus.failures import FailureLog
+
+
+class Corpus:
+    """Documents, whose they are, and what became of them. `store` and `upload_signer` replace those of the storage."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        tables: Tables,
+        storage: Storage,
+        work: WorkQueue,
+        *,
+        store: ObjectStore | None = None,
+        upload_signer: UploadSigner | None = None,
+    ) -> None:
+        self._installation = installation
+        self._tables = tables
+        self._storage = storage
+        self._work = work
+        if store is not None:
+            self.store = store
+        if upload_signer is not None:
+            self.upload_signer = upload_signer
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The corpus store: it refuses documents of removed clients, and sends events of changes where the bucket doesn't."""
+        from opx.ingestion.corpus.guarded_store import GuardedObjectStore
+
+        guarded = GuardedObjectStore(self._storage.objects, self.clients.check)
+        number = self._work.next_number
+        if number is None:
+            return guarded
+        from opx.ingestion.corpus.announcing import AnnouncingObjectStore
+
+        return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
+
+    @property
+    def read_threads(self) -> int:
+        """Reads of objects that are quicker at the same time than one after the other."""
+        return self._storage.read_threads
+
+    @cached_property
+    def upload_signer(self) -> UploadSigner | None:
+        """Signs uploads past this process, for clients that weren't removed; None where there are none."""
+        from opx.ingestion.corpus.guarded_store import GuardedUploadSigner
+
+        signer = self._storage.signer
+        return GuardedUploadSigner(signer, self.clients.check) if signer else None
+
+    @cached_property
+    def clients(self) -> ClientRegistry:
+        """The registry of clients, removed ones included."""
+        from opx.ingestion.corpus.clients import ClientRegistry
+
+        return ClientRegistry(self._tables.table(PROJECTS), self._installation.clock)
+
+    @cached_property
+    def projects(self) -> ProjectRegistry:
+        return ProjectRegistry(self._tables.table(PROJECTS))
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Claims have no lease where one process at a time works: whoever held one before is gone."""
+        from opx.ingestion.corpus.catalog import Catalog
+
+        return Catalog(
+            *(self._tables.table(spec) for spec in (DOCUMENTS, KEYS, ENTRIES)),
+            clock=self._installation.clock,
+            lease_seconds=0 if self._works_alone else self._installation.settings.lease_seconds,
+            calendar=self.calendar,
+            admits=self.clients.admit,
+        )
+
+    @property
+    def _works_alone(self) -> bool:
+        return self._work.in_process and self._tables.in_folder
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """When versions of documents expire, are to be reviewed, and were replaced."""
+        from opx.ingestion.corpus.calendar import Calendar
+
+        return Calendar(self._tables.table(CALENDAR), self._installation.knowledge, self._installation.clock)
+
+    @cached_property
+    def failures(self) -> FailureLog:
+        from opx.ingestion.corpus.failures import FailureLog
+
+        return FailureLog(self._tables.table(FAILURES), self._installation.clock)

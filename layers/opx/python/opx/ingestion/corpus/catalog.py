@@ -1,0 +1,275 @@
+"""Which documents there are: the versions of each key, and which one is current.
+
+A change is claimed before it starts and finished when the index has it. A claim is a lease with a token: a worker that
+died loses it after a while, and one that was only slow finds at the end that its token no longer counts. The item of
+the key is written last, so that whatever was interrupted is simply done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.record import replace
+from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
+from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
+from opx.ingestion.corpus.catalog_items import (
+    document_from_item,
+    document_item,
+    tag_items,
+    version_place,
+    version_prefix,
+)
+from opx.ingestion.corpus.catalog_scopes import items_of_scopes
+from opx.ingestion.corpus.claims import BusyError, Claim, Claims, StaleEventError, current_id
+from opx.ingestion.events import ObjectEvent
+from opx.ports import Clock, Item, KeyRange, Table
+from opx.ports.tables_specs import DOCUMENTS
+
+__all__ = ["BusyError", "Catalog", "Claim", "StaleEventError"]
+
+_PAGE = 1000
+"""References an item: 20 bytes each, far below the 400 KB of a DynamoDB item."""
+
+
+class Catalog:
+    """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
+
+    `calendar` is told of every version; `admits` says whether documents of a scope may be taken in at all.
+    """
+
+    def __init__(
+        self,
+        documents: Table,
+        keys: Table,
+        entries: Table,
+        *,
+        clock: Clock,
+        lease_seconds: int,
+        calendar: Calendar,
+        admits: Callable[[Scope], bool] = lambda _: True,
+    ) -> None:
+        self._admits = admits
+        self._calendar = calendar
+        self._documents = documents
+        self._entries = entries
+        self._clock = clock
+        self._claims = Claims(keys, clock=clock, lease_seconds=lease_seconds)
+
+    # -- changing
+
+    def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
+        """Begin to apply an event. Raises `StaleEventError` or `BusyError`; for an owner that was removed, no event is
+        news, and nothing is left of it."""
+        if not self._admits(key.scope):
+            raise StaleEventError(event.key)
+        claim = self._claims.claim(key, event)
+        if not self._admits(key.scope):  # who removes it notes that first, and then looks for claims: one of both sees
+            self._claims.forget(claim)
+            raise StaleEventError(event.key)
+        return claim
+
+    def start_writing(self, claim: Claim, document_id: str) -> None:
+        """Note that the index is about to change to `document_id` ("": to nothing), so that a crash from here on is
+        seen by the next attempt. Raises `ConditionFailedError` if the claim was lost."""
+        self._claims.start_writing(claim, document_id)
+
+    def finish(self, claim: Claim, document: KnowledgeDocument, fingerprint: str, references: list[str] | None) -> None:
+        """Make `document` the current version. `references` are those to keep, None where ids are derived.
+
+        Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
+        """
+        self._claims.renew(claim)  # first: who lost the claim must not touch the other tables
+        since = self._put(claim, document)
+        if references is not None:
+            self._keep_references(claim, references)
+        if claim.current_id != document.document_id:
+            self._retire(claim, DocumentState.SUPERSEDED, since)
+        self._drop_unfinished(claim, document.document_id)
+        facts = {
+            "documentId": document.document_id,
+            "version": document.version,
+            "state": DocumentState.CURRENT.value,
+            "fingerprint": fingerprint,
+        }
+        self._claims.settle(claim, facts)
+
+    def withdraw(self, claim: Claim, *, gone_by: float | None = None) -> None:
+        """Mark the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
+        the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
+        self._claims.renew(claim)
+        self._retire(claim, DocumentState.DELETED, iso_time(self._clock()), gone_by)
+        self._drop_unfinished(claim, "")
+        self._keep_references(claim, [])
+        self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
+
+    def release(self, claim: Claim, *, applied: bool) -> bool:
+        """Give a claim back without a change; `applied` notes the event as done. False if it was lost already."""
+        return self._claims.release(claim, applied=applied)
+
+    def give_up(self, claim: Claim) -> None:
+        """End a claim on a key that has no version, and leave nothing of it."""
+        self._claims.forget(claim)
+
+    def remove_version(self, document: KnowledgeDocument) -> None:
+        """Remove a version that is not current, but for the day on which it expires in the calendar."""
+        self._calendar.leave(document)
+        self._delete([*tag_items(document), document_item(document)])
+
+    def keep_version(self, document: KnowledgeDocument) -> None:
+        """Let a version stay whose removal had begun."""
+        self._documents.put(document_item(document))
+
+    def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
+        """Remove the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
+        or somebody is at work on it."""
+        if any((version.document_id, version.version) not in removed for version in self.versions(key)):
+            return False
+        return self._claims.remove(key)
+
+    def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
+        """Let the next event of the document tidy up what a worker wrote that had lost its claim."""
+        self._claims.note_unfinished(key, document_id)
+
+    def _put(self, claim: Claim, document: KnowledgeDocument) -> str:
+        """Write the version and its tags, and return since when it is current. An earlier writing of the same version may
+        have had other tags."""
+        tags = tag_items(document)
+        entries = {item["entry"] for item in tags}
+        known = self._written(claim, document.document_id)
+        if known and known.version != document.version:  # an old version with the same text: that one stays as it is
+            known = None
+        stays = known is not None and document.document_id == claim.current_id  # as of when it may not have been noted
+        document = replace(document, current_since=known.current_since if known and stays else iso_time(self._clock()))
+        if known and known.superseded_at:
+            self._calendar.leave(known)
+        self._calendar.enter(document, known)
+        gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
+        self._documents.put(document_item(document))
+        self._documents.put_many(tags)
+        self._delete(gone)
+        return document.current_since
+
+    def _written(self, claim: Claim, document_id: str) -> KnowledgeDocument | None:
+        """The stored version with this id, if it is the current one or one that was never finished."""
+        if document_id not in (claim.current_id, *claim.unfinished):
+            return None
+        return self.version(claim.key, document_id)
+
+    def _retire(self, claim: Claim, state: DocumentState, at: str, gone_by: float | None = None) -> None:
+        """Mark the version that was current until `at`, and take its tags out of their index.
+
+        An end that an interrupted attempt noted is moved to `at`: what was to begin then was never finished.
+        """
+        old = self.version(claim.key, claim.current_id) if claim.current_id else None
+        if old is None:
+            return
+        if old.superseded_at and claim.interrupted:
+            self._calendar.leave(old)  # first: its row is found by the time that is replaced here
+        elif old.superseded_at:
+            at = old.superseded_at  # set by a worker that has taken the claim over
+        retired = replace(old, state=state, superseded_at=at)
+        leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
+        self._documents.put(document_item(retired) | leaving)
+        self._calendar.replaced(retired)
+        self._delete(tag_items(old))
+
+    def _drop_unfinished(self, claim: Claim, kept: str) -> None:
+        """Remove versions that an interrupted attempt wrote and that never became current."""
+        for document_id in claim.unfinished:
+            found = self._written(claim, document_id)
+            if document_id in (kept, claim.current_id) or found is None or found.state is not DocumentState.CURRENT:
+                continue
+            self._calendar.forget(found)
+            self._delete([*tag_items(found), document_item(found)])
+
+    def _delete(self, items: list[Item]) -> None:
+        for item in items:
+            self._documents.delete(DOCUMENTS.key_of(item))
+
+    def _keep_references(self, claim: Claim, references: list[str]) -> None:
+        pages = [references[at : at + _PAGE] for at in range(0, len(references), _PAGE)]
+        names = [f"{number:06d}" for number in range(len(pages))]
+        key = claim.key.id
+        self._entries.put_many(
+            {"documentKey": key, "page": name, "references": page} for name, page in zip(names, pages, strict=True)
+        )
+        for item in list(self._entries.query(key)):
+            if item["page"] not in names:
+                self._entries.delete({"documentKey": key, "page": item["page"]})
+
+    # -- reading
+
+    def references(self, key: DocumentKey) -> list[str]:
+        """The references that were kept of the current version."""
+        return [reference for item in self._entries.query(key.id) for reference in item["references"]]
+
+    def head(self, key: DocumentKey) -> Item | None:
+        return self._claims.head(key)
+
+    def version(self, key: DocumentKey, document_id: str) -> KnowledgeDocument | None:
+        """The last version of the key with this document id (a text may come back after it was replaced)."""
+        where = KeyRange(begins_with=version_prefix(key))
+        item = next(self._documents.query(document_id, where=where, reverse=True, limit=1), None)
+        return document_from_item(item) if item else None
+
+    def versions(self, key: DocumentKey) -> Iterator[KnowledgeDocument]:
+        """All versions of a key, the newest first."""
+        for item in self._documents.query(key.id, index="documentKey-version-index", reverse=True):
+            yield document_from_item(item)
+
+    def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
+        """The current versions of these keys, by key id; a key that has none is left out."""
+        heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
+        wanted = [(head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads]
+        return {document.key.id: document for document in self.numbered(wanted)}
+
+    def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:
+        """The versions of these entries, each with whether its removal has begun; without those that are gone."""
+        wanted = {(one.document_id, version_place(one.key.id, one.version)): one for one in entries}
+        keys = [{"documentId": document_id, "entry": place} for document_id, place in wanted]
+        items = self._documents.get_many(keys)
+        found = ((wanted[item["documentId"], item["entry"]], item) for item in items)
+        return {entry: (document_from_item(item), DOCUMENTS.ttl in item) for entry, item in found}
+
+    def numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[KnowledgeDocument]:
+        """The versions of these key ids, document ids and numbers, in no particular order; without those that are gone."""
+        keys = [{"documentId": name, "entry": version_place(key_id, number)} for key_id, name, number in wanted]
+        return [document_from_item(item) for item in self._documents.get_many(keys)]
+
+    def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
+        """Every document with this id: the same text may have come in under several keys and scopes."""
+        for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
+            yield document_from_item(item)
+
+    def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
+        """Documents of a category, of all scopes, the last updated first; those updated after `until` are left out."""
+        where = KeyRange(high=until) if until else None
+        items = self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True)
+        return _documents(items, current_only=current_only)
+
+    def visible(
+        self,
+        scopes: Sequence[str],
+        *,
+        categories: Sequence[str],
+        current_only: bool = True,
+        begin: tuple[str, ...] = (),
+    ) -> Iterator[KnowledgeDocument]:
+        """Documents of these scopes (keys) and categories (sorted), by category, in each the last updated first; those
+        before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
+        return _documents(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
+
+    def tagged(self, tag: str) -> Iterator[KnowledgeDocument]:
+        """Current documents with a tag, the last updated first."""
+        for item in self._documents.query(tag, index="tags-index", reverse=True):
+            prefix = KeyRange(begins_with=f"document#{item['keyId']}#")
+            found = next(self._documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
+            if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
+                yield document_from_item(found)
+
+
+def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
+    documents = map(document_from_item, items)
+    return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)

@@ -1,0 +1,330 @@
+"""The edition of the index that answers, for those who ask and those who write: in each process, without a restart."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Protocol
+
+from opx.domain.ids import stable_hash
+from opx.errors import EditionChangedError, IncompatibleIndexError, StoreUnavailableError
+from opx.ingestion.indexing.book import Edition, EditionBook, EditionState, IndexState, Journal
+from opx.ports import (
+    DocumentChange,
+    Embedder,
+    HeldDocument,
+    SearchFilter,
+    SearchIndex,
+    SearchRequest,
+    SearchResponse,
+    Vector,
+    Vectors,
+)
+from opx.ports.search import CorpusState
+
+
+class IndexService(Protocol):
+    """The service or folder that holds the indexes of an installation, one an edition.
+
+    The editions are noted under `subject`; `own_name` identifies the first index where indexes have no identity of their
+    own, else it is "". A switch may be noticed after `cache_seconds`, a write is found after `settling_seconds` at the
+    latest. `counts_changes`: an index counts its batches itself (`version`).
+    """
+
+    subject: str
+    own_name: str
+    cache_seconds: float
+    settling_seconds: float
+    counts_changes: bool
+
+    def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
+        """The index of an edition. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+    def make(self, edition: Edition) -> None:
+        """Make its index, unless it exists. Raises `IndexUnavailableError`."""
+
+    def remove(self, edition: Edition) -> None:
+        """Remove its index; nothing if there is none. Raises `IndexUnavailableError`."""
+
+    def check(self, edition: Edition) -> None:
+        """Check that this program can use its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+
+class EditionParts(Protocol):
+    """The index and the model of an edition."""
+
+    def edition_index(self, edition: Edition) -> SearchIndex:
+        """Its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+
+    def edition_embedder(self, edition: Edition) -> Embedder:
+        """Its model. Raises `InvalidInputError` for one that isn't known, and `EmbeddingError`."""
+
+
+class OpenEdition:
+    """An edition with its index, which is opened when it is first asked for, and its model."""
+
+    def __init__(self, edition: Edition, parts: EditionParts) -> None:
+        self.edition = edition
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        return self.edition.name
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        return self._parts.edition_index(self.edition)
+
+    @property
+    def embedder(self) -> Embedder:
+        """Its model. Raises `IncompatibleIndexError` if another one is in that one's place by now."""
+        embedder, noted = self._parts.edition_embedder(self.edition), self.edition.model_id
+        if noted and embedder.model_id != noted:
+            raise IncompatibleIndexError(
+                f"the index is for the model {noted}, and in its place is {embedder.model_id} now: make a new index with "
+                "`opx reindex`, or bring that model back"
+            )
+        return embedder
+
+    @property
+    def incarnation(self) -> str:
+        """What the index calls itself; "" where it has no such name."""
+        return str(getattr(self.index, "incarnation", ""))
+
+    def close(self) -> None:
+        close = getattr(self.__dict__.get("index"), "close", None)
+        if close:
+            close()
+
+
+class Editions:
+    """`Writers` of the index, and what readers find of it. Threads may share it.
+
+    What answers is looked up for each question, where that is cheap, or every `cache_seconds`; whoever writes always
+    looks. `identity` is that of the edition that an installation begins with.
+    """
+
+    def __init__(
+        self,
+        book: EditionBook,
+        journal: Journal,
+        parts: EditionParts,
+        *,
+        cache_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.book = book
+        self.journal = journal
+        self._parts = parts
+        self._cache_seconds = cache_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: dict[str, OpenEdition] = {}
+        self._seen: tuple[float, IndexState] | None = None
+        self._mine = threading.local()
+
+    # -- reading
+
+    def current(self) -> OpenEdition:
+        """What answers now, or what this thread is writing to."""
+        bound: OpenEdition | None = getattr(self._mine, "edition", None)
+        return bound or self.open(self.known().active)
+
+    def known(self) -> IndexState:
+        """What was seen last, at most `cache_seconds` ago, or longer ago while the table doesn't answer."""
+        seen, now = self._seen, self._clock()
+        if seen and now - seen[0] < self._cache_seconds:
+            return seen[1]
+        try:
+            state = self.book.read()
+        except StoreUnavailableError:
+            if seen is None:
+                raise
+            return seen[1]
+        self._seen = now, state
+        return state
+
+    def open(self, edition: Edition) -> OpenEdition:
+        with self._lock:
+            found = self._open.setdefault(edition.name, OpenEdition(edition, self._parts))
+            found.edition = edition  # what is noted of it changes
+            return found
+
+    def named(self, name: str) -> OpenEdition:
+        """The edition of a vector's name: also one that answered a moment ago and does no more."""
+        found = self._open.get(name)
+        return found or self.current()
+
+    def every(self) -> list[OpenEdition]:
+        """All that hold entries, for those who remove what must not be anywhere. Raises `IncompatibleIndexError` if there
+        is one that this program can't read."""
+        editions = [one for one in self.book.read().editions if one.state is not EditionState.DISCARDED]
+        if any(one.state is EditionState.UNREADABLE for one in editions):
+            raise IncompatibleIndexError(
+                "there is an earlier index that this program can't read, so that nothing can be removed from it: remove all "
+                "of it with `opx reindex --discard`, then try again"
+            )
+        return [self.open(one) for one in editions]
+
+    def models(self) -> list[str]:
+        """Ids of the models of all editions, in whatever state."""
+        return [one.model_id for one in self.book.read().editions if one.model_id]
+
+    def close(self) -> None:
+        for one in self._open.values():
+            one.close()
+
+    # -- writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        if getattr(self._mine, "edition", None) is not None:
+            yield
+            return
+        with self.bound(self.open(self.book.read().active)):
+            yield
+
+    @contextmanager
+    def bound(self, edition: OpenEdition) -> Iterator[None]:
+        """Within it, this thread's index and embedder are the edition's."""
+        before = getattr(self._mine, "edition", None)
+        self._mine.edition = edition
+        try:
+            yield
+        finally:
+            self._mine.edition = before
+
+    def note(self, key_ids: Sequence[str]) -> None:
+        state = self.book.read()
+        self._require(state.active.name)
+        self._mine.revision = state.revision
+        for edition in state.kept_in_step:
+            self.journal.note(edition.name, key_ids)
+
+    def confirm(self) -> None:
+        state = self.book.read()
+        self._require(state.active.name)
+        if state.revision != self._mine.revision:  # an edition may have come that knows nothing of these changes
+            raise EditionChangedError(_CHANGED)
+
+    def _require(self, active: str) -> None:
+        if self.current().name != active:
+            raise EditionChangedError(_CHANGED)
+
+    # -- what counts as taken in
+
+    def lineage(self) -> str:
+        edition = self.open(self.known().active)
+        return edition.edition.lineage if _is_itself(edition) else ""
+
+    def identity(self, own: str) -> str:
+        """What tells this index from one that was deleted and made anew: that of the index it was made from, unless it
+        was itself deleted since. `own` is what it is called where indexes have no names of their own."""
+        edition = self.open(self.known().active)
+        if _is_itself(edition):
+            return edition.edition.ancestor
+        return edition.incarnation or (stable_hash(own, edition.name) if edition.name else own)
+
+
+def _is_itself(edition: OpenEdition) -> bool:
+    """Whether its index is the one that was noted, and not another one that came in its place."""
+    return bool(edition.edition.lineage) and edition.incarnation == edition.edition.incarnation
+
+
+_CHANGED = "the index was replaced while documents were taken in: they are taken in again"
+
+
+class EditionVector(array):  # type: ignore[type-arg]
+    """A question's vector that knows for which edition it is, so that it is never compared with another one's."""
+
+    edition: str
+
+    def __new__(cls, edition: str, values: Vector) -> EditionVector:
+        made = super().__new__(cls, getattr(values, "typecode", "f"), values)
+        made.edition = edition
+        return made
+
+
+class EditionEmbedder:
+    """The `Embedder` of the edition that answers."""
+
+    def __init__(self, editions: Editions) -> None:
+        self._editions = editions
+
+    @property
+    def model_id(self) -> str:
+        return self._editions.current().embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._editions.current().embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        return self._editions.current().embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        edition = self._editions.current()
+        return EditionVector(edition.name, edition.embedder.embed_query(text))
+
+
+class EditionedIndex:
+    """The `SearchIndex` of the edition that answers."""
+
+    def __init__(self, editions: Editions) -> None:
+        self._editions = editions
+
+    @property
+    def derives_ids(self) -> bool:
+        return self._editions.current().index.derives_ids
+
+    def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        with self._editions.writing():
+            return self._editions.current().index.apply(changes)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        vector = request.vector
+        edition = (
+            self._editions.named(vector.edition) if isinstance(vector, EditionVector) else self._editions.current()
+        )
+        return edition.index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._editions.current().index.entries_with(terms, scopes)
+
+    def count(self, where: SearchFilter) -> int:
+        return self._editions.current().index.count(where)
+
+    def references(self, key_id: str) -> list[str]:
+        return self._editions.current().index.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._editions.current().index.held(after=after, limit=limit)
+
+    @property
+    def version(self) -> str:
+        """Another text after each batch and each switch, where the index counts its batches."""
+        return str(getattr(self._editions.current().index, "version", ""))
+
+    def close(self) -> None:
+        self._editions.close()
+
+
+class _Versioned(Protocol):
+    """An index that counts its batches."""
+
+    @property
+    def version(self) -> str: ...
+
+
+class IndexGeneration:
+    """A `CorpusVersion` of an index that counts its batches itself. A batch is found as soon as it is counted."""
+
+    def __init__(self, index: _Versioned) -> None:
+        self._index = index
+
+    def current(self) -> CorpusState:
+        return CorpusState(self._index.version)

@@ -1,0 +1,263 @@
+"""What is made of a client's documents: index entries, the graph, cached vectors and contexts, and the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+from opx.connectors.webhooks.remembering import order_id
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.ids import entry_id
+from opx.domain.record import replace
+from opx.domain.scopes import Scope
+from opx.domain.titles import chosen
+from opx.errors import StoreUnavailableError
+from opx.graph.capability import Graph
+from opx.graph.manifest import place_of
+from opx.graph.store import GraphStore
+from opx.ingestion.capability import Ingestion
+from opx.ingestion.corpus.failures import failure_id
+from opx.ingestion.reading import title_path
+from opx.lifecycle.clients.finding import chunks_in
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Counted, Held, Holding
+from opx.lifecycle.clients.table_holdings import delete
+from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
+from opx.ports.tables_specs import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
+from opx.runtime.parallel import Each
+
+DOCUMENTS_AT_ONCE = 50
+"""That leave the index together."""
+
+
+def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) -> list[Holding]:
+    """In the order of removal: what is found by something else goes before it."""
+    rows, cached = CatalogRows(stores.tables, stores.storage.read_threads), CachedTexts(stores, ingestion)
+    return [
+        IndexEntries(stores),
+        GraphRows(stores.tables, graph.store, stores.storage.read_threads),
+        Counted("cached contexts", cached.contexts, cached.forget_contexts),
+        Counted("cached vectors", cached.vectors, cached.forget_vectors),
+        Counted("document versions and tags", rows.versions, rows.remove_versions),
+        Counted("references into the index", rows.references, rows.remove_references),
+        Counted("failed items", rows.failed, rows.remove_failed),
+        Counted("orders of webhook deliveries", rows.orders, rows.remove_orders),
+        Counted("document keys", rows.keys, rows.remove_keys),
+    ]
+
+
+class IndexEntries:
+    """Entries of the search index, and copies of them for a managed service."""
+
+    name = "index entries"
+
+    def __init__(self, stores: ClientStores) -> None:
+        self._stores = stores
+
+    def count(self, held: Held) -> int:
+        return sum(index.count(SearchFilter(held.scopes)) for index in self._stores.indexing.every_index())
+
+    def remove(self, held: Held) -> None:
+        documents = iter(held.documents)
+        while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
+            for index in self._stores.indexing.every_index():
+                found = Each(self._stores.storage.read_threads)(partial(self._references, index), batch)
+                index.apply(
+                    DocumentChange(document.key.id, "", superseded=references)
+                    for document, references in zip(batch, found, strict=True)
+                )
+            self._stores.indexing.written_index.apply([])
+            if copies := self._stores.copies():
+                copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
+
+    def _references(self, index: SearchIndex, document: ClientDocument) -> list[str]:
+        """From our own books, as the index may not show yet what was written, and from the index."""
+        key = document.key
+        corpus = self._stores.corpus
+        found = corpus.catalog.references(key)
+        if index.derives_ids:
+            chunks = (chunk for one in document.document_ids for chunk in chunks_in(corpus.store, (key.scope, one)))
+            found += [entry_id(key.id, chunk.chunk_id) for chunk in chunks]
+        return list(dict.fromkeys([*found, *index.references(key.id)]))
+
+
+class GraphRows:
+    """What the documents say of things: counted by what each chunk gave rise to, which is removed last."""
+
+    name = "graph statements"
+
+    def __init__(self, tables: Tables, store: GraphStore, threads: int) -> None:
+        self._tables = tables
+        self._store = store
+        self._table = tables.table(GRAPH)
+        self._each = Each(threads)
+
+    def count(self, held: Held) -> int:
+        return sum(self._each(self._rows, held.documents))
+
+    def remove(self, held: Held) -> None:
+        with self._tables.unit_of_work():
+            self._each(self._remove, held.documents)
+
+    def _rows(self, document: ClientDocument) -> int:
+        return sum(1 for _ in self._table.query(place_of(document.key.id)))
+
+    def _remove(self, document: ClientDocument) -> None:
+        self._store.remove(document.key.id, document.key.scope)
+
+
+class CachedTexts:
+    """Vectors and contexts of chunks. They are kept under hashes of texts, so that they are found by the chunks on file;
+    that none is left is seen to at once, while those are there."""
+
+    def __init__(self, stores: ClientStores, ingestion: Ingestion) -> None:
+        self._stores = stores
+        self._ingestion = ingestion
+
+    def vectors(self, held: Held) -> int:
+        embedder = self._stores.indexing.document_embedder
+        return sum(Each(self._stores.storage.read_threads)(lambda file: embedder.known(self._texts(file)), held.files))
+
+    def forget_vectors(self, held: Held) -> None:
+        with self._stores.tables.unit_of_work():
+            Each(self._stores.storage.read_threads)(self._forget_vectors, held.files)
+
+    def contexts(self, held: Held) -> int:
+        return sum(len(self._contexts(chunks, file)) for file in held.files for chunks in self._variants(file))
+
+    def forget_contexts(self, held: Held) -> None:
+        """With the vectors of texts that have them."""
+        with self._stores.tables.unit_of_work():
+            for file in held.files:
+                for chunks in self._variants(file):
+                    if self._contexts(chunks, file):
+                        self._forget_vectors(file)
+                        self._forget_contexts(chunks, file)
+
+    def _forget_vectors(self, file: tuple[Scope, str]) -> None:
+        embedder, texts = self._stores.indexing.document_embedder, self._texts(file)
+        embedder.forget(texts)
+        if embedder.known(texts):
+            raise StoreUnavailableError("vectors of removed texts are in the cache again: somebody takes them in")
+
+    def _texts(self, file: tuple[Scope, str]) -> list[str]:
+        """What was embedded of a version: the text of each chunk, with its context and without."""
+        texts: list[str] = []
+        for chunks in self._variants(file):
+            contexts = self._contexts(chunks, file)
+            texts += [chunk.text for chunk in chunks]
+            texts += [_with_context(one, contexts[one.chunk_id]) for one in chunks if one.chunk_id in contexts]
+        return texts
+
+    def _variants(self, file: tuple[Scope, str]) -> Iterator[list[DocumentChunk]]:
+        """The chunks of a version under each title that they were embedded with: documents with one text share a file, and a
+        title may have been completed since."""
+        chunks = list(chunks_in(self._stores.corpus.store, file))
+        titles = [chunk.title for chunk in chunks[:1]]
+        for one in self._versions(file):
+            titles += [one.title, chosen(one.title, title_path(one.source, one.category))]
+        for title in dict.fromkeys(titles):
+            yield [replace(one, metadata=replace(one.metadata, document_title=title)) for one in chunks]
+
+    def _contexts(self, chunks: Sequence[DocumentChunk], file: tuple[Scope, str]) -> dict[str, str]:
+        writer = self._ingestion.context_writer
+        document = next(self._versions(file), None) if writer else None
+        return writer.kept(document, chunks) if writer and document else {}
+
+    def _forget_contexts(self, chunks: Sequence[DocumentChunk], file: tuple[Scope, str]) -> None:
+        writer = self._ingestion.context_writer
+        document = next(self._versions(file), None) if writer else None
+        if writer and document:
+            writer.forget(document, chunks)
+
+    def _versions(self, file: tuple[Scope, str]) -> Iterator[KnowledgeDocument]:
+        scope, document_id = file
+        return (document for document in self._stores.corpus.catalog.find(document_id) if document.key.scope == scope)
+
+
+def _with_context(chunk: DocumentChunk, context: str) -> str:
+    return replace(chunk, context=context).text
+
+
+class CatalogRows:
+    """The items of tables that are kept by document key, version or object key."""
+
+    def __init__(self, tables: Tables, threads: int) -> None:
+        self._tables = tables
+        self._each = Each(threads)
+
+    # -- versions
+
+    def versions(self, held: Held) -> int:
+        return sum(map(len, self._each(self._version_items, held.documents)))
+
+    def remove_versions(self, held: Held) -> None:
+        self._delete_each(held, DOCUMENTS, self._version_items)
+
+    def _version_items(self, document: ClientDocument) -> list[Item]:
+        """Of each version the item and those of its tags; the same version of another key has its own."""
+        table, key = self._tables.table(DOCUMENTS), document.key.id
+        indexed = table.query(key, index="documentKey-version-index")
+        ids = dict.fromkeys((*document.document_ids, *(str(item["documentId"]) for item in indexed)))
+        items = (item for document_id in ids for item in table.query(document_id))
+        return [item for item in items if key in (item.get("documentKey"), item.get("keyId"))]
+
+    # -- references
+
+    def references(self, held: Held) -> int:
+        return sum(map(len, self._each(self._entry_items, held.documents)))
+
+    def remove_references(self, held: Held) -> None:
+        self._delete_each(held, ENTRIES, self._entry_items)
+
+    def _entry_items(self, document: ClientDocument) -> list[Item]:
+        return list(self._tables.table(ENTRIES).query(document.key.id))
+
+    # -- what is kept by object key
+
+    def failed(self, held: Held) -> int:
+        return len(self._failed_items(held))
+
+    def remove_failed(self, held: Held) -> None:
+        self._delete(FAILURES, self._failed_items(held))
+
+    def _failed_items(self, held: Held) -> list[Item]:
+        table = self._tables.table(FAILURES)
+        found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
+        ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
+        return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
+
+    def orders(self, held: Held) -> int:
+        return len(self._order_items(held))
+
+    def remove_orders(self, held: Held) -> None:
+        self._delete(DELIVERIES, self._order_items(held))
+
+    def _order_items(self, held: Held) -> list[Item]:
+        keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
+        return self._tables.table(DELIVERIES).get_many(keys)
+
+    # -- keys
+
+    def keys(self, held: Held) -> int:
+        return len(self._key_items(held))
+
+    def remove_keys(self, held: Held) -> None:
+        self._delete(KEYS, self._key_items(held))
+
+    def _key_items(self, held: Held) -> list[Item]:
+        """By scope, which also finds those of documents that are not known; and by key, as the index may lag."""
+        table = self._tables.table(KEYS)
+        found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
+        keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
+        return table.get_many(keys)
+
+    # -- deleting
+
+    def _delete_each(self, held: Held, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
+        with self._tables.unit_of_work():
+            self._each(lambda one: delete(self._tables.table(spec), spec, items(one)), held.documents)
+
+    def _delete(self, spec: TableSpec, items: list[Item]) -> None:
+        with self._tables.unit_of_work():
+            delete(self._tables.table(spec), spec, items)

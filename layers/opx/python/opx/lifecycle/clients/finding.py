@@ -1,0 +1,150 @@
+"""What there is of a client, without reading anybody else's: by its scopes, and by its folder in the corpus store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Set
+
+from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.record import replace
+from opx.domain.scopes import Scope, scope_of_key, scope_of_object
+from opx.errors import InvalidScopeError, ObjectNotFoundError
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.corpus.chunk_files import VERSION_FILE, read_chunks
+from opx.ingestion.corpus.claims import REMOVAL
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.lifecycle.clients.holdings import ClientDocument, Held, is_of
+from opx.ports import KeyRange, ObjectStore, Storage, Tables
+from opx.ports.tables_specs import AUDIT, BASELINES, DOCUMENTS, GAPS, KEYS
+from opx.records.audit import SCOPES as AUDIT_SCOPES
+from opx.records.gaps.log import DROPPED
+from opx.records.gaps.log import SCOPES as GAP_SCOPES
+from opx.runtime.parallel import Each
+from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
+
+MAX_WORDS = 5
+_WORD = re.compile(r"[^\W\d_]{6,30}")
+
+
+class Finder:
+    """Finds the scopes and documents of clients. Several ways lead to a document, so that none is missed of which only a
+    part is left: its key's item, its object, and the chunk files of its versions."""
+
+    def __init__(self, tables: Tables, storage: Storage, corpus: Corpus) -> None:
+        self._tables = tables
+        self._storage = storage
+        self._corpus = corpus
+
+    def find(self, client_id: str, known: Held | None = None) -> Held:
+        """All there is of a client now, with what was `known` of it before. Raises `InvalidScopeError` for a malformed
+        id, and `StoreUnavailableError`."""
+        objects = list(self._objects(client_id))
+        owners = {scope.key for scope, _ in objects}
+        scopes = sorted({Scope(client_id).key, *owners, *self._noted(client_id), *(known.scopes if known else ())})
+        files = tuple(dict.fromkeys(_files(objects)))
+        documents = tuple(self._documents(client_id, scopes, objects, {document_id for _, document_id in files}))
+        held = Held(client_id, tuple(scopes), documents, files=files)
+        held = known.with_more(held) if known else held
+        return held if held.words else replace(held, words=self._words(files))
+
+    def document_count(self, client_id: str) -> int:
+        """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
+        return sum(
+            1 for scope in self.scopes(client_id) for _ in self._tables.table(KEYS).query(scope, index="scope-index")
+        )
+
+    def noted_clients(self) -> set[str]:
+        """Clients that something is kept of, although they may never have been registered."""
+        return {key.split("/")[0].removeprefix("client:") for key in self._noted_keys("client:")}
+
+    # -- scopes
+
+    def scopes(self, client_id: str) -> set[str]:
+        """Its own, and those of its projects and groups that were noted anywhere."""
+        return {Scope(client_id).key, *self._noted(client_id)}
+
+    def _noted(self, client_id: str) -> set[str]:
+        own = Scope(client_id).key
+        found = {key for key in self._noted_keys(own) if is_of(client_id, key)}
+        for project in self._corpus.projects.projects(client_id):
+            found.add(Scope(client_id, project_id=project.project_id).key)
+            if project.group_id:
+                found.add(Scope(client_id, group_id=project.group_id).key)
+        return found
+
+    def _noted_keys(self, begins_with: str) -> Iterator[str]:
+        """Keys of scopes that questions or values were kept of."""
+        where, table = KeyRange(begins_with=begins_with), self._tables.table
+        for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
+            yield item["askedAt"]
+        for partition in (GAP_SCOPES, DROPPED):
+            for item in table(GAPS).query(partition, where=where):
+                yield item["gapId"]
+        for item in table(BASELINES).query(BASELINE_SCOPES, where=where):
+            yield item["day"]
+
+    # -- documents
+
+    def _objects(self, client_id: str) -> Iterator[tuple[Scope, str]]:
+        """Owner and rest of every object key in the client's folder, also of what was removed or replaced."""
+        for key in self._storage.history.held(Scope(client_id).prefix):
+            try:
+                yield scope_of_object(key)
+            except InvalidScopeError:  # put there by another program: nobody's document, and removed with the folder
+                continue
+
+    def _documents(
+        self, client_id: str, scopes: Iterable[str], objects: Iterable[tuple[Scope, str]], versions: Set[str]
+    ) -> Iterator[ClientDocument]:
+        found = self._keyed(scopes)
+        for scope, rest in objects:
+            if rest.startswith(DOCUMENTS_FOLDER):
+                found.setdefault(DocumentKey(scope, rest.removesuffix(SIDECAR_SUFFIX)), set())
+        each = Each(self._storage.read_threads)
+        for key, ids in zip(found, each(self._versions, list(found)), strict=True):
+            found[key] |= ids
+        missing = list(versions - set().union(*found.values()))
+        for keys, document_id in zip(each(self._keys_of, missing), missing, strict=True):
+            for key in keys:
+                if key.scope.client_id == client_id:
+                    found.setdefault(key, set()).add(document_id)
+        return (ClientDocument(key, tuple(sorted(ids))) for key, ids in found.items())
+
+    def _keyed(self, scopes: Iterable[str]) -> dict[DocumentKey, set[str]]:
+        found: dict[DocumentKey, set[str]] = {}
+        for scope_key in scopes:
+            for item in self._tables.table(KEYS).query(scope_key, index="scope-index"):
+                ids = {str(item.get("documentId", "")), *(item.get("writing") or {})} - {"", REMOVAL}
+                found[DocumentKey(scope_of_key(scope_key), item["source"])] = ids
+        return found
+
+    def _versions(self, key: DocumentKey) -> set[str]:
+        items = self._tables.table(DOCUMENTS).query(key.id, index="documentKey-version-index")
+        return {str(item["documentId"]) for item in items}
+
+    def _keys_of(self, document_id: str) -> list[DocumentKey]:
+        return [document.key for document in self._corpus.catalog.find(document_id)]
+
+    def _words(self, files: Iterable[tuple[Scope, str]]) -> tuple[str, ...]:
+        """The longest word of the first chunk of a few versions."""
+        words: dict[str, None] = {}
+        for file in files:
+            chunk = next(chunks_in(self._corpus.store, file), None)
+            found = _WORD.findall(chunk.content) if chunk else []
+            words.update(dict.fromkeys(sorted(found, key=len)[-1:]))
+            if len(words) >= MAX_WORDS:
+                break
+        return tuple(words)
+
+
+def chunks_in(store: ObjectStore, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
+    """The chunks of a version, if they are still on file."""
+    scope, document_id = file
+    try:
+        yield from read_chunks(store, DocumentKey(scope, ""), document_id)
+    except ObjectNotFoundError:
+        return
+
+
+def _files(objects: Iterable[tuple[Scope, str]]) -> Iterator[tuple[Scope, str]]:
+    return ((scope, match[1]) for scope, rest in objects if (match := VERSION_FILE.match(rest)))

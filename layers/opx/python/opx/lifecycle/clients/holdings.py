@@ -1,0 +1,113 @@
+"""What is known of a client, and how each store is asked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from opx.domain.documents import DocumentKey
+from opx.domain.scopes import Scope, scope_of_key
+from opx.errors import InvalidScopeError
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
+from opx.ports import ChunkCopies, Storage, Tables, WorkQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStores:
+    """The stores that hold something of clients; `copies` gives the copies for a managed service, where there are any."""
+
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    corpus: Corpus
+    indexing: Indexing
+    copies: Callable[[], ChunkCopies | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDocument:
+    """A document key with the ids of all versions that are known of it."""
+
+    key: DocumentKey
+    document_ids: tuple[str, ...] = ()
+
+    @property
+    def object_key(self) -> str:
+        return self.key.scope.prefix + self.key.source
+
+    def to_json(self) -> list[Any]:
+        return [self.key.scope.key, self.key.source, list(self.document_ids)]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> ClientDocument:
+        return cls(DocumentKey(scope_of_key(data[0]), data[1]), tuple(data[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where to look for what a client has: its scopes and documents, those that are gone by now included; a few `words`
+    of its documents; and scope and id of each version whose chunks are on file now (`files`)."""
+
+    client_id: str
+    scopes: tuple[str, ...] = ()
+    documents: tuple[ClientDocument, ...] = ()
+    words: tuple[str, ...] = ()
+    files: tuple[tuple[Scope, str], ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Its part of the corpus store: what was put with what was made of it, and copies for a managed service."""
+        prefix = Scope(self.client_id).prefix
+        return prefix, f"managed/{prefix}"
+
+    def with_more(self, more: Held) -> Held:
+        """Everything that either of both knows, with the files of `more`."""
+        ids: dict[DocumentKey, dict[str, None]] = {}
+        for document in (*self.documents, *more.documents):
+            ids.setdefault(document.key, {}).update(dict.fromkeys(document.document_ids))
+        return Held(
+            self.client_id,
+            tuple(sorted({*self.scopes, *more.scopes})),
+            tuple(ClientDocument(key, tuple(found)) for key, found in ids.items()),
+            self.words or more.words,
+            more.files,
+        )
+
+
+class Holding(Protocol):
+    """One store, as far as it holds something of a client."""
+
+    @property
+    def name(self) -> str:
+        """What is counted, for people: `index entries`."""
+
+    def count(self, held: Held) -> int:
+        """How much there is now. Raises `StoreUnavailableError`."""
+
+    def remove(self, held: Held) -> None:
+        """Remove it. Doing so again does no harm, also after it was interrupted. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A `Holding` made of two functions."""
+
+    name: str
+    counting: Callable[[Held], int]
+    removing: Callable[[Held], object]
+
+    def count(self, held: Held) -> int:
+        return self.counting(held)
+
+    def remove(self, held: Held) -> None:
+        self.removing(held)
+
+
+def is_of(client_id: str, scope_key: str) -> bool:
+    """Whether this is the key of one of the client's scopes."""
+    try:
+        return scope_of_key(scope_key).client_id == client_id
+    except InvalidScopeError:
+        return False

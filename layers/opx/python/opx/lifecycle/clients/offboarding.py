@@ -1,0 +1,264 @@
+"""The removal of a client: everything of it goes, and is asked for again.
+
+It may end at any moment and be begun again: the client's item says that it is under way, so that nothing is taken in for
+it, and a manifest in the corpus store says what there was at first. Every step removes what is there and does no harm if
+nothing is. What was put goes last: by it the rest is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opx.domain.record import replace
+from opx.domain.scopes import Scope
+from opx.domain.times import iso_time
+from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.ingestion.corpus.clients import Client, ClientState
+from opx.lifecycle.clients.checks import Checks
+from opx.lifecycle.clients.finding import Finder
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Held, Holding
+from opx.lifecycle.clients.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
+from opx.lifecycle.clients.scope_holdings import InstallationSources
+from opx.lifecycle.retention.holds import Holds, told
+from opx.ports import Item
+from opx.ports.tables_specs import KEYS
+from opx.runtime.installation import Installation
+
+ASKED_AGAIN = 4
+"""How often what is left is asked for, in stores that show a removal only after a while."""
+
+_POLL_SECONDS = 5.0
+
+Progress = Callable[[str], None]
+"""Called with what is done next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Finds and counts what there is of a client; `holdings` are in the order of removal."""
+
+    finder: Finder
+    holdings: list[Holding]
+    checks: Checks
+
+    def count(self, held: Held) -> dict[str, int]:
+        """How much there is in each store, now."""
+        return {holding.name: holding.count(held) for holding in self.holdings}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What there was when a removal began."""
+
+    started: str
+    held: Held
+    before: Mapping[str, int]
+    checks: Mapping[str, int]
+
+    def to_bytes(self) -> bytes:
+        data = {
+            "started": self.started,
+            "scopes": self.held.scopes,
+            "words": self.held.words,
+            "documents": [document.to_json() for document in self.held.documents],
+            "before": dict(self.before),
+            "checks": dict(self.checks),
+        }
+        return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    @classmethod
+    def from_bytes(cls, client_id: str, data: bytes) -> Manifest:
+        found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+        documents = tuple(map(ClientDocument.from_json, found["documents"]))
+        held = Held(client_id, tuple(found["scopes"]), documents, tuple(found["words"]))
+        return cls(found["started"], held, found["before"], found["checks"])
+
+
+class Offboarding:
+    """Removes clients. For one process at a time and client."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        stores: ClientStores,
+        inventory: Inventory,
+        *,
+        holds: Holds,
+        sources: InstallationSources,
+        sleep: Callable[[float], None],
+        progress: Progress,
+    ) -> None:
+        self._installation = installation
+        self._stores = stores
+        self._inventory = inventory
+        self._holds = holds
+        self._sources = sources
+        self._sleep = sleep
+        self._progress = progress
+
+    def count(self, client_id: str) -> dict[str, int]:
+        """How much there is of a client in each store, now. Raises `InvalidScopeError`, and `StoreUnavailableError`."""
+        return self._inventory.count(self._inventory.finder.find(_checked(client_id)))
+
+    def remove(self, client_id: str, by: str = "") -> RemovalReport:
+        """Remove a client, or go on with a removal that was interrupted; from now on nothing is taken in for it.
+
+        What is left, if anything, is in the report, and the client then stays as one that is being removed. Raises
+        `InvalidInputError` for a client of which there is nothing, `HeldError` while a legal hold is on something of it,
+        and `StoreUnavailableError`: then begin again.
+        """
+        client = self._begin(_checked(client_id), by)
+        with self._stores.work.exclusive():
+            self._wait_for_workers(client_id)
+            manifest = self._manifest(client)
+            for holding in self._inventory.holdings:
+                self._progress(f"removing {holding.name}")
+                holding.remove(manifest.held)
+        report = self._proven(client, manifest)
+        if not report.left:
+            self._finish(client, report)
+        return report
+
+    # -- beginning
+
+    def _begin(self, client_id: str, by: str) -> Client:
+        self._check_holds(client_id)
+        registry = self._stores.corpus.clients
+        known = registry.get(client_id)
+        if known and known.state is ClientState.REMOVING:
+            return known
+        if known is None and not any(self.count(client_id).values()):
+            raise InvalidInputError(
+                f"there is nothing of a client {client_id}; `opx client list` shows those there are"
+            )
+        moment = "".join(filter(str.isalnum, iso_time(self._installation.clock()))).lower()
+        return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
+
+    def _check_holds(self, client_id: str) -> None:
+        """Raise `HeldError` if a legal hold is on something of the client."""
+        for hold in self._holds.in_force():
+            if not hold.concerns(client_id):
+                continue
+            scopes = self._inventory.finder.find(client_id).scopes
+            categories = sorted(self._installation.knowledge.categories)
+            found = self._stores.corpus.catalog.visible(scopes, categories=categories, current_only=False)
+            if not hold.category or any(hold.covers(one.key, one.category) for one in found):
+                raise HeldError(f"client {client_id} can't be removed: {told(hold)}")
+
+    def _wait_for_workers(self, client_id: str) -> None:
+        """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
+        self._progress("waiting for work that is under way")
+        self._sleep(min(self._stores.indexing.settling_seconds, _POLL_SECONDS))
+        scopes = self._inventory.finder.find(client_id).scopes
+        deadline = self._installation.clock() + self._installation.settings.lease_seconds
+        while busy := self._busy(scopes):
+            if self._installation.clock() > deadline:
+                raise StoreUnavailableError(
+                    f"{busy} documents of client {client_id} are still being worked on; try again"
+                )
+            self._sleep(_POLL_SECONDS)
+
+    def _busy(self, scopes: Sequence[str]) -> int:
+        now, table = self._installation.clock(), self._stores.tables.table(KEYS)
+        items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
+        return sum(1 for item in items if _is_leased(item, now))
+
+    # -- what there was
+
+    def _manifest(self, client: Client) -> Manifest:
+        """What there was when the removal began, with all that has been found since."""
+        self._progress("looking for all that there is")
+        former = self._stored(client)
+        held = self._inventory.finder.find(client.client_id, former.held if former else None)
+        manifest = (
+            replace(former, held=held)
+            if former
+            else Manifest(client.since, held, self._inventory.count(held), self._inventory.checks.run(held))
+        )
+        self._stores.corpus.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
+        return manifest
+
+    def _stored(self, client: Client) -> Manifest | None:
+        try:
+            with self._stores.corpus.store.open(f"{_folder(client)}documents.json") as stream:
+                return Manifest.from_bytes(client.client_id, stream.read())
+        except ObjectNotFoundError:
+            return None
+
+    # -- the proof
+
+    def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
+        report = self._asked(client, manifest)
+        for _ in range(ASKED_AGAIN if self._stores.indexing.settling_seconds else 0):
+            if not report.left:
+                break
+            self._sleep(self._stores.indexing.settling_seconds / ASKED_AGAIN * 2)
+            report = self._asked(client, manifest)
+        return report
+
+    def _asked(self, client: Client, manifest: Manifest) -> RemovalReport:
+        self._progress("asking every store again")
+        held = self._inventory.finder.find(client.client_id, manifest.held)
+        after, checks = self._inventory.count(held), self._inventory.checks.run(held)
+        return RemovalReport(
+            client_id=client.client_id,
+            removal=client.removal,
+            by=client.by,
+            backend=self._installation.settings.backend,
+            started=manifest.started,
+            finished=iso_time(self._installation.clock()),
+            scopes=len(held.scopes),
+            stores={name: StoreCounts(*counts) for name, counts in _paired(manifest.before, after)},
+            checks={name: CheckCounts(*counts) for name, counts in _paired(manifest.checks, checks)},
+            notes=self._notes(held),
+        )
+
+    def _notes(self, held: Held) -> tuple[str, ...]:
+        notes = []
+        declared = self._sources.declared(held)
+        if declared:
+            notes.append(
+                f"take these out of knowledge.yaml, they bring what nobody takes in now: {', '.join(declared)}"
+            )
+        if self._stores.work.discard(lambda _: False, dry=True) is None:
+            notes.append("messages that wait in queues name objects of the client; each is dropped when its turn comes")
+        if self._stores.copies():
+            notes.append("the knowledge base drops its copies in its next run, which was asked for")
+        days = self._installation.settings.embedding_cache_days
+        notes.append(
+            f"vectors that were made by other models than today's expire within {days} days; they have no text"
+        )
+        return tuple(notes)
+
+    def _finish(self, client: Client, report: RemovalReport) -> None:
+        """Keep the report, then forget what there was, then note that it is done."""
+        data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
+        self._stores.corpus.store.put(report.object_key, data)
+        self._stores.storage.history.erase(_folder(client))
+        self._stores.tables.scrub()
+        self._stores.corpus.clients.put(replace(client, state=ClientState.REMOVED))
+
+
+def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Counts by name. The removal may have begun with a version of this program that had other stores."""
+    for name in {**before, **after}:
+        yield name, (before.get(name, 0), after.get(name, 0))
+
+
+def _checked(client_id: str) -> str:
+    """Raises `InvalidInputError` for no client, and `InvalidScopeError` for a malformed id."""
+    if not Scope(client_id).client_id:
+        raise InvalidInputError("name a client; what is everybody's can't be removed so")
+    return client_id
+
+
+def _folder(client: Client) -> str:
+    """Of the manifest, which names the client's documents, until its removal is proven."""
+    return f"{FOLDER}{client.removal}/manifest/"
+
+
+def _is_leased(item: Item, now: float) -> bool:
+    return bool(item.get("leaseToken")) and float(item.get("leaseUntil", 0)) > now

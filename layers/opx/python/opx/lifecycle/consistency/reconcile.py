@@ -1,0 +1,155 @@
+"""Compares corpus, catalog, chunk files, index, graph and calendar, and has what differs put right.
+
+It goes through the corpus once, and through catalog and index side by side, both in the order of scopes and keys; so it
+holds a few documents at a time, however many there are. Others may write meanwhile. It may be ended at any time and begun
+again. Nothing is repaired in a way of its own: a document is taken in again or withdrawn by the pipeline, which claims it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain, groupby, islice
+
+from opx.domain.scopes import scope_of_object
+from opx.errors import InvalidScopeError
+from opx.graph.naming_scopes import ScopeDirectory
+from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
+from opx.ingestion.events import is_document
+from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
+from opx.lifecycle.consistency.repairs import Repairs
+from opx.lifecycle.consistency.store_checks import Checked, ComparedStores, Known, StoreChecks
+from opx.ports import HeldDocument, Item, ObjectInfo
+from opx.ports.tables_specs import KEYS, LIFECYCLE
+
+AT_ONCE = 100
+MOST_REMOVED = 0.2
+"""Share of all of a kind that a repair removes; more says that a store was lost, and then its backup is wanted."""
+
+AT_LEAST = 20
+"""Removals that are always done."""
+
+Progress = Callable[[str, int], None]
+"""Called with what is compared, and how many there were."""
+
+
+class Reconciler:
+    """Compares stores, and has what differs put right."""
+
+    def __init__(self, stores: ComparedStores, checks: StoreChecks, repairs: Repairs, progress: Progress) -> None:
+        self._tables = stores.tables
+        self._corpus = stores.corpus
+        self._indexing = stores.indexing
+        self._checks = checks
+        self._repairs = repairs
+        self._progress = progress
+
+    def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED) -> ReconcileReport:
+        """Compare, and with `repair` have all put right but removals of more than `max_share` of a kind.
+
+        Where functions do the work, what is to be taken in again is asked for (`waiting`), and a later run shows whether
+        it is in order. Raises `StoreUnavailableError`: then begin again.
+        """
+        report = ReconcileReport()
+        removals: list[Finding] = []
+        for checked in chain(self._in_corpus(report), self._in_catalog(report)):
+            report.in_flight += checked.in_flight
+            report.failed += checked.failed
+            report.add(checked.found)
+            if repair:
+                removals.extend(one for one in checked.found if one.problem in REMOVALS)
+                self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
+        if repair:
+            self._remove(removals, report, max_share)
+            report.waiting, failed = self._repairs.work()
+            report.repaired -= failed
+            if not (failed or report.failed or report.waiting or report.held_back):
+                from opx.lifecycle.archive.importing import give_up
+
+                report.given_up = give_up(self._tables.table(LIFECYCLE))
+        return report
+
+    # -- repairing
+
+    def _repair(self, found: Iterable[Finding], report: ReconcileReport) -> None:
+        wanted = [difference for difference in found if difference.problem not in UNREPAIRED]
+        self._repairs.make(wanted)
+        report.repaired += len(wanted)
+
+    def _remove(self, removals: Sequence[Finding], report: ReconcileReport, max_share: float) -> None:
+        totals = {
+            Problem.OBJECT_MISSING: report.documents,
+            Problem.INDEX_UNKNOWN: report.index_documents,
+            Problem.CHUNK_FILE_UNKNOWN: report.chunk_files,
+            Problem.OUTLINE_UNKNOWN: report.outlines,
+        }
+        for problem in REMOVALS:
+            found = [difference for difference in removals if difference.problem is problem]
+            if len(found) > max(AT_LEAST, max_share * totals[problem]):
+                report.held_back += len(found)
+            else:
+                self._repair(found, report)
+
+    # -- from the corpus
+
+    def _in_corpus(self, report: ReconcileReport) -> Iterator[Checked]:
+        listed = self._corpus.store.list()
+        while batch := list(islice(listed, AT_ONCE)):
+            documents = [info for info in batch if _is_document(info)]
+            files = [info for info in batch if _is_version_file(info)]
+            outlines = sum(info.key.endswith(OUTLINE_SUFFIX) for info in files)
+            report.objects += len(documents)
+            report.chunk_files += len(files) - outlines
+            report.outlines += outlines
+            self._progress("objects", report.objects)
+            yield self._checks.objects(documents)
+            yield self._checks.version_files(files)
+
+    # -- from catalog and index
+
+    def _in_catalog(self, report: ReconcileReport) -> Iterator[Checked]:
+        known = self._known()
+        while batch := list(islice(known, AT_ONCE)):
+            report.documents += sum(1 for one in batch if one.head)
+            report.index_documents += sum(len(one.held) for one in batch)
+            self._progress("documents", report.documents)
+            yield self._checks.documents(batch)
+
+    def _known(self) -> Iterator[Known]:
+        """Every key that the catalog or the index has, by scope and key."""
+        held = groupby(self._held(), key=lambda one: one.scope_key)
+        directory = ScopeDirectory(self._corpus.clients, self._corpus.projects)
+        registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
+        everywhere = merge(registered, held, key=lambda one: one[0])
+        for scope, parts in groupby(everywhere, key=lambda one: one[0]):
+            yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
+
+    def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[Known]:
+        heads = self._tables.table(KEYS).query(scope, index="scope-index")
+        of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
+        of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
+        both = merge(of_catalog, of_index, key=lambda one: one[0])
+        for key_id, found in groupby(both, key=lambda one: one[0]):
+            parts = [part for _, part in found]
+            head = next((part for part in parts if isinstance(part, dict)), None)
+            yield Known(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
+
+    def _held(self) -> Iterator[HeldDocument]:
+        after: HeldDocument | None = None
+        while page := self._indexing.index.held(after=after):
+            yield from page
+            after = page[-1]
+
+
+def _is_document(info: ObjectInfo) -> bool:
+    try:
+        return is_document(scope_of_object(info.key)[1])
+    except InvalidScopeError:
+        return True  # shows as what it is
+
+
+def _is_version_file(info: ObjectInfo) -> bool:
+    try:
+        return bool(VERSION_FILE.match(scope_of_object(info.key)[1]))
+    except InvalidScopeError:
+        return False

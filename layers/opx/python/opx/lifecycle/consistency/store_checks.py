@@ -1,0 +1,288 @@
+"""Compares what the stores say of documents, of some at a time. Nothing is changed.
+
+The catalog's heads are read last and consistently, and what somebody has in hand is left alone: a difference that a
+writer is about to end is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import entry_id
+from opx.domain.remarks import RemarkKind
+from opx.domain.scopes import Scope, scope_of_key, scope_of_object
+from opx.domain.times import iso_time
+from opx.errors import InvalidScopeError, UnknownCategoryError
+from opx.graph import manifest
+from opx.ingestion.capability import Ingestion
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE, chunk_file, read_chunks
+from opx.ingestion.corpus.claims import current_id
+from opx.ingestion.corpus.failures import failure_id
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.indexing.capability import Indexing
+from opx.lifecycle.consistency.differences import Finding, Problem
+from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
+from opx.ports.tables_specs import FAILURES, GRAPH, KEYS
+from opx.runtime.installation import Installation
+from opx.runtime.parallel import Each
+
+YOUNG_SECONDS = 120.0
+"""Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedStores:
+    """The stores that are to agree about documents: corpus, catalog, index and graph."""
+
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    indexing: Indexing
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a document key: its item, if there is one, and what the index holds of it."""
+
+    key_id: str
+    head: Item | None
+    held: tuple[HeldDocument, ...] = ()
+
+
+@dataclass(slots=True)
+class Checked:
+    """What some documents gave: differences, how many are in flight, and how many are listed as failed."""
+
+    found: list[Finding] = field(default_factory=list)
+    in_flight: int = 0
+    failed: int = 0
+
+
+class StoreChecks:
+    """Checks of stores. With `thorough`, entries of the index are compared one by one, not counted."""
+
+    def __init__(
+        self, stores: ComparedStores, installation: Installation, ingestion: Ingestion, *, thorough: bool = False
+    ) -> None:
+        self._tables = stores.tables
+        self._corpus = stores.corpus
+        self._indexing = stores.indexing
+        self._installation = installation
+        self._ingestion = ingestion
+        self._thorough = thorough
+        self._each = Each(stores.storage.read_threads)
+
+    # -- from the corpus
+
+    def objects(self, infos: Sequence[ObjectInfo]) -> Checked:
+        """Whether these objects, which are documents, are taken in as they are."""
+        checked = Checked()
+        keys: dict[str, DocumentKey] = {}
+        for info in infos:
+            try:
+                keys[info.key] = DocumentKey(*scope_of_object(info.key))
+            except InvalidScopeError as exc:
+                checked.found.append(Finding(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
+        heads = self._heads([key.id for key in keys.values()])
+        failed = self._failed(list(keys))
+        for info in infos:
+            if info.key in keys and not heads.get(keys[info.key].id, {}).get(
+                "writing"
+            ):  # told of from the catalog's side
+                self._object(info, keys[info.key], heads.get(keys[info.key].id), checked, failed=info.key in failed)
+        return checked
+
+    def _object(self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: Checked, *, failed: bool) -> None:
+        current = current_id(head or {})
+        if self._is_busy(head) or (not current and self._is_young(info.modified)):
+            to.in_flight += 1
+        elif current and self._fingerprint(info.key) in ("", (head or {}).get("fingerprint")):
+            return
+        elif failed:
+            to.failed += 1
+        else:
+            problem = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
+            to.found.append(Finding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
+
+    def _fingerprint(self, object_key: str) -> str:
+        """ "" for an object that is gone by now."""
+        store = self._corpus.store
+        info = store.head(object_key)
+        return self._ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
+
+    def _failed(self, object_keys: Sequence[str]) -> set[str]:
+        keys = [{"failureId": failure_id(key)} for key in object_keys]
+        return {str(item["objectKey"]) for item in self._tables.table(FAILURES).get_many(keys)}
+
+    def version_files(self, infos: Sequence[ObjectInfo]) -> Checked:
+        """Whether these objects, which are chunk files and outlines, belong to versions."""
+        checked = Checked()
+        for info, unknown in zip(infos, self._each(self._is_unknown_file, infos), strict=True):
+            if not unknown:
+                continue
+            if self._is_young(info.modified):
+                checked.in_flight += 1
+            else:
+                is_outline = info.key.endswith(OUTLINE_SUFFIX)
+                problem = Problem.OUTLINE_UNKNOWN if is_outline else Problem.CHUNK_FILE_UNKNOWN
+                checked.found.append(Finding(problem, info.key))
+        return checked
+
+    def _is_unknown_file(self, info: ObjectInfo) -> bool:
+        try:
+            scope, rest = scope_of_object(info.key)
+        except InvalidScopeError:
+            return False
+        match = VERSION_FILE.match(rest)
+        if not match:
+            return False
+        return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
+
+    # -- from the catalog and the index
+
+    def documents(self, known: Sequence[Known]) -> Checked:
+        """Whether what the catalog says of these keys is what the other stores have."""
+        checked = Checked()
+        heads = self._heads([one.key_id for one in known])
+        for found, in_flight in self._each(lambda one: self._document(one, heads.get(one.key_id)), known):
+            checked.found.extend(found)
+            checked.in_flight += in_flight
+        return checked
+
+    def _document(self, known: Known, head: Item | None) -> tuple[list[Finding], bool]:
+        if head is None:
+            return list(self._unknown(known)), False
+        if self._is_busy(head):
+            return [], True
+        key = DocumentKey(scope_of_key(head["scope"]), head["source"])
+        difference = _Findings(key)
+        if head.get("writing"):
+            others = ", ".join(sorted(head["writing"]))
+            return [difference(Problem.INTERRUPTED, current_id(head), others)], False
+        current = current_id(head)
+        found = list(self._current(difference, current, known.held) if current else self._withdrawn(difference, known))
+        if current and found and self._is_young(self._current_since(key, current)):
+            return [], True
+        return [*found, *self._versions(difference, current)], False
+
+    def _current_since(self, key: DocumentKey, document_id: str) -> str:
+        document = self._corpus.catalog.version(key, document_id)
+        return document.current_since if document else ""
+
+    def _unknown(self, known: Known) -> Iterator[Finding]:
+        """Entries of a key that the catalog doesn't know; asked for again, as the list may be old."""
+        if known.held and self._indexing.index.references(known.key_id):
+            count, scope = sum(one.entries for one in known.held), known.held[0].scope_key
+            detail = f"{count} entries of {known.held[0].document_id}"
+            yield Finding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
+
+    def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[Finding]:
+        corpus, key = self._corpus, difference.key
+        if corpus.store.head(difference.object_key) is None:
+            yield difference(Problem.OBJECT_MISSING, current)
+            return
+        document = corpus.catalog.version(key, current)
+        if document is None or document.state is not DocumentState.CURRENT:
+            yield difference(Problem.VERSION_MISSING, current)
+            return
+        if corpus.store.head(chunk_file(key, current)) is None:
+            yield difference(Problem.CHUNKS_MISSING, current)
+            return
+        entries = self._expected(document)
+        if entries is not None:
+            yield from self._in_index(difference, document, entries, held)
+        yield from self._in_graph(difference, document, stated=bool(entries))
+
+    def _expected(self, document: KnowledgeDocument) -> int | None:
+        """How many entries the index is to have; None for a category that is gone from the configuration."""
+        try:
+            category = self._installation.knowledge.category(document.category)
+        except UnknownCategoryError:
+            return None
+        return document.chunk_count if category.embed else 0
+
+    def _in_index(
+        self, difference: _Findings, document: KnowledgeDocument, entries: int, held: Sequence[HeldDocument]
+    ) -> Iterator[Finding]:
+        own = sum(one.entries for one in held if one.document_id == document.document_id)
+        if own != entries:
+            yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{own} of {entries}")
+        elif self._thorough and entries and self._indexing.index.derives_ids:
+            chunks = read_chunks(self._corpus.store, document.key, document.document_id)
+            expected = {entry_id(document.key.id, chunk.chunk_id) for chunk in chunks}
+            if missing := expected - set(self._indexing.index.references(document.key.id)):
+                yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{len(missing)} are others")
+        yield from _others(difference, held, document.document_id)
+
+    def _in_graph(self, difference: _Findings, document: KnowledgeDocument, *, stated: bool) -> Iterator[Finding]:
+        versions = self._stated(document.key)
+        left_out = any(remark.kind is RemarkKind.LEFT_OUT_OF_GRAPH for remark in document.remarks)
+        if stated and not versions and not left_out:  # every document states what it is itself
+            yield difference(Problem.GRAPH_MISSING, document.document_id)
+        for other in sorted(versions - {document.document_id}):
+            yield difference(Problem.GRAPH_HAS_OTHERS, other)
+
+    def _withdrawn(self, difference: _Findings, known: Known) -> Iterator[Finding]:
+        """What is left of a document that has no current version."""
+        yield from _others(difference, known.held, "")
+        for other in sorted(self._stated(difference.key)):
+            yield difference(Problem.GRAPH_HAS_OTHERS, other)
+
+    def _stated(self, key: DocumentKey) -> set[str]:
+        return {str(page["documentId"]) for page in manifest.read(self._graph, key.id).pages}
+
+    def _versions(self, difference: _Findings, current: str) -> Iterator[Finding]:
+        """What the calendar and the corpus have of all versions."""
+        for document in self._corpus.catalog.versions(difference.key):
+            if self._corpus.calendar.lacks(document):
+                yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
+            is_old = document.document_id != current
+            if is_old and self._corpus.store.head(chunk_file(document.key, document.document_id)) is None:
+                yield difference(Problem.OLD_CHUNKS_MISSING, document.document_id, f"version {document.version}")
+
+    # -- what is in flight
+
+    def _heads(self, key_ids: Sequence[str]) -> Mapping[str, Item]:
+        items = self._tables.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
+        return {str(item["documentKey"]): item for item in items}
+
+    def _is_busy(self, head: Item | None) -> bool:
+        return bool(head) and float((head or {}).get("leaseUntil", 0)) > self._installation.clock()
+
+    def _is_young(self, since: str) -> bool:
+        """False on one machine, where what is written is found at once."""
+        seconds = YOUNG_SECONDS if self._indexing.settling_seconds else 0.0
+        return bool(since and seconds) and since > iso_time(self._installation.clock() - seconds)
+
+    @cached_property
+    def _graph(self) -> Table:
+        return self._tables.table(GRAPH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Makes those of one document key."""
+
+    key: DocumentKey
+
+    @property
+    def object_key(self) -> str:
+        return self.key.scope.prefix + self.key.source
+
+    def __call__(self, problem: Problem, document_id: str, detail: str = "") -> Finding:
+        return Finding(problem, self.object_key, document_id, detail, self.key, self.key.id, self.key.scope.key)
+
+
+def _others(difference: _Findings, held: Sequence[HeldDocument], current: str) -> Iterator[Finding]:
+    for one in held:
+        if one.document_id != current:
+            yield difference(Problem.INDEX_HAS_OTHERS, one.document_id, f"{one.entries} entries")
+
+
+def scope_of(difference: Finding) -> Scope:
+    """Whose it is."""
+    return scope_of_key(difference.scope_key)

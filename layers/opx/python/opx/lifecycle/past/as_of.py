@@ -1,0 +1,139 @@
+"""What would have been answered at a time: which versions were current then, by the catalog's times.
+
+Of a document that was changed since, the version that was replaced first after that time was current, if it had begun by
+then; of any other, the one that is current now, if it had. Versions that don't say when they began count as begun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import replace
+from opx.domain.results import IndexedChunk
+from opx.domain.times import iso_time
+from opx.errors import UnknownCategoryError
+from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.indexing.embedding_cache import CachedEmbedder
+from opx.lifecycle.past.engine import PastEngine
+from opx.lifecycle.past.reading import Bounds, PastReader, portions
+from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter
+from opx.retrieval.query_language import Asked
+
+OF_TODAY = (
+    "who may see what, trust, tags, outcomes and the graph are those of today; what was pruned since is not found"
+)
+UNDATED = "some documents don't say since when they have been current: they count as current then"
+IN_FUTURE = "as_of is in the future: this is answered as of now"
+
+_A_LOOK = 400
+"""Versions that are looked up in the catalog together."""
+
+
+class CurrentThen:
+    """Which version of each document was current at a time. What was looked up is remembered."""
+
+    def __init__(self, catalog: Catalog, at: str, then: Mapping[str, str], lacks: Callable[[str], None]) -> None:
+        self._catalog = catalog
+        self._at = at
+        self._then = dict(then)
+        self._lacks = lacks
+
+    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
+        """The ids of those entries that were current."""
+        found = list(found)
+        unknown = list(dict.fromkeys(one.key_id for one in found if one.key_id not in self._then))
+        current = self._catalog.current_versions(unknown) if unknown else {}
+        for key_id in unknown:
+            document = current.get(key_id)
+            began = document is not None and begun(document, self._at)
+            self._then[key_id] = document.document_id if document and began else ""
+            if document and began and not document.current_since:
+                self._lacks(UNDATED)
+        return {one.entry_id for one in found if self._then[one.key_id] == one.chunk.document_id}
+
+
+def begun(document: KnowledgeDocument, at: str) -> bool:
+    """Whether a version was current by then, as far as it says."""
+    return document.current_since <= at
+
+
+class AsOf:
+    """Makes the search engine for a question as of a time. One instance may serve several threads."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        calendar: Calendar,
+        store: ObjectStore,
+        knowledge: KnowledgeModel,
+        embedder: CachedEmbedder,
+        clock: Clock,
+        threads: int = 1,
+        bounds: Bounds = Bounds(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._catalog = catalog
+        self._calendar = calendar
+        self._knowledge = knowledge
+        self._clock = clock
+        self._bounds = bounds
+        self._read = PastReader(store, embedder, threads=threads, bounds=bounds)
+
+    def engine(self, asked: Asked, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+        """What to search for this question, whose filter names the visible scopes. Raises `StoreUnavailableError`."""
+        at = asked.config.as_of
+        if at > iso_time(self._clock()):
+            asked.note(IN_FUTURE)
+            return index
+        asked.note(f"as of {at}: {OF_TODAY}")
+        until = time.monotonic() + self._bounds.seconds
+        with asked.timed("as_of"):
+            ended, cut = self._ended(where.scopes, at)
+            replaced = self._begun(ended, at, until)
+            then = dict.fromkeys(ended, "") | {one.key.id: one.document_id for one in replaced}
+            read = self._read.entries([one for one in replaced if self._may_pass(one, where)], until)
+        if any(not one.current_since for one in replaced):
+            asked.note(UNDATED)
+        for lack in replace(read, cut=read.cut or cut or len(replaced) > self._bounds.documents).lacks(self._bounds):
+            asked.lacks(lack)
+        return PastEngine(index, CurrentThen(self._catalog, at, then, asked.note), read.entries, asked.lacks)
+
+    def _ended(self, scopes: Sequence[str], at: str) -> tuple[dict[str, CalendarEntry], bool]:
+        """Of each document that was changed since, the version that ended first, in that order; and whether there may be
+        more."""
+        rows = (row for scope in scopes for row in self._calendar.replaced_since(scope, at))
+        read = list(islice(rows, self._bounds.rows + 1))
+        ended: dict[str, CalendarEntry] = {}
+        for row in read[: self._bounds.rows]:
+            ended.setdefault(row.key.id, row)
+        in_order = sorted(ended.items(), key=lambda one: (one[1].at, one[0]))
+        return dict(in_order), len(read) > self._bounds.rows
+
+    def _begun(self, ended: Mapping[str, CalendarEntry], at: str, until: float) -> list[KnowledgeDocument]:
+        """Those of them that had begun, in the same order; one more than may be read, if there are so many."""
+        wanted = [(name, one.document_id, one.version) for name, one in ended.items()]
+        found: list[KnowledgeDocument] = []
+        for portion in portions(wanted, _A_LOOK):
+            if len(found) > self._bounds.documents or (found and time.monotonic() > until):
+                break
+            there = {one.key.id: one for one in self._catalog.numbered(portion) if begun(one, at)}
+            found += [there[name] for name, _, _ in portion if name in there]
+        return found[: self._bounds.documents + 1]
+
+    def _may_pass(self, document: KnowledgeDocument, where: SearchFilter) -> bool:
+        """Whether there is a reason to read it."""
+        try:
+            searched = bool(self._knowledge.category(document.category).embed)
+        except UnknownCategoryError:
+            searched = True
+        return (
+            searched
+            and (not where.categories or document.category in where.categories)
+            and (not where.document_ids or document.document_id in where.document_ids)
+            and (not where.tiers or document.tier.value in where.tiers)
+        )

@@ -1,0 +1,202 @@
+"""Search over what was current at a time: an index of today without what came later, and with what was replaced since.
+
+Vectors compare as they are. Scores by words depend on how rare words are, in today's index and then: those of replaced
+versions are computed as the engine would, from the counts that it tells, corrected for what came and went, and are put
+on its scale by the hits that both have. Where everything that there is was among the hits, all scores are those of then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Protocol
+
+from opx.domain.queries import SearchMode
+from opx.domain.record import replace
+from opx.domain.results import IndexedChunk
+from opx.hygiene.near_duplicates import fingerprint
+from opx.lifecycle.past.terms import Analysed, Bm25, Corpus, passes
+from opx.ports import Leg, SearchEngine, SearchRequest, SearchResponse, Vector, Vectors
+from opx.retrieval.hybrid import DEPTH
+from opx.text.fields import Words, words
+
+MAX_DEPTH = 2000
+"""Hits of each leg that are looked at, of which many may have come later; OpenSearch gives up to 10,000."""
+
+CAME_LATER = "many passages that match better came later: some of then may be missing"
+NOT_RANKED = "versions that were replaced since can't be ranked among what the search service ranks by itself"
+
+_DEEPER = 4
+_SCORE_DIGITS = 6
+_COMPARED = 20
+"""Hits from which the engine's scale is taken."""
+
+
+class Currency(Protocol):
+    """Knows which versions were current."""
+
+    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
+        """The ids of those entries that were current. Raises `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True)
+class PastEntry:
+    """A chunk of a version that was replaced since, with its vectors if they are known. `unmarked`: its fingerprint is made
+    when it is found."""
+
+    indexed: IndexedChunk
+    vectors: Vectors = ()
+    unmarked: bool = False
+
+    @cached_property
+    def analysed(self) -> Analysed:
+        return Analysed.of(self.indexed)
+
+    @cached_property
+    def found(self) -> IndexedChunk:
+        """The chunk as it is handed out."""
+        if not self.unmarked:
+            return self.indexed
+        return replace(self.indexed, fingerprint=fingerprint(self.indexed.chunk.own_text))
+
+
+class PastEngine:
+    """A `SearchEngine` for one question. `lacks` is told what the answer may lack."""
+
+    def __init__(
+        self, index: SearchEngine, currency: Currency, entries: Sequence[PastEntry], lacks: Callable[[str], None]
+    ) -> None:
+        self._index = index
+        self._currency = currency
+        self._entries = entries
+        self._lacks = lacks
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        response, kept = self._of_then(request)
+        past = {one.indexed.entry_id: one for one in self._entries if passes(request.filter, one.indexed, one.analysed)}
+        past = {name: one for name, one in past.items() if name not in kept}
+        if response.fused is not None:
+            return self._ranked_by_itself(response, kept, past)
+        merged = _Merged(response, kept, past, request)
+        lexical, vector = merged.lexical(), merged.vector()
+        named = {name for leg in (lexical, vector) for name, _ in leg.hits}
+        return replace(
+            response,
+            lexical=lexical,
+            vector=vector,
+            chunks={name: past[name].found if name in past else response.chunks[name] for name in named},
+            term_frequencies=merged.frequencies,
+            entry_count=merged.entry_count,
+        )
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        """Those of today."""
+        return self._index.entries_with(terms, scopes)
+
+    def _of_then(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
+        """An answer of the index with enough hits of then, and their ids. As many as a quick search looks at are enough."""
+        depth = request.depth
+        while True:
+            response = self._index.search(replace(request, depth=depth))
+            kept = self._currency.kept(response.chunks.values())
+            legs = (response.lexical, response.vector, response.fused or Leg())
+            enough = min(request.depth, DEPTH[SearchMode.FAST])
+            short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < enough]
+            if not short:
+                return response, kept
+            if depth >= MAX_DEPTH or response.fused is not None:
+                self._lacks(CAME_LATER)
+                return response, kept
+            depth = min(_DEEPER * depth, MAX_DEPTH)
+
+    def _ranked_by_itself(
+        self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry]
+    ) -> SearchResponse:
+        if past:
+            self._lacks(NOT_RANKED)
+        ranked = response.fused or Leg()
+        hits = tuple(hit for hit in ranked.hits if hit[0] in kept)
+        return replace(response, fused=replace(ranked, hits=hits))
+
+
+class _Merged:
+    """Both legs of a search, with replaced versions among the hits."""
+
+    def __init__(
+        self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry], request: SearchRequest
+    ) -> None:
+        self._response = response
+        self._kept = kept
+        self._past = past
+        self._request = request
+        found = words(request.text or "", request.languages)
+        self._words: Words = {first: terms for first, terms in found.items() if first in response.term_frequencies}
+        self._whole = len(response.chunks) >= response.entry_count
+
+    @property
+    def entry_count(self) -> int:
+        return len(self._past) + (len(self._kept) if self._whole else self._response.entry_count)
+
+    @cached_property
+    def _here(self) -> dict[str, Analysed]:
+        """Entries of the index that were current: all if that is everything there is, else the best."""
+        hits = [name for name, _ in self._response.lexical.hits if name in self._kept][:_COMPARED]
+        return {name: Analysed.of(self._response.chunks[name]) for name in (self._kept if self._whole else hits)}
+
+    @cached_property
+    def _sample(self) -> list[Analysed]:
+        return [*self._here.values(), *(one.analysed for one in self._past.values())]
+
+    @cached_property
+    def frequencies(self) -> dict[str, int]:
+        """How many entries had each word. Engines count replaced entries for a while, and where not all are at hand, those
+        that came later count."""
+        counted = dict.fromkeys(self._words, 0) if self._whole else self._response.term_frequencies
+        seen = self._sample if self._whole else [one.analysed for one in self._past.values()]
+        return {first: counted[first] + sum(one.has(terms) for one in seen) for first, terms in self._words.items()}
+
+    def lexical(self) -> Leg:
+        leg = self._response.lexical
+        hits = {name: score for name, score in leg.hits if name in self._kept}
+        if self._words:
+            corpus = Corpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
+            scorer = Bm25(self._words, corpus)
+            past = {name: scorer.score(one.analysed) for name, one in self._past.items()}
+            ours = {name: scorer.score(one) for name, one in self._here.items()}
+            scale = 1.0 if self._whole else _scale(hits, ours)
+            hits = {**(ours if self._whole else hits), **{name: scale * score for name, score in past.items()}}
+        return _cut(leg, {name: score for name, score in hits.items() if score > 0}, self._request.depth)
+
+    def vector(self) -> Leg:
+        leg, wanted = self._response.vector, self._request.vector
+        if wanted is None:
+            return leg
+        hits = {name: score for name, score in leg.hits if name in self._kept}
+        for name, one in self._past.items():
+            cosines = [_cosine(wanted, each) for each in one.vectors if len(each) == len(wanted)]
+            if cosines:
+                hits[name] = max(cosines)
+        return _cut(leg, hits, self._request.depth)
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    """Of unit vectors."""
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:
+    """How much higher the engine scores than we do; 1 if no hit tells."""
+    found = [score / ours[name] for name, score in list(hits.items())[:_COMPARED] if ours.get(name)]
+    return median(found) if found else 1.0
+
+
+def _count(leg: Leg, kept: set[str]) -> int:
+    return sum(name in kept for name, _ in leg.hits)
+
+
+def _cut(leg: Leg, hits: Mapping[str, float], depth: int) -> Leg:
+    """The best hits in order: equal scores by id."""
+    rounded = ((name, round(float(score), _SCORE_DIGITS)) for name, score in hits.items())
+    return replace(leg, hits=tuple(sorted(rounded, key=lambda hit: (-hit[1], hit[0]))[:depth]))

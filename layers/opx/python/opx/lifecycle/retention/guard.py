@@ -1,0 +1,109 @@
+"""Stops a run that would remove much more than usual: a policy that was shortened by mistake, a clock that is years ahead.
+
+The section `retention` of knowledge.yaml says how much that is:
+
+retention: {max_share: 0.2, at_least: 20}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from opx.domain.record import Record, derive
+from opx.runtime.knowledge_file import read_section
+
+MAX_SHARE, AT_LEAST = 0.2, 20
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """A run stops if more than `max_share` of a category or of all versions would go, and these are `at_least` so many."""
+
+    max_share: float = MAX_SHARE
+    at_least: int = AT_LEAST
+
+
+class Excess(Record, frozen=True):
+    """A category, "" for all of them, of which too much is due: how many versions of how many. `before` and `now` are its
+    retention as the last run knew it and as it is, the same where that is not why."""
+
+    category: Annotated[str, Meta(description="Empty for all of them together.")]
+    due: int
+    total: int
+    before: str = field(default="", name="retentionBefore")
+    now: str = field(default="", name="retention")
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        derive(self, share=round(self._share, 4))
+
+    @property
+    def _share(self) -> float:
+        return self.due / max(self.total, 1)
+
+    @property
+    def reason(self) -> str:
+        """`1,200 of 1,500 versions of operations/alerts (80 %): its retention was 6m and is 7d`."""
+        of = self.category or "all categories"
+        found = f"{self.due:,} of {self.total:,} versions of {of} ({self._share:.0%})"
+        return f"{found}: its retention was {self.before} and is {self.now}" if self.before != self.now else found
+
+
+class Guard:
+    """Compares what is due with what there is. `count` gives how many versions a category has, counting no further than
+    the number that it is given."""
+
+    def __init__(self, rules: GuardRules, count: Callable[[str, int], int]) -> None:
+        self._rules = rules
+        self._count = count
+
+    def is_suspicious(self, category: str, due: int) -> bool:
+        """Whether more of a category is due than may go at once. Counts at most so many versions as decide that."""
+        if due < self._rules.at_least:
+            return False
+        enough = self._enough(due)
+        return self._count(category, enough) < enough
+
+    def excess(self, due: Mapping[str, int], categories: Mapping[str, tuple[str, str]]) -> list[Excess]:
+        """What is too much, by category and then as a whole. `categories` are all there are, with their retention before
+        and now."""
+        found = []
+        for category, count in sorted(due.items()):
+            if self.is_suspicious(category, count):
+                total = self._count(category, self._enough(count))
+                found.append(Excess(category, count, max(total, count), *categories.get(category, ("", ""))))
+        everything = sum(due.values())
+        if everything >= self._rules.at_least:
+            enough, total = self._enough(everything), 0
+            for category in categories:
+                total += self._count(category, enough - total)
+                if total >= enough:
+                    return found
+            found.append(Excess("", everything, max(total, everything)))
+        return found
+
+    def _enough(self, due: int) -> int:
+        """Of so many, `due` are no more than the share that may go."""
+        share = self._rules.max_share
+        return math.ceil(due / share - 1e-9) if share else 2**31
+
+
+def read_guard_rules(path: Path | None = None) -> GuardRules:
+    """What knowledge.yaml says. Raises `KnowledgeConfigError` for a share outside of 0 to 1 and for a number below 0."""
+    section = read_section("retention", path)
+    if section is None:
+        return GuardRules()
+    fields = section.fields(optional=("max_share", "at_least"))
+    share = fields["max_share"].number() if "max_share" in fields else MAX_SHARE
+    at_least = fields["at_least"].number() if "at_least" in fields else AT_LEAST
+    if not 0 < share <= 1:
+        raise fields["max_share"].error(f"max_share {share:g} must be above 0 and at most 1, such as 0.2 for a fifth")
+    if at_least < 0 or at_least != int(at_least):
+        raise fields["at_least"].error(f"at_least {at_least:g} must be a whole number, 0 or more")
+    return GuardRules(share, int(at_least))

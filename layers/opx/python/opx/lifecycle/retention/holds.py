@@ -1,0 +1,163 @@
+"""Legal holds: what is not to be removed, whatever its retention says, until somebody lifts the hold.
+
+A hold is on documents that are all of what it says: within a scope, of a category, of one source. Versions that are
+replaced or withdrawn while it is in force stay, too. A hold that was lifted is kept as a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, field
+
+from opx.domain.documents import DocumentKey
+from opx.domain.ids import stable_hash
+from opx.domain.record import Record, derive, replace
+from opx.domain.scopes import Scope, scope_of_key, scope_of_object
+from opx.domain.times import iso_time
+from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ports import Clock, Table
+
+if TYPE_CHECKING:
+    from opx.domain.knowledge import KnowledgeModel
+    from opx.ingestion.corpus.catalog import Catalog
+
+MAX_REASON = 1000
+HOLDS, LIFTED = "holds", "holds#lifted"
+"""Where the table has those that are in force, and those that were ended."""
+
+_ID_LENGTH = 12
+
+
+class Hold(Record, frozen=True):
+    """Why, by whom and since when what is kept. `within` is the key of a scope: a client's is that of all its groups and
+    projects, too; "" is everybody's. `category` is a path or the beginning of one, and `source` that of one document,
+    whose scope is `within`; "" for any. `lifted` and `lifted_by` are when and by whom it was ended. `id` is the same for
+    the same thing held for the same reason."""
+
+    reason: str
+    by: str
+    within: Annotated[str, Meta(description="The key of a scope; empty for what is everybody's.")] = ""
+    category: Annotated[str, Meta(description="A category, or the beginning of one's path; empty for any.")] = ""
+    source: Annotated[str, Meta(description="A document's name in the corpus, in its scope; empty for any.")] = ""
+    since: str = ""
+    lifted: Annotated[str, Meta(description="When it was ended; empty while it is in force.")] = ""
+    lifted_by: str = ""
+    id: str = field(default="", name="holdId")
+
+    def __post_init__(self) -> None:
+        derive(self, id=stable_hash("hold", self.within, self.category, self.source, self.reason)[:_ID_LENGTH])
+
+    @property
+    def what(self) -> str:
+        """For people: `document documents/x.md of client:acme`, `category operations/incidents, of everybody`."""
+        parts = [f"document {self.source}"] if self.source else []
+        parts += [f"category {self.category}"] if self.category else []
+        return f"{', '.join(parts) or 'everything'} of {self.within or 'everybody'}"
+
+    def covers(self, key: DocumentKey, category: str) -> bool:
+        """Whether a document of this category is not to be removed."""
+        if self.source and (key.source, key.scope.key) != (self.source, self.within):
+            return False
+        return _is_within(key.scope.key, self.within) and _is_below(category, self.category)
+
+    def concerns(self, client_id: str) -> bool:
+        """Whether it may be on something of a client."""
+        return not self.within or scope_of_key(self.within).client_id == client_id
+
+
+class Holds:
+    """The holds of an installation, in one table, and whether they allow a removal."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    def add(self, hold: Hold, knowledge: KnowledgeModel | None = None) -> Hold:
+        """Put a hold in force; one that is in force already stays as it is. Raises `InvalidInputError` without a reason or
+        a name, `InvalidScopeError`, and for a category that `knowledge` doesn't have `UnknownCategoryError`."""
+        checked = _checked(hold, knowledge)
+        known = self._table.get({"subject": HOLDS, "entry": checked.id})
+        if known:
+            return Hold.from_json(known)
+        placed = replace(checked, since=iso_time(self._clock()))
+        self._table.put({"subject": HOLDS, "entry": placed.id, **placed.to_json()})
+        return placed
+
+    def lift(self, hold_id: str, by: str) -> Hold:
+        """End a hold, which is kept as a record. Raises `HoldNotFoundError`."""
+        found = self.get(hold_id)
+        lifted = replace(found, lifted=iso_time(self._clock()), lifted_by=by)
+        self._table.put({"subject": LIFTED, "entry": f"{lifted.lifted}#{lifted.id}", **lifted.to_json()})
+        self._table.delete({"subject": HOLDS, "entry": found.id})
+        return lifted
+
+    def get(self, hold_id: str) -> Hold:
+        """A hold that is in force. Raises `HoldNotFoundError`."""
+        item = self._table.get({"subject": HOLDS, "entry": hold_id}) if hold_id else None
+        if item is None:
+            raise HoldNotFoundError(f"no hold {hold_id[:100]} is in force; `opx hold list` shows those that are")
+        return Hold.from_json(item)
+
+    def in_force(self) -> list[Hold]:
+        return [Hold.from_json(item) for item in self._table.query(HOLDS)]
+
+    def lifted(self) -> list[Hold]:
+        """Those that were ended, in that order."""
+        return [Hold.from_json(item) for item in self._table.query(LIFTED)]
+
+    def check(self, documents: Iterable[tuple[DocumentKey, str]]) -> None:
+        """Raise `HeldError` if one of these documents, each with its category, is not to be removed."""
+        holds = self.in_force()
+        for key, category in documents if holds else ():
+            hold = covering(holds, key, category)
+            if hold:
+                raise HeldError(f"{key.source} can't be removed: {told(hold)}")
+
+
+def covering(holds: Sequence[Hold], key: DocumentKey, category: str) -> Hold | None:
+    """The first hold that covers a document."""
+    return next((hold for hold in holds if hold.covers(key, category)), None)
+
+
+def told(hold: Hold) -> str:
+    """A hold in a sentence of an error."""
+    return (
+        f"hold {hold.id} on {hold.what}, by {hold.by} since {hold.since}: {hold.reason}. "
+        f"Once it is over: `opx hold remove {hold.id}`"
+    )
+
+
+def _checked(hold: Hold, knowledge: KnowledgeModel | None) -> Hold:
+    reason = " ".join(hold.reason.split())
+    if not reason or len(reason) > MAX_REASON:
+        raise InvalidInputError(f"a hold needs a reason of 1 to {MAX_REASON} characters, such as the matter's name")
+    if not hold.by.strip():
+        raise InvalidInputError("a hold needs the name of who wants it")
+    if hold.within:
+        scope_of_key(hold.within)
+    if hold.source and not hold.within:
+        raise InvalidInputError("a hold on a document needs the document's scope")
+    if hold.category and knowledge:
+        knowledge.within(hold.category)
+    return replace(hold, reason=reason, by=hold.by.strip())
+
+
+def _is_within(scope_key: str, within: str) -> bool:
+    if not within or scope_key == within:
+        return True
+    outer = scope_of_key(within)
+    return outer == Scope(outer.client_id) and bool(outer.client_id) and scope_key.startswith(f"{within}/")
+
+
+def _is_below(category: str, beginning: str) -> bool:
+    return not beginning or category == beginning or category.startswith(f"{beginning}/")
+
+
+def versions_of_objects(catalog: Catalog, object_keys: Iterable[str]) -> Iterator[tuple[DocumentKey, str]]:
+    """All versions of the documents of these objects, each with its category."""
+    for object_key in object_keys:
+        key = DocumentKey(*scope_of_object(object_key.removesuffix(SIDECAR_SUFFIX)))
+        yield from ((version.key, version.category) for version in catalog.versions(key))

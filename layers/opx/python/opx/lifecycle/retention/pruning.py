@@ -1,0 +1,197 @@
+"""Removes knowledge whose retention is over: day by day along the calendar, never by looking at all of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from opx.domain.record import replace
+from opx.domain.times import day_number, day_text, iso_time
+from opx.errors import InvalidInputError, PruneStoppedError
+from opx.lifecycle.report import PruneReport, PruneReports, PruneRun
+from opx.lifecycle.retention.due import (
+    FIRST_DAYS,
+    GRACE_DAYS,
+    OVERLAP_DAYS,
+    DueVersions,
+    Found,
+    RetentionState,
+    Verdict,
+    batches,
+)
+from opx.lifecycle.retention.forecast import Forecast
+from opx.lifecycle.retention.guard import Guard, GuardRules
+from opx.runtime.metrics import Metric, Report, unreported
+
+if TYPE_CHECKING:
+    from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
+    from opx.ingestion.corpus.catalog import Catalog
+    from opx.lifecycle.retention.holds import Holds
+    from opx.lifecycle.retention.patterns import PatternKeeper
+    from opx.lifecycle.retention.redating import Redating
+    from opx.lifecycle.retention.removal import Removal
+    from opx.ports import Clock
+
+log = logging.getLogger(__name__)
+
+WORKED_AGAIN = "a pattern that has just worked again"
+_DAY_SECONDS = 86400
+
+
+class KnowledgePruningService:
+    """Removes what is due. It may be stopped at any moment and called again, also by two at once."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        calendar: Calendar,
+        state: RetentionState,
+        holds: Holds,
+        removal: Removal,
+        rules: GuardRules,
+        reports: PruneReports,
+        clock: Clock,
+        due: Callable[..., DueVersions],
+        exclusive: Callable[[], AbstractContextManager[Any]],
+        redating: Redating,
+        patterns: PatternKeeper,
+        purge: Callable[[], object] = lambda: None,
+        report: Report = unreported,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._calendar = calendar
+        self._state = state
+        self._holds = holds
+        self._removal = removal
+        self._rules = rules
+        self._reports = reports
+        self._clock = clock
+        self._due = due
+        self._exclusive = exclusive
+        self._redating = redating
+        self._forecast = Forecast(state, patterns)
+        self._patterns = patterns
+        self._purge = purge
+        self._measure = report
+        self._timer = timer
+
+    def prune_old_knowledge(self) -> int:
+        """Remove what its retention is over for, and return how many versions of documents that were.
+
+        Raises `PruneStoppedError` if too much would go at once, and `StoreUnavailableError`: then call it again.
+        """
+        report = self.run()
+        if report.stopped:
+            raise PruneStoppedError(report.stop_message())
+        return report.versions
+
+    def run(
+        self, *, dry_run: bool = False, allow_share: float | None = None, seconds: float | None = None
+    ) -> PruneReport:
+        """Like `prune_old_knowledge`, with what was done and what was kept and why; a run that was stopped says so.
+
+        A `dry_run` writes nothing. `allow_share` (up to 1) is how much of a category may go at once, in place of what
+        knowledge.yaml says. After `seconds` it ends, and the next run goes on.
+        """
+        if allow_share is not None and not (isinstance(allow_share, int | float) and 0 < allow_share <= 1):
+            raise InvalidInputError(f"allow_share {allow_share!r} must be a number above 0 and at most 1, which is all")
+        rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
+        now = self._clock()
+        until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)
+        run = PruneRun(iso_time(now), until, dry_run=dry_run)
+        ends = None if seconds is None else self._timer() + seconds
+        self._run(run, rules, ends)
+        report = run.report(finished=iso_time(self._clock()))
+        if not dry_run:
+            self._told(report)
+        return report
+
+    def _run(self, run: PruneRun, rules: GuardRules, ends: float | None) -> None:
+        cursor = self._since(run)
+        guard = Guard(rules, self._count)
+        due = self._forecast.of(self._due_now(run), cursor, guard, run)
+        run.stopped = tuple(guard.excess(due, self._state.before_and_now()))
+        if run.stopped or run.dry_run:
+            return
+        since = self._redating.run(run, cursor, lambda: self._is_over(ends))
+        if not run.unfinished:
+            self._remove(run, since, ends)
+        self._purge()
+
+    def _told(self, report: PruneReport) -> None:
+        if report.stopped:
+            log.error("%s", report.stop_message())
+        elif not report.is_idle:
+            log.info("pruned %d versions up to %s", report.versions, report.until)
+        self._measure(Metric.VERSIONS_PRUNED, float(report.versions))
+        self._measure(Metric.PRUNE_STOPPED, float(bool(report.stopped)))
+        if not report.is_idle:
+            self._reports.keep(report)
+
+    def _since(self, run: PruneRun) -> str:
+        """The first day to look at."""
+        noted, ran = self._state.cursor()
+        if ran > run.started:
+            run.notes += (f"the clock is behind: the last run was at {ran}, and now it is {run.started}",)
+        last = min(noted or run.until, run.until)
+        back = FIRST_DAYS if run.dry_run and not noted else OVERLAP_DAYS
+        return day_text((day_number(last) or 0) - back)
+
+    def _due_now(self, run: PruneRun) -> DueVersions:
+        return self._due(until=run.until, holds=self._holds.in_force())
+
+    def _count(self, category: str, enough: int) -> int:
+        versions = self._catalog.in_category(category, current_only=False)
+        return sum(1 for _ in zip(range(enough), versions, strict=False))
+
+    # -- what goes
+
+    def _remove(self, run: PruneRun, since: str, ends: float | None) -> None:
+        left = ""
+        for day, entries in self._due_now(run).entries(since):
+            for batch in batches(entries):
+                with self._exclusive():
+                    stayed = self._work_on(batch, run)
+                left = left or (day if stayed else "")
+                if self._is_over(ends):
+                    run.unfinished = True
+                    self._state.note_cursor(left or day, run.started)
+                    return
+        self._state.note_cursor(min(left or run.until, run.until), run.started)
+
+    def _work_on(self, batch: list[CalendarEntry], run: PruneRun) -> int:
+        """Do what is to be done with these; how many are to be looked at again."""
+        due = self._due_now(run)  # with the holds of this moment
+        verdicts: dict[Verdict, list[Found]] = {verdict: [] for verdict in Verdict}
+        for found in self._patterns.judged(due, batch):
+            verdicts[found.verdict].append(found)
+        for found in verdicts[Verdict.LATER]:
+            self._put_right(found)
+        for found in verdicts[Verdict.HELD]:
+            if found.hold:
+                run.held[found.hold.id] += 1
+            if found.leaving and found.document:
+                self._catalog.keep_version(found.document)
+        self._removal.drop(found.entry for found in verdicts[Verdict.GONE])
+        going = [found for found in verdicts[Verdict.DUE] if self._patterns.let_go(found)]
+        staying = len(verdicts[Verdict.DUE]) - len(going)
+        run.kept[WORKED_AGAIN] += staying
+        return self._removal.remove(going, run) + staying + len(verdicts[Verdict.HELD])
+
+    def _put_right(self, found: Found) -> None:
+        """Enter a version for the day on which it expires by now."""
+        assert found.document is not None
+        pattern_day = self._patterns.day_of(replace(found, verdict=Verdict.DUE), found.entry.at)
+        if pattern_day:
+            self._calendar.postpone(found.entry, pattern_day)
+        elif self._calendar.day_of(found.document) != found.entry.at:
+            self._calendar.redate(found.document)
+            self._calendar.drop(found.entry)
+
+    def _is_over(self, ends: float | None) -> bool:
+        return ends is not None and self._timer() >= ends

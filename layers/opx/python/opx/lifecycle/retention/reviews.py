@@ -1,0 +1,115 @@
+"""What is to be looked at again, and by whom: `review_by` of documents, as a report for their owners."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.record import Record, derive
+from opx.domain.times import day_number, day_text
+from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ports import Clock
+
+SOON_DAYS = 30
+NOBODY = "(nobody)"
+_AT_ONCE = 100
+
+
+class ReviewItem(Record, frozen=True):
+    """A current document that is to be looked at by `review_by`; `overdue` is by how many days that is past, below 0 for
+    how many days are left."""
+
+    document_id: str
+    title: str
+    category: str
+    source: str
+    scope_key: str = field(name="scope")
+    owner: str
+    review_by: str
+    last_updated: str
+    overdue: Annotated[int, Meta(description="Below 0: how many days are left.")] = field(name="overdueDays")
+
+
+class OwnedReviews(Record, frozen=True):
+    """How many documents of an owner are to be looked at again, and how many of these are overdue."""
+
+    owner: str
+    overdue: int
+    items: int
+
+
+class ReviewReport(Record, frozen=True):
+    """Documents to review, the most overdue first. `more` if there are others behind them. `owners` has the one with the
+    most overdue first."""
+
+    items: tuple[ReviewItem, ...]
+    more: bool = False
+    owners: tuple[OwnedReviews, ...] = ()
+
+    def __post_init__(self) -> None:
+        overdue = Counter(item.owner or NOBODY for item in self.items if item.overdue > 0)
+        every = Counter(item.owner or NOBODY for item in self.items)
+        order = sorted(every, key=lambda owner: (-overdue[owner], owner))
+        derive(self, owners=tuple(OwnedReviews(owner, overdue[owner], every[owner]) for owner in order))
+
+
+class Reviews:
+    """What is to be reviewed in some scopes, found by its day. Nothing of any other scope is read.
+
+    `owner_of` names the owner of a document that doesn't name one.
+    """
+
+    def __init__(self, catalog: Catalog, calendar: Calendar, owners: Mapping[str, str], clock: Clock) -> None:
+        self._catalog = catalog
+        self._calendar = calendar
+        self._owners = owners
+        self._clock = clock
+
+    def report(
+        self, scopes: Sequence[str], *, days: int = SOON_DAYS, owner: str = "", limit: int = 500
+    ) -> ReviewReport:
+        """What is overdue or will be within `days`; with `owner`, what is that one's."""
+        today = int(self._clock() // 86400)
+        found = (
+            item
+            for scope in scopes
+            for item in self._items(self._calendar.to_review(scope, day_text(today + days)), today)
+            if not owner or item.owner.casefold() == owner.casefold()
+        )
+        items = sorted(found, key=lambda item: (item.review_by, item.title, item.document_id))
+        return ReviewReport(tuple(items[:limit]), more=len(items) > limit)
+
+    def _items(self, entries: Iterator[CalendarEntry], today: int) -> Iterator[ReviewItem]:
+        rest = list(entries)
+        for at in range(0, len(rest), _AT_ONCE):
+            batch = rest[at : at + _AT_ONCE]
+            known = self._catalog.leaving(batch)
+            for entry in batch:
+                document = known[entry][0] if entry in known else None
+                if document and document.state is DocumentState.CURRENT and document.review_by == entry.at:
+                    yield self._item(document, today)
+
+    def _item(self, document: KnowledgeDocument, today: int) -> ReviewItem:
+        return ReviewItem(
+            document_id=document.document_id,
+            title=document.title,
+            category=document.category,
+            source=document.source_uri,
+            scope_key=document.key.scope.key,
+            owner=document.owner or self._owner_of(document),
+            review_by=document.review_by,
+            last_updated=document.last_updated,
+            overdue=today - (day_number(document.review_by) or today),
+        )
+
+    def _owner_of(self, document: KnowledgeDocument) -> str:
+        """The owner of one of its services, or of its category or the longest beginning of that, or else its author."""
+        names = document.category.split("/")
+        beginnings = ("/".join(names[:count]) for count in range(len(names), 0, -1))
+        known = (self._owners.get(name, "") for name in (*map(str.casefold, document.services), *beginnings))
+        return next(filter(None, known), document.author)

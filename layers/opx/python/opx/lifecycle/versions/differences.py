@@ -1,0 +1,231 @@
+"""Compares two versions of a document: their metadata, and their texts line by line."""
+
+from __future__ import annotations
+
+import difflib
+import io
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.versions import Change, Renumbering, SafeguardChange, StepChange, VersionDiff, VersionName
+from opx.formats.metadata import FACTS
+
+CONTEXT_LINES = 3
+MAX_CHARACTERS = 400_000
+"""Of a diff; more of it is cut at a line."""
+
+MAX_LISTED = 500
+"""Of the steps that differ, and of the safeguards."""
+
+MAX_PAIRS = 1_000_000
+"""Pairs of lines that are compared with each other between two lines that both texts have once. What is larger counts as
+replaced as a whole: difflib takes cubic time at worst."""
+
+_Block = tuple[int, int, int]
+"""Where equal lines begin in both texts, and how many they are."""
+
+_FIELDS = (
+    "title",
+    "category",
+    "tags",
+    "author",
+    "severity",
+    "services",
+    "language",
+    "version",
+    "last_updated",
+    "source_uri",
+)
+"""Of a document, in the order in which they are shown, before all others that its author may give."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineChanges:
+    """How the outlines of two versions differ. `notes` say what was not compared."""
+
+    steps: tuple[StepChange, ...] = ()
+    renumbered: tuple[Renumbering, ...] = ()
+    safeguards: tuple[SafeguardChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NO_CHANGES = OutlineChanges()
+
+
+def version_name(document: KnowledgeDocument) -> VersionName:
+    return VersionName(document.version, document.document_id, document.current_since)
+
+
+def difference(
+    before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str], outlines: OutlineChanges = NO_CHANGES
+) -> VersionDiff:
+    """What is different in `after`, with how their outlines differ."""
+    lines = list(unified(*texts, *(f"{one.key.source} version {one.version}" for one in (before, after))))
+    body = lines[2:]
+    shown = _fitting(lines)
+    listed: tuple[tuple[object, ...], ...] = (outlines.steps, outlines.renumbered, outlines.safeguards)
+    return VersionDiff(
+        source=after.key.source,
+        before=version_name(before),
+        after=version_name(after),
+        changes=tuple(_changes(before, after)),
+        steps=outlines.steps[:MAX_LISTED],
+        renumbered=outlines.renumbered[:MAX_LISTED],
+        safeguards=outlines.safeguards[:MAX_LISTED],
+        notes=outlines.notes,
+        diff="".join(shown),
+        added=sum(line.startswith("+") for line in body),
+        removed=sum(line.startswith("-") for line in body),
+        cut=len(shown) < len(lines) or any(len(each) > MAX_LISTED for each in listed),
+    )
+
+
+def _changes(before: KnowledgeDocument, after: KnowledgeDocument) -> Iterator[Change]:
+    for name in dict.fromkeys((*_FIELDS, *FACTS, "owner")):
+        was, is_ = (_text(getattr(one.metadata if name == "version" else one, name)) for one in (before, after))
+        if was != is_:
+            yield Change(name, was, is_)
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _fitting(lines: Sequence[str]) -> list[str]:
+    room = MAX_CHARACTERS
+    shown = []
+    for line in lines:
+        room -= len(line)
+        if room < 0:
+            break
+        shown.append(line)
+    return shown
+
+
+def unified(before: str, after: str, before_name: str, after_name: str) -> Iterator[str]:
+    """The lines of a unified diff, each with its end; none if the texts are equal. As difflib's, in bounded time."""
+    old, new = _lines(before), _lines(after)
+    matcher = _Matched(old, new)
+    began = False
+    for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
+        if not began:
+            yield f"--- {before_name}\n"
+            yield f"+++ {after_name}\n"
+            began = True
+        (_, low, _, new_low, _), (_, _, high, _, new_high) = group[0], group[-1]
+        yield f"@@ -{_range(low, high)} +{_range(new_low, new_high)} @@\n"
+        for tag, start, end, new_start, new_end in group:
+            if tag == "equal":
+                yield from (" " + _ended(line) for line in old[start:end])
+                continue
+            yield from ("-" + _ended(line) for line in old[start:end])
+            yield from ("+" + _ended(line) for line in new[new_start:new_end])
+
+
+def _lines(text: str) -> list[str]:
+    """Lines end with a line feed and nothing else: texts of pages may hold other ends of lines."""
+    return list(io.StringIO(text, newline="\n"))
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as GNU diff names them: the first and how many; of none, the line before."""
+    length = end - start
+    if length == 1:
+        return str(start + 1)
+    return f"{start + 1 if length else start},{length}"
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+class _Matched(difflib.SequenceMatcher[str]):
+    """Compares between lines that both texts have once and in the same order (patience diff, by Bram Cohen), so that the
+    time is bounded."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, "", "", autojunk=False)
+        self.a, self.b = old, new
+        self.matching_blocks = [difflib.Match(*block) for block in _joined(_blocks(old, new))]
+        self.matching_blocks.append(difflib.Match(len(old), len(new), 0))
+
+
+def _blocks(old: Sequence[str], new: Sequence[str]) -> Iterator[_Block]:
+    anchors = [(-1, -1), *_anchors(old, new), (len(old), len(new))]
+    for (low, new_low), (high, new_high) in pairwise(anchors):
+        yield from _between(old[low + 1 : high], new[new_low + 1 : new_high], low + 1, new_low + 1)
+        if high < len(old):
+            yield high, new_high, 1
+
+
+def _between(old: Sequence[str], new: Sequence[str], at: int, new_at: int) -> Iterator[_Block]:
+    """Equal lines of two pieces: those at their ends, and what difflib finds if the rest is small enough."""
+    first = sum(1 for _ in _same(zip(old, new, strict=False)))
+    most = min(len(old), len(new)) - first
+    last = sum(1 for _ in islice(_same(zip(reversed(old), reversed(new), strict=False)), most))
+    if first:
+        yield at, new_at, first
+    inner, new_inner = old[first : len(old) - last], new[first : len(new) - last]
+    if inner and new_inner and len(inner) * len(new_inner) <= MAX_PAIRS:
+        found = difflib.SequenceMatcher(None, inner, new_inner, autojunk=True).get_matching_blocks()
+        yield from ((at + first + one.a, new_at + first + one.b, one.size) for one in found if one.size)
+    if last:
+        yield at + len(old) - last, new_at + len(new) - last, last
+
+
+def _same(pairs: Iterator[tuple[str, str]]) -> Iterator[None]:
+    for one, other in pairs:
+        if one != other:
+            return
+        yield None
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of lines that both texts have once, as many as are in the same order in both."""
+    once, new_once = _places_of_single(old), _places_of_single(new)
+    pairs = [(place, new_once[line]) for line, place in once.items() if line in new_once]
+    return rising(pairs)
+
+
+def _places_of_single(lines: Sequence[str]) -> dict[str, int]:
+    counts = Counter(lines)
+    return {line: at for at, line in enumerate(lines) if counts[line] == 1}
+
+
+def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest of the parts in which the second places rise, too (by piles, as in patience sorting)."""
+    tops: list[int] = []
+    last: list[int] = []
+    behind: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        pile = bisect_left(tops, place)
+        behind.append(last[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(place)
+            last.append(number)
+        else:
+            tops[pile], last[pile] = place, number
+    chosen = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chosen.append(pairs[number])
+        number = behind[number]
+    return chosen[::-1]
+
+
+def _joined(blocks: Iterator[_Block]) -> Iterator[_Block]:
+    """Blocks that follow on each other as one, as difflib has them."""
+    whole: _Block | None = None
+    for at, new_at, size in blocks:
+        if whole and (whole[0] + whole[2], whole[1] + whole[2]) == (at, new_at):
+            whole = whole[0], whole[1], whole[2] + size
+            continue
+        if whole:
+            yield whole
+        whole = at, new_at, size
+    if whole:
+        yield whole

@@ -1,0 +1,86 @@
+"""What a floor of confidence does: who is refused, and whether the answers that are left are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from opx.domain.queries import QueryConfig
+from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.runs import Reply, Run
+
+FLOOR = QueryConfig().min_confidence
+FLOORS = tuple(round(step / 20, 2) for step in range(21))
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """At one floor: shares of questions that get no answer, of those that have one and of each kind of those that don't
+    (`unanswerable` is all of these), and the share of the answers given whose first page is relevant. None: of nothing.
+    """
+
+    floor: float
+    answerable: float | None
+    unanswerable: float | None
+    by_kind: dict[str, float]
+    right: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "floor": self.floor,
+            "answerableRefused": _rounded(self.answerable),
+            "unanswerableRefused": _rounded(self.unanswerable),
+            "refusedByKind": {kind: round(share, 4) for kind, share in self.by_kind.items()},
+            "firstPageRight": _rounded(self.right),
+        }
+
+
+def refused(reply: Reply, floor: float) -> bool:
+    """Whether nothing that was found reaches the floor."""
+    return not any(confidence >= floor for confidence in reply.confidences)
+
+
+def abstention(run: Run, system: str, floor: float = FLOOR) -> Abstention:
+    """What a mode's answers would be with this floor."""
+    asked = list(zip(run.questions, run.replies[system], strict=True))
+    kinds = dict.fromkeys(question.kind for question in run.questions if not question.answerable)
+    answered = [(question, reply) for question, reply in asked if not refused(reply, floor)]
+    return Abstention(
+        floor=floor,
+        answerable=_share(refused(reply, floor) for question, reply in asked if question.answerable),
+        unanswerable=_share(refused(reply, floor) for question, reply in asked if not question.answerable),
+        by_kind={kind: _of_kind(asked, kind, floor) for kind in kinds},
+        right=_share(_first(reply, floor) in question.relevant for question, reply in answered),
+    )
+
+
+def separation(run: Run, system: str) -> float | None:
+    """The probability that a question with an answer has a higher best confidence than one without, ties counting half:
+    the area under the ROC curve (Hanley and McNeil, 1982). None if there are none of either."""
+    asked = list(zip(run.questions, run.replies[system], strict=True))
+    good = [reply.best for question, reply in asked if question.answerable]
+    bad = [reply.best for question, reply in asked if not question.answerable]
+    if not good or not bad:
+        return None
+    return fmean(float(one > other) + 0.5 * (one == other) for one in good for other in bad)
+
+
+def _first(reply: Reply, floor: float) -> str:
+    return next(page for page, confidence in zip(reply.pages, reply.confidences, strict=True) if confidence >= floor)
+
+
+def _of_kind(asked: Sequence[tuple[Question, Reply]], kind: str, floor: float) -> float:
+    return fmean(
+        float(refused(reply, floor)) for question, reply in asked if question.kind == kind and not question.answerable
+    )
+
+
+def _share(each: Iterable[bool]) -> float | None:
+    values = [float(one) for one in each]
+    return fmean(values) if values else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,167 @@
+"""One evaluation as it was: every question with what each system made of it, to be kept and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opx.domain.ids import stable_hash
+from opx.domain.record import replace
+from opx.errors import InvalidInputError
+from opx.operations.evaluation.answers import Judgement
+from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.spans import Span, spans_json
+
+FORMAT = 1
+PAGES_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a system made of a question: pages best first and, of answers, their confidences and times.
+
+    `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
+    answer, `timings_ms` its parts; time of a search that other modes share counts for each of them. `ranked_by` and
+    `partial` are the answer's own: a reranker that failed, or a leg that is missing, must not pass for quality. `absent` are
+    the names of what the answer says is absent, None where that isn't known: of a leg or a fusion alone, and in older runs.
+    """
+
+    pages: tuple[str, ...]
+    confidences: tuple[float, ...] = ()
+    milliseconds: float = 0.0
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+    ranked_by: str = ""
+    partial: bool = False
+    absent: tuple[str, ...] | None = None
+
+    @property
+    def best(self) -> float:
+        """The confidence of the most certain page, 0 if nothing was found."""
+        return max(self.confidences, default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"pages": list(self.pages)}
+        if self.timings_ms or self.confidences:
+            data |= {
+                "confidences": [round(value, 6) for value in self.confidences],
+                "milliseconds": round(self.milliseconds, 3),
+                "timingsMs": {name: round(value, 3) for name, value in self.timings_ms.items()},
+                "rankedBy": self.ranked_by,
+                "partial": self.partial,
+            }
+            if self.absent is not None:
+                data["absent"] = list(self.absent)
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reply:
+        return cls(
+            pages=tuple(data["pages"]),
+            confidences=tuple(data.get("confidences", ())),
+            milliseconds=data.get("milliseconds", 0.0),
+            timings_ms=data.get("timingsMs", {}),
+            ranked_by=data.get("rankedBy", ""),
+            partial=data.get("partial", False),
+            absent=tuple(data["absent"]) if "absent" in data else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`replies` are those of each system, in the order of the questions. `modes` are the systems that people can ask;
+    the others are legs and fusions alone. `corpus` changes when the documents do. `answers` has, by the form of the reply,
+    its judgement for each question, None for one without spans."""
+
+    dataset: str
+    corpus: str
+    questions: tuple[Question, ...]
+    replies: dict[str, tuple[Reply, ...]]
+    modes: tuple[str, ...]
+    ingest: dict[str, float] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, tuple[Judgement | None, ...]] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the questions and their labels: runs can be compared if it is the same."""
+        return stable_hash(
+            *sorted((q.id, q.text, q.kind, sorted(q.relevant.items()), spans_json(q.spans)) for q in self.questions)
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of questions that have an answer, in order of appearance."""
+        return tuple(dict.fromkeys(question.kind for question in self.questions if question.answerable))
+
+    def of_split(self, split: str) -> Run:
+        """The same run with the questions of one split alone."""
+        chosen = [number for number, question in enumerate(self.questions) if question.split == split]
+        return replace(
+            self,
+            questions=tuple(self.questions[number] for number in chosen),
+            replies={system: tuple(found[number] for number in chosen) for system, found in self.replies.items()},
+            answers={form: tuple(found[number] for number in chosen) for form, found in self.answers.items()},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        data = {
+            "format": FORMAT,
+            "dataset": self.dataset,
+            "corpus": self.corpus,
+            "about": self.about,
+            "ingest": self.ingest,
+            "modes": list(self.modes),
+            "questions": [_question_json(question) for question in self.questions],
+            "replies": {name: [reply.to_json() for reply in replies] for name, replies in self.replies.items()},
+        }
+        if self.answers:
+            data["answers"] = {form: [one and one.to_json() for one in found] for form, found in self.answers.items()}
+        return data
+
+
+def _question_json(question: Question) -> dict[str, Any]:
+    data = {name: getattr(question, name) for name in ("id", "text", "kind", "relevant", "split")}
+    return {**data, "spans": spans_json(question.spans)} if question.spans else data
+
+
+def _question_of(data: Mapping[str, Any]) -> Question:
+    return Question(**{**data, "spans": tuple(Span(**span) for span in data.get("spans", ()))})
+
+
+def save_run(run: Run, path: Path) -> None:
+    """Write a run as JSON. Raises `InvalidInputError` if it can't be written."""
+    try:
+        path.write_text(json.dumps(run.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise InvalidInputError(f"{path} can't be written ({exc.strerror})") from exc
+
+
+def load_run(path: Path) -> Run:
+    """Read what `save_run` wrote. Raises `InvalidInputError` for anything else."""
+    try:
+        data = json.loads(path.read_bytes())
+        if data["format"] != FORMAT:
+            raise InvalidInputError(f"{path} has format {data['format']!r}, not {FORMAT}: save the run anew")
+        run = Run(
+            dataset=data["dataset"],
+            corpus=data["corpus"],
+            questions=tuple(map(_question_of, data["questions"])),
+            replies={name: tuple(map(Reply.from_json, found)) for name, found in data["replies"].items()},
+            modes=tuple(data["modes"]),
+            ingest=data["ingest"],
+            about=data["about"],
+            answers={
+                form: tuple(one and Judgement(**one) for one in found)
+                for form, found in data.get("answers", {}).items()
+            },
+        )
+    except OSError as exc:
+        raise InvalidInputError(f"{path} can't be read ({exc.strerror})") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise InvalidInputError(f"{path} is not a run that `opx eval --save` wrote ({exc!r})") from exc
+    if any(len(found) != len(run.questions) for found in (*run.replies.values(), *run.answers.values())):
+        raise InvalidInputError(f"{path} is not whole: it hasn't a reply of each system to each question")
+    return run

@@ -1,1 +1,0 @@
-"""Procedures: outlines of documents, their steps, and what their commands do."""

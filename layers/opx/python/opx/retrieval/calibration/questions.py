@@ -1,0 +1,181 @@
+"""Questions that are made of a corpus, each with the document that answers it.
+
+They are made of titles, of headings that name something, of alerts that a page is for and of the first sentence of its
+symptoms; as they are, with one word left out, or with values as alerts have them. The same seed gives the same questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.knowledge import WARNINGS_CATEGORY
+from opx.domain.procedures import SectionKind
+from opx.domain.record import replace
+from opx.ingestion.corpus.chunk_files import joined_text
+from opx.retrieval.identifiers import ALERT, kind_of
+from opx.retrieval.question import identifiers
+from opx.text.procedures.phrases import is_role, role_of, sentences
+
+MOST_QUESTIONS = 400
+OF_A_DOCUMENT = 4
+"""Questions that are made of one document."""
+
+FEWEST_DOCUMENTS = 30
+"""Below it, and with fewer than `FEWEST_CATEGORIES`, there is too little to calibrate on."""
+FEWEST_CATEGORIES = 2
+
+_FEWEST_WORDS = 3
+"""Of a heading that names something; shorter ones are those of a template."""
+_LONGEST = 200
+_PIECES = 50
+"""Chunks of a document that are read."""
+
+_HEADING = re.compile(r"#{1,6} +(.*?)[ #]*")
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_VALUES = (
+    "on web-7f9c4d-x2x8k",
+    "at 10.20.30.41:9100",
+    "in prod/eu-west-1b",
+    "since 04:17, 97.3%",
+    "for node-12 (pid 4711)",
+)
+
+FOREIGN = (
+    "how long does fresh pasta keep in the fridge",
+    "what is the tallest mountain in South America",
+    "my cat scratches the sofa all night",
+    "which vitamins are in sweet potatoes",
+    "how to fold a fitted bed sheet",
+    "who wrote the opera Carmen",
+    "train connections from Vienna to Venice on Sunday",
+    "what do I wear to a garden wedding",
+    "how many players are on a volleyball team",
+    "remove candle wax from a wooden table",
+    "when do cherry trees blossom in Japan",
+    "difference between baroque and rococo",
+    "how to tune a violin without a piano",
+    "is it safe to run with a cold",
+    "which wine goes with grilled salmon",
+    "why do leaves turn red in autumn",
+    "stretching exercises for lower back pain",
+    "when does the public library open on Saturdays",
+    "how do I renew my passport",
+    "birthday present for a ten year old who likes dinosaurs",
+    "how many calories are in a croissant",
+    "what does the word petrichor mean",
+    "rent a canoe on the lake for a weekend",
+    "how to get chewing gum out of hair",
+    "who invented the sewing machine",
+    "best time of year to prune roses",
+    "how to play the first chords on a ukulele",
+    "is there a vegetarian menu in the canteen today",
+    "how far is Jupiter from the sun",
+    "knitting pattern for a baby blanket",
+)
+"""Questions about other things, to which nothing of an operations corpus is near."""
+
+ReadChunks = Callable[[KnowledgeDocument], Iterable[DocumentChunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeQuestion:
+    """A question and the document that answers it."""
+
+    text: str
+    document: KnowledgeDocument
+
+
+def usable(documents: Iterable[KnowledgeDocument]) -> list[KnowledgeDocument]:
+    """Those that questions can be made of: with chunks, no warnings, and each text once."""
+    found: dict[str, KnowledgeDocument] = {}
+    for one in documents:
+        if one.chunk_count and one.category != WARNINGS_CATEGORY:
+            found.setdefault(one.document_id, one)
+    return list(found.values())
+
+
+def too_little(documents: Sequence[KnowledgeDocument]) -> str:
+    """Why these documents are too little to calibrate on; "" if they aren't."""
+    categories = {one.category for one in documents}
+    if len(documents) < FEWEST_DOCUMENTS:
+        return f"there are {len(documents)} documents to ask about; it takes {FEWEST_DOCUMENTS}"
+    if len(categories) < FEWEST_CATEGORIES:
+        return f"all documents are of the category {categories.pop()}; it takes {FEWEST_CATEGORIES} categories"
+    return ""
+
+
+def make_questions(
+    documents: Sequence[KnowledgeDocument], read: ReadChunks, *, most: int = MOST_QUESTIONS, seed: int = 1
+) -> list[MadeQuestion]:
+    """At most so many, of documents that are drawn at random. A text that several of the drawn documents or the titles of
+    several documents have asks for none of them, and is left out."""
+    random = Random(seed)  # noqa: S311 - draws a sample
+    ordered = sorted(documents, key=lambda one: one.document_id)
+    drawn = random.sample(ordered, min(len(ordered), most))
+    titles = Counter(_folded(one.title) for one in ordered)
+    texts: list[MadeQuestion] = []
+    for document in drawn:
+        if titles[_folded(document.title)] > 1:
+            continue
+        found = dict.fromkeys(_texts_of(document, read(document)))
+        texts += [MadeQuestion(text, document) for text in list(found)[:OF_A_DOCUMENT]]
+        if len(texts) >= 2 * most:
+            break
+    named = Counter(_folded(one.text) for one in texts) + titles
+    alone = [one for one in texts if named[_folded(one.text)] <= 1 + (_folded(one.text) in titles)]
+    chosen = random.sample(alone, min(len(alone), most))
+    return [replace(one, text=_varied(one.text, random)) for one in chosen]
+
+
+def _texts_of(document: KnowledgeDocument, chunks: Iterable[DocumentChunk]) -> Iterator[str]:
+    """The title, an alert, the first sentence of symptoms, and then headings: templates have many of those."""
+    yield document.title
+    sections = list(_sections(islice(joined_text(chunks), _PIECES)))
+    telling = [(heading, text) for at, (heading, text) in enumerate(sections) if not at or _tells_when(heading)]
+    alerts = (name for _, text in telling for name in identifiers(text) if kind_of(name) == ALERT)
+    yield from islice(alerts, 1)
+    for heading, text in telling:
+        if _tells_when(heading):
+            yield from islice(filter(_is_long_enough, (one.strip("-*# ") for one in sentences(text))), 1)
+    yield from (heading for heading, _ in sections if _is_long_enough(heading) and not is_role(heading))
+
+
+def _sections(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The headings of a text, each with what stands under it up to the next; "" for what comes first. Code has none."""
+    heading, lines, is_code = "", list[str](), False
+    for line in "".join(pieces).splitlines():
+        is_code ^= bool(_FENCE.match(line))
+        found = None if is_code else _HEADING.fullmatch(line)
+        if found:
+            yield heading, "\n".join(lines)
+            heading, lines = found[1], []
+        else:
+            lines.append(line)
+    yield heading, "\n".join(lines)
+
+
+def _tells_when(heading: str) -> bool:
+    return bool(heading) and role_of(heading) is SectionKind.SYMPTOMS
+
+
+def _is_long_enough(text: str) -> bool:
+    return len(text.split()) >= _FEWEST_WORDS and len(text) <= _LONGEST
+
+
+def _varied(text: str, random: Random) -> str:
+    """As it is, without one of its words, or with values."""
+    form, words = random.randrange(3), text.split()
+    if form == 1 and len(words) > _FEWEST_WORDS:
+        words.pop(random.randrange(len(words)))
+        return " ".join(words)
+    return f"{text} {random.choice(_VALUES)}" if form == 2 else text
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,312 @@
+"""Reads `knowledge.yaml`: tiers, categories and how each is trusted, kept, refreshed and embedded."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opx.domain.knowledge import (
+    JSON_MAPPING_FIELDS,
+    JSON_TYPES,
+    TRUST_RANGE,
+    Category,
+    KnowledgeModel,
+    Tier,
+    retention_days,
+)
+from opx.errors import InvalidInputError, KnowledgeConfigError
+
+# -- YAML whose values know their line, so that every complaint about a file can name it
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is ten times as fast, but not in every build
+_TEXT = "tag:yaml.org,2002:str"
+_NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A value of a YAML file. `path` leads to it from the top (`tiers.internal`).
+
+    Reading it as something that it isn't raises `KnowledgeConfigError` with file and line.
+    """
+
+    node: yaml.Node
+    file: str
+    path: str = ""
+
+    def error(self, problem: str) -> KnowledgeConfigError:
+        return KnowledgeConfigError(f"{self.file}:{self.node.start_mark.line + 1}: {problem}")
+
+    def entries(self) -> dict[str, Marked]:
+        """The values of a mapping by key, in the order of the file. Refuses a key that is given twice."""
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.error(f"{self.path or 'the file'} must be a mapping (key: value)")
+        found: dict[str, Marked] = {}
+        for key_node, value_node in self.node.value:
+            key = Marked(key_node, self.file, "key").text()
+            if key in found:
+                raise Marked(key_node, self.file).error(f"duplicate key {key!r}; give it once")
+            found[key] = Marked(value_node, self.file, f"{self.path}.{key}".lstrip("."))
+        return found
+
+    def fields(self, *, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, Marked]:
+        """Like `entries`, refusing keys that are not listed, and a mapping without a required one."""
+        found = self.entries()
+        allowed = (*required, *optional)
+        for key, value in found.items():
+            if key not in allowed:
+                raise value.error(f"unknown key {key!r}; allowed: {', '.join(allowed)}")
+        for key in required:
+            if key not in found:
+                raise self.error(f"{self.path or 'the file'} needs the key {key!r}")
+        return found
+
+    def text(self) -> str:
+        """A non-empty text, stripped."""
+        if isinstance(self.node, yaml.ScalarNode) and self.node.tag == _TEXT and self.node.value.strip():
+            return str(self.node.value).strip()
+        raise self.error(f"{self.path} must be a text; put it in quotes if it looks like something else")
+
+    def number(self) -> float:
+        if isinstance(self.node, yaml.ScalarNode) and self.node.tag in _NUMBERS:
+            try:
+                return float(self.node.value)
+            except ValueError:
+                pass  # notations that only YAML knows, such as .inf
+        raise self.error(f"{self.path} must be a number")
+
+    def flag(self) -> bool:
+        if isinstance(self.node, yaml.ScalarNode) and self.node.value in ("true", "false"):
+            return bool(self.node.value == "true")
+        raise self.error(f"{self.path} must be true or false")
+
+    def plain(self) -> Any:
+        """The value as YAML's own types: texts, numbers, flags, lists and mappings."""
+        loader = yaml.SafeLoader("")
+        try:
+            return loader.construct_document(self.node)
+        except yaml.YAMLError as exc:
+            raise self.error(f"{self.path} can't be read: {' '.join(str(exc).split())}") from exc
+
+    def items(self) -> list[Marked]:
+        """The values of a list."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            raise self.error(f"{self.path} must be a list, such as [a, b]")
+        return [Marked(node, self.file, f"{self.path}[{at}]") for at, node in enumerate(self.node.value)]
+
+
+@lru_cache(maxsize=2)
+def _composed(data: bytes) -> yaml.Node | None:
+    """One file is asked for each of its sections, and nobody changes what was read."""
+    return yaml.compose(data, Loader=_LOADER)
+
+
+def read_marked(path: Path, file: str) -> Marked:
+    """The top value of a YAML file, called `file` in errors. Raises `KnowledgeConfigError` if it is no YAML."""
+    try:
+        node = _composed(path.read_bytes())
+    except OSError as exc:
+        raise KnowledgeConfigError(f"{file}: can't be read: {exc.strerror or exc}") from exc
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        line = mark.line + 1 if mark else 1
+        raise KnowledgeConfigError(f"{file}:{line}: not valid YAML: {exc.problem or exc.context}") from exc
+    except yaml.YAMLError as exc:
+        raise KnowledgeConfigError(f"{file}:1: not valid YAML: {' '.join(str(exc).split())}") from exc
+    if node is None:
+        raise KnowledgeConfigError(f"{file}:1: the file is empty")
+    return Marked(node, file)
+
+
+# -- the file
+
+FILE_NAME = "knowledge.yaml"
+SECTIONS = (
+    "sources",
+    "webhooks",
+    "streams",
+    "evidence",
+    "internet",
+    "agents",
+    "telemetry",
+    "owners",
+    "retention",
+    "baselines",
+    "learning",
+    "procedures",
+)
+"""Parts of the file that only those read who need them, through `read_section`."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
+_REQUIRED = ("tier", "description", "retention", "schema", "embed")
+_OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
+
+
+def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) -> KnowledgeModel:
+    """The model that a file describes; None takes the repository's `corpus/knowledge.yaml`, or the packaged copy.
+
+    Raises `KnowledgeConfigError`, whose message starts with file and line. JSONPath expressions are only parsed with
+    `check_json_paths`, and schedules only where cronsim is installed: the search path needs neither, and its
+    functions load this file at every cold start.
+    """
+    file, name = (path, str(path)) if path else _default_file()
+    top = read_marked(file, name).fields(required=("default_category", "tiers", "categories"), optional=SECTIONS)
+    default_trust = _default_trust(top["tiers"])
+    categories: dict[str, Category] = {}
+    for category_path, entry in top["categories"].entries().items():
+        categories[category_path] = _category(category_path, entry, default_trust, check_json_paths)
+    _refuse_shared_folders(top["categories"], categories)
+    default = top["default_category"].text()
+    if default not in categories:
+        allowed = ", ".join(sorted(categories))
+        raise top["default_category"].error(f"unknown category {default!r}; allowed: {allowed}")
+    return KnowledgeModel(categories, default)
+
+
+def read_section(name: str, path: Path | None = None) -> Marked | None:
+    """One of `SECTIONS`, None if the file hasn't got it. Raises `KnowledgeConfigError`."""
+    file, called = (path, str(path)) if path else _default_file()
+    return read_marked(file, called).entries().get(name)
+
+
+def _default_file() -> tuple[Path, str]:
+    """The file of the checkout that this package lies in, or else the copy beside the package's code."""
+    above = _PACKAGE.parents
+    if len(above) > 3:
+        in_checkout = above[3] / "corpus" / FILE_NAME
+        if in_checkout.is_file():
+            return in_checkout, f"corpus/{FILE_NAME}"
+    packaged = _PACKAGE / "data" / FILE_NAME
+    if packaged.is_file():
+        return packaged, f"opx/data/{FILE_NAME}"
+    raise KnowledgeConfigError(
+        f"{FILE_NAME}: not in the package and in no checkout; set OPX_KNOWLEDGE_FILE to its path"
+    )
+
+
+def _default_trust(tiers: Marked) -> dict[Tier, float]:
+    trust = {}
+    for name, entry in tiers.entries().items():
+        tier = _tier(name, entry, tuple(Tier))
+        trust[tier] = _trust(entry.fields(required=("default_trust",))["default_trust"], tier)
+    return trust
+
+
+def _category(path: str, entry: Marked, default_trust: Mapping[Tier, float], check_json_paths: bool) -> Category:
+    if not _CATEGORY_PATH.match(path):
+        raise entry.error(f"category path {path!r} must be lower-case names of letters, digits and _, joined by /")
+    fields = entry.fields(required=_REQUIRED, optional=_OPTIONAL)
+    tier = _tier(fields["tier"].text(), fields["tier"], tuple(default_trust))
+    schema = _schema(fields["schema"])
+    return Category(
+        path=path,
+        tier=tier,
+        trust=_trust(fields["trust"], tier) if "trust" in fields else default_trust[tier],
+        retention=_retention(fields["retention"]),
+        description=fields["description"].text(),
+        schedule=_schedule(fields["schedule"]) if "schedule" in fields else None,
+        folders=tuple(_folder(item) for item in fields["folders"].items()) if "folders" in fields else (),
+        schema=schema,
+        embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
+        json_mapping=_json_mapping(fields["json"], check_json_paths) if "json" in fields else {},
+        graph=fields["graph"].flag() if "graph" in fields else False,
+    )
+
+
+def _tier(name: str, entry: Marked, allowed: tuple[Tier, ...]) -> Tier:
+    if name not in allowed:
+        raise entry.error(f"unknown tier {name!r}; allowed: {', '.join(allowed)}")
+    return Tier(name)
+
+
+def _trust(entry: Marked, tier: Tier) -> float:
+    low, high = TRUST_RANGE[tier]
+    trust = entry.number()
+    if not low <= trust <= high:
+        allowed = f"{low}" if low == high else f"{low} to {high}"
+        raise entry.error(f"trust {trust} is wrong for tier {tier}; allowed: {allowed}")
+    return trust
+
+
+def _retention(entry: Marked) -> str:
+    text = entry.text()
+    try:
+        retention_days(text)
+    except InvalidInputError as exc:
+        allowed = "permanent, or a number with d, m or y"
+        raise entry.error(f"unknown retention {text!r}; allowed: {allowed}") from exc
+    return text
+
+
+def _schedule(entry: Marked) -> str:
+    text = entry.text()
+    count = len(text.split())
+    if count != 5:
+        raise entry.error(f"schedule {text!r} has {count} fields; needed: minute hour day-of-month month day-of-week")
+    if importlib.util.find_spec("cronsim"):
+        from datetime import UTC, datetime
+
+        from cronsim import CronSim, CronSimError
+
+        try:
+            CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
+        except CronSimError as exc:
+            raise entry.error(f"schedule {text!r} is not a cron expression: {str(exc).lower()}") from exc
+    return text
+
+
+def _folder(entry: Marked) -> str:
+    folder = entry.text()
+    if not all(folder.split("/")) or ".." in folder.split("/"):
+        raise entry.error(f"folder {folder!r} must be a name, or names joined by /, without a / at either end")
+    return folder
+
+
+def _schema(entry: Marked) -> dict[str, str]:
+    schema = {}
+    for field, kind in entry.entries().items():
+        schema[field] = kind.text()
+        if schema[field] not in JSON_TYPES:
+            raise kind.error(f"unknown JSON type {schema[field]!r} of {field!r}; allowed: {', '.join(JSON_TYPES)}")
+    return schema
+
+
+def _embedded(entry: Marked, schema: Mapping[str, str]) -> str:
+    field = entry.text()
+    if field not in schema:
+        raise entry.error(f"embed names {field!r}, which is not in the schema; allowed: {', '.join(schema)}")
+    return field
+
+
+def _json_mapping(entry: Marked, check_paths: bool) -> dict[str, str]:
+    fields = entry.fields(required=JSON_MAPPING_FIELDS[:2], optional=JSON_MAPPING_FIELDS[2:])
+    mapping = {}
+    for field, value in fields.items():
+        mapping[field] = value.text()
+        if check_paths:
+            from opx.formats.data.json_paths import compile_paths
+
+            try:
+                compile_paths(mapping[field])
+            except InvalidInputError as exc:
+                raise value.error(f"json.{field}: {exc}") from exc
+    return mapping
+
+
+def _refuse_shared_folders(entries: Marked, categories: Mapping[str, Category]) -> None:
+    owners = {path: path for path in categories}
+    for path, entry in entries.entries().items():
+        for folder in categories[path].folders:
+            owner = owners.setdefault(folder, path)
+            if owner != path:
+                raise entry.fields(required=_REQUIRED, optional=_OPTIONAL)["folders"].error(
+                    f"folder {folder!r} implies {owner} already; a folder belongs to one category"
+                )

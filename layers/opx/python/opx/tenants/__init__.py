@@ -1,1 +1,0 @@
-"""Who the clients are, what there is of each, and how all of it is removed."""

@@ -1,0 +1,201 @@
+"""Outlines of documents: typed sections, and the steps of procedures with their commands and conditions.
+
+All offsets point into the document's text, so that a step is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from opx.domain.ids import normalise, stable_hash
+from opx.domain.procedures import Command, Outline, Section, SectionKind, Step
+from opx.domain.record import replace
+from opx.domain.titles import repeats
+from opx.text.procedures import phrases
+from opx.text.procedures.blocks import Block, BlockKind, parse_blocks
+from opx.text.procedures.commands import inline_commands, row_commands
+from opx.text.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
+from opx.text.procedures.units import units_of
+
+MAX_CHARACTERS = 1_000_000
+"""Of a text in which steps are looked for."""
+MAX_LINES = 60_000
+"""Of such a text: a million characters of prose have 25,000 lines, and a parser's time goes by lines."""
+MAX_STEPS = 5_000
+MAX_TITLE = 160
+MAX_HEADING = 200
+STEP_ID_LENGTH = 10
+_MAX_SENTENCE = 600
+_COMMENTS = ("#", "--", "//")
+
+_ALERT = re.compile(r"\b(?:[A-Z][a-z0-9]+|[A-Z]{2,}(?=[A-Z][a-z]))(?:[A-Z]+[a-z0-9]*){1,}\b|\betcd[A-Z]\w+\b")
+
+
+def outline_of(document_id: str, title: str, text: str) -> Outline:
+    """The outline of a document's normalised text. One that is longer than `MAX_CHARACTERS` or `MAX_LINES` has a single
+    section and no steps; of more than `MAX_STEPS` steps the first are kept, and `whole` is false for both."""
+    if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
+        only = Section((), 0, SectionKind.OTHER, 0, len(text))
+        return Outline(document_id, title, text, (only,), whole=False)
+    blocks = parse_blocks(text)
+    parts = _parts(blocks, title, len(text))
+    drafts = list(drafts_of(parts))
+    steps = _steps(drafts[:MAX_STEPS], parts, text)
+    alerts = tuple(dict.fromkeys(_ALERT.findall(title)))
+    sections = tuple(part.section for part in parts)
+    units = units_of(blocks, sections, steps, text)
+    whole = len(drafts) <= MAX_STEPS
+    unclosed = tuple(1 + text.count("\n", 0, start) for start in _unclosed(blocks))
+    return Outline(document_id, title, text, sections, steps, alerts, whole=whole, units=units, unclosed=unclosed)
+
+
+def _unclosed(blocks: Sequence[Block]) -> Iterator[int]:
+    for block in blocks:
+        if block.is_unclosed:
+            yield block.start
+        if block.children:
+            yield from _unclosed(block.children)
+
+
+# -- sections
+
+
+def _parts(blocks: Sequence[Block], title: str, length: int) -> list[Part]:
+    parts = [Part(Section((), 0, SectionKind.OTHER, 0, length), -1)]
+    for block in blocks:
+        if block.kind is BlockKind.HEADING:
+            parts.append(_headed_part(block, parts, title, length))
+        else:
+            parts[-1].blocks.append(block)
+    ends = [part.section.start for part in parts[1:]] + [length]
+    for part, end in zip(parts, ends, strict=True):
+        part.section = replace(part.section, end=end)
+    return parts if parts[0].section.end or len(parts) == 1 else _without_first(parts)
+
+
+def _headed_part(block: Block, parts: Sequence[Part], title: str, length: int) -> Part:
+    parent = _parent(parts, block.level)
+    above = parts[parent].section if parent >= 0 else None
+    heading = normalise(" ".join(block.text[: 2 * MAX_HEADING].split())[:MAX_HEADING])
+    instructs = is_instruction_heading(heading)
+    if above is None and repeats(heading, title):
+        return Part(Section((), block.level, SectionKind.OTHER, block.start, length), parent)
+    kind = phrases.role_of(heading)
+    inherits = kind is SectionKind.OTHER or instructs  # `Verify the role` below `Diagnosis` belongs to the diagnosis
+    if above and above.kind is not SectionKind.OTHER and inherits:
+        kind = above.kind
+    path = (*(above.path if above else ()), heading)
+    return Part(Section(path, block.level, kind, block.start, length), parent, instructs)
+
+
+def _without_first(parts: list[Part]) -> list[Part]:
+    """Without the empty section before a heading that the text begins with."""
+    for part in parts:
+        part.parent -= 1
+    return parts[1:]
+
+
+def _parent(parts: Sequence[Part], level: int) -> int:
+    at = len(parts) - 1
+    while at >= 0 and (parts[at].section.level >= level or parts[at].section.level == 0):
+        at = parts[at].parent
+    return at
+
+
+# -- steps
+
+
+def _steps(drafts: Sequence[Draft], parts: Sequence[Part], text: str) -> tuple[Step, ...]:
+    seen: Counter[str] = Counter()
+    found = []
+    for number, draft in enumerate(drafts, start=1):
+        title = _title(draft.first)
+        key = stable_hash("step", parts[draft.part].section.path, title)[:STEP_ID_LENGTH]
+        seen[key] += 1
+        step_id = key if seen[key] == 1 else f"{key}-{seen[key]}"
+        found.append(_step(step_id, number, title, draft, text))
+    return _with_targets(found)
+
+
+def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Step:
+    lines, ahead = _lines(draft.blocks), _lines(draft.ahead)
+    own = next((at for at, line in enumerate(lines) if _title(line) == title), -1)
+    below = [line for at, line in enumerate(lines) if at != own]  # a step's first line is not its own check
+    fails, goes_to = phrases.failure(below)
+    warnings = tuple(dict.fromkeys((*phrases.warnings(ahead), *phrases.warnings(lines))))
+    return Step(
+        step_id=step_id,
+        number=number,
+        title=title,
+        section=draft.part,
+        start=draft.start,
+        end=draft.start + len(text[draft.start : draft.end].rstrip()),
+        label=draft.label,
+        commands=_commands(draft.blocks, text),
+        expect=phrases.expectation(below),
+        check=phrases.check(below),
+        if_fails=fails,
+        goes_to=goes_to,
+        approval=phrases.approval([*lines, *ahead]),
+        warnings=warnings,
+        destructive=any(map(phrases.destroys, (title, *warnings, *_comments(draft.blocks)))),
+    )
+
+
+def _title(first: str) -> str:
+    """The first sentence of a step's first paragraph, or as much of it as is read at a glance."""
+    line = phrases.plain(" ".join(first[: 10 * MAX_TITLE].split()))
+    sentence = next(phrases.sentences(line), line).rstrip(":").strip()
+    if len(sentence) <= MAX_TITLE:
+        return sentence
+    return sentence[: MAX_TITLE - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _lines(blocks: Sequence[Block]) -> list[str]:
+    """The sentences of the paragraphs in blocks."""
+    prose = (one for block in blocks for one in block.walk() if one.kind is BlockKind.PARAGRAPH)
+    return [line[:_MAX_SENTENCE] for block in prose for line in block.sentences]
+
+
+def _comments(blocks: Sequence[Block]) -> Iterator[str]:
+    """The comments of code blocks."""
+    for block in (one for outer in blocks for one in outer.walk()):
+        if block.kind is BlockKind.CODE:
+            yield from (line[:_MAX_SENTENCE] for line in block.text.split("\n") if line.lstrip().startswith(_COMMENTS))
+
+
+def _commands(blocks: Sequence[Block], text: str) -> tuple[Command, ...]:
+    found: dict[str, Command] = {}
+    before = ""  # the paragraph before a code block
+    for block in (one for outer in blocks for one in outer.walk()):
+        if block.kind is BlockKind.CODE and not phrases.announces_output(before):
+            for one in block.commands:
+                found.setdefault(one.text, one)
+        elif block.kind is BlockKind.PARAGRAPH:
+            for one in inline_commands(block.text):
+                found.setdefault(one.text, one)
+        elif block.kind is BlockKind.TABLE:
+            for row in text[block.start : block.end].split("\n"):
+                for one in row_commands(row):
+                    found.setdefault(one.text, one)
+        before = block.text if block.kind is BlockKind.PARAGRAPH else ""
+    return tuple(found.values())
+
+
+def _with_targets(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Authors' numbers in `goes_to` as numbers of steps: of the same section first, then the first of the document. A number
+    that no step has leads nowhere."""
+    labels: dict[tuple[int, str], int] = {}
+    anywhere: dict[str, int] = {}
+    for step in steps:
+        if step.label:
+            labels.setdefault((step.section, step.label), step.number)
+            anywhere.setdefault(step.label, step.number)
+
+    def target(step: Step) -> str:
+        number = labels.get((step.section, step.goes_to)) or anywhere.get(step.goes_to)
+        return str(number) if number else ("" if step.goes_to[0].isdigit() else step.goes_to)
+
+    return tuple(replace(step, goes_to=target(step)) if step.goes_to else step for step in steps)

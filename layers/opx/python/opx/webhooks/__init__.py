@@ -1,1 +1,0 @@
-"""Deliveries that other services send by themselves: verified, then put into the corpus like any other document."""

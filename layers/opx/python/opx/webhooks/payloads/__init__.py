@@ -1,1 +1,0 @@
-"""What a delivery of each service says, as documents. A module a service."""
