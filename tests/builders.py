@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from opx.adapters.chosen import Ports
 from opx.domain import ids
 from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument, Revision, contextual_text
 from opx.domain.handover import DocumentAnswer
@@ -15,6 +16,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import Scope
+from opx.operations.system import System
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, Vector, Vectors
 
 VECTOR_DIMENSION = 8
@@ -209,3 +211,9 @@ def a_document_answer(result: RetrievalResult, **changes: Any) -> DocumentAnswer
 def an_answer_of(*results: RetrievalResult, query: str = "q") -> Answer:
     """An answer that hands over the documents of its results."""
     return Answer(query, results, documents=tuple(map(a_document_answer, results)))
+
+
+def ports_of(system: System) -> Ports:
+    """The adapters that a system was made with."""
+    assert isinstance(system.ports, Ports)
+    return system.ports

@@ -16,10 +16,11 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.learning import CheckpointReport, Pattern, StagingEntry
 from opx.domain.scopes import Identity
 from opx.learning.capture import KnowledgeCaptureService
+from opx.operations.system import System
 from opx.ports import Embedder
 from opx.ports.tables_specs import TableSpec
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
 

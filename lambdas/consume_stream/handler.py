@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any
 
 from opx.connectors.streams.consuming import consume_batch
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 
 def start() -> System:

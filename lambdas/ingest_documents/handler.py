@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from opx.graph.daily import is_relink, relink
 from opx.ingestion.batches import Delivery, HandledEvents, process_batch
 from opx.ingestion.cache_metrics import reported_cache
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
@@ -42,7 +43,7 @@ def make_handler(
     def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse | dict[str, int]:  # noqa: ARG001
         services, handled = started()
         if is_relink(event):
-            return relink(services.ingestion)
+            return relink(services.relinking)
         deliveries = [_delivery(record) for record in event["Records"]]
         with reported_cache(services.indexing.document_embedder, report):
             unfinished = process_batch(deliveries, services.ingestion.worker, services.queue, handled, report)

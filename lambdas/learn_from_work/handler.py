@@ -9,9 +9,10 @@ from typing import Any
 
 from opx.edges.tools import respond
 from opx.operations.registry import LEARNING
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 
 def start() -> System:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 SECONDS_TO_SPARE = 120.0
 """For what is in hand when a run ends before Lambda ends it; the next one goes on."""

@@ -8,9 +8,10 @@ from functools import cache
 from typing import Any
 
 from opx.lifecycle.reindex.asked import calibrate_as_asked, take_turn
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 RESERVE_MS = 240_000
 """Left for the step in hand: a hundred documents, read, embedded and indexed."""

@@ -10,9 +10,10 @@ from opx.connectors.webhooks.receiving import WebhookReceiver
 from opx.edges.http import is_http
 from opx.edges.webhooks import respond
 from opx.errors import InvalidInputError
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 
 def start() -> System:

@@ -10,10 +10,11 @@ from typing import Any
 from opx.connectors.pulling.repository import SourceSyncs
 from opx.lifecycle.coverage import CoverageReport
 from opx.lifecycle.freshness import UnknownFreshnessError
+from opx.operations.system import System
 from opx.records.gaps.daily import count_gaps
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 
 def start() -> System:

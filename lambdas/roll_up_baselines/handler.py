@@ -7,9 +7,10 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.telemetry.baselines.rolling_up import DAYS
 
 

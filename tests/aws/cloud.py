@@ -16,10 +16,11 @@ from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve_han
 from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.handled_events import DynamoHandledEvents
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx.operations.system import System
 from opx.ports import Embedder, SearchIndex
 from opx.ports.tables_specs import ALL_TABLES
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.agent_calls import ask
 from tests.aws.tables import create_table
 from tests.doubles.bedrock import BedrockDouble

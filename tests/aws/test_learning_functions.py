@@ -27,9 +27,11 @@ from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patterns_for_task, list_patterns
 from opx.operations.registry import LEARNING
-from opx.system import System, bootstrap
+from opx.operations.system import System
+from opx.system import bootstrap
 from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.builders import ports_of
 from tests.fakes import FakeContext, function_logs
 
 ACCOUNT = "123456789012"
@@ -153,7 +155,7 @@ def learning(deployed: Learning) -> Learning:
         given.settings,
         index=given.index,
         embedder=given.embedder,
-        aws=given.ports._aws,
+        aws=ports_of(given)._aws,
     )
     return replace(deployed, cloud=replace(cloud, services=services))
 

@@ -18,6 +18,7 @@ from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
+from tests.builders import ports_of
 from tests.e2e.systems import SystemUnderTest, a_system, created
 
 KEY = "documents/runbooks/procedures/disk.html"
@@ -82,7 +83,7 @@ class TestRestoring:
 
     def versioned(self, system: SystemUnderTest, status: str) -> None:
         """The bucket keeps versions from now on, or no more."""
-        client = system.services.ports._aws("s3")
+        client = ports_of(system.services)._aws("s3")
         client.put_bucket_versioning(Bucket="corpus", VersioningConfiguration={"Status": status})
 
     def put(self, system: SystemUnderTest, what: str, sidecar: dict[str, Any] | None) -> str:

@@ -12,11 +12,11 @@ import pytest
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
+from opx.operations.system import System
 from opx.ports.tables_specs import AUDIT, GAPS
 from opx.records.gaps.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
-from opx.system import System
 from tests.api_requests import a_token, call
 from tests.aws.cloud import Cloud, a_cloud
 from tests.emf import measured

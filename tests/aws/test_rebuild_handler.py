@@ -19,14 +19,16 @@ from opx.errors import EmbeddingError, ReindexBusyError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.outcomes import Result
 from opx.lifecycle.reindex.job import Phase
+from opx.operations.system import System
 from opx.ports.functions import ThisProcess
 from opx.retrieval.calibration.calibrating import Calibrator
 from opx.retrieval.calibration.models import with_changes
 from opx.retrieval.confidence import shipped
 from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CalibratedModels
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.aws.cloud import Cloud, a_cloud
+from tests.builders import ports_of
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import FakeContext, function_logs
 from tests.unit.calibration_support import page
@@ -114,7 +116,7 @@ def deployed(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
             clock=clock.clock,
             embedder=given.embedder,
             functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
-            aws=given.ports._aws,
+            aws=ports_of(given)._aws,
             indexes=OpenSearchIndexes(
                 lambda: given.index._client,  # type: ignore[attr-defined]
                 given.settings.search_index,
@@ -187,26 +189,26 @@ MODEL = f"{TITAN}/1024"
 
 def test_the_new_index_is_calibrated_for_after_the_switch(deployed: Deployed) -> None:
     deployed.run(HOUR, do="reindex", model=TITAN, dimension=256)
-    kept = deployed.services.indexing.calibrations.read(f"{TITAN}/256")
+    kept = deployed.services.questions.calibrations.read(f"{TITAN}/256")
     assert (kept.calibration, kept.entries) == (None, 2)  # it was tried: two documents are too few
-    assert deployed.services.indexing.calibrations.read(MODEL).entries is None
+    assert deployed.services.questions.calibrations.read(MODEL).entries is None
 
 
 def test_a_message_calibrates_and_searches_use_what_was_kept(deployed: Deployed) -> None:
     for number in range(32):
         deployed.take_in(f"{FOLDERS[number % 2]}/{number}.md", page(number))
     deployed.call('{"do": "calibrate"}')
-    kept = deployed.services.indexing.calibrations.read(MODEL)
+    kept = deployed.services.questions.calibrations.read(MODEL)
     assert kept.calibration
     assert (kept.entries, kept.calibration.documents) == (34, 34)
     assert kept.calibration.loss < kept.calibration.loss_before
-    models = CalibratedModels(deployed.services.indexing.kept_calibration)(MODEL, BOTH, SearchMode.BALANCED)
+    models = CalibratedModels(deployed.services.questions.kept_calibration)(MODEL, BOTH, SearchMode.BALANCED)
     assert models == with_changes(MODEL, kept.calibration.fit, BOTH, SearchMode.BALANCED)
     assert models != shipped(MODEL, BOTH, SearchMode.BALANCED)
 
 
 def test_a_message_leaves_alone_what_is_not_due(deployed: Deployed) -> None:
-    store = deployed.services.indexing.calibrations
+    store = deployed.services.questions.calibrations
     store.write(MODEL, None, entries=2)
     before = deployed.cloud.bedrock.calls
     deployed.call('{"do": "calibrate", "ifDue": true}')

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from opx.domain.queries import QueryConfig
 from opx.domain.times import iso_time
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.benchmarks.search_speed import Corpus, percentile
 from tests.doubles.fake_time import FakeTime
 from tests.unit.cli_support import WordEmbedder

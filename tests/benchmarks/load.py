@@ -27,9 +27,10 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.operations.evaluation.asking import MODES
+from opx.operations.system import System
 from opx.retrieval.query import KnowledgeQuery
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, DIMENSION, Corpus, percentile
 
 DOCUMENTS_A_BATCH = 250

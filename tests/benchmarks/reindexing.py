@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from opx.domain.queries import QueryConfig
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.unit.cli_support import WordEmbedder
 from tests.unit.reindex_support import a_model
 

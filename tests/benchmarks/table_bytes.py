@@ -14,10 +14,11 @@ from typing import Any
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDocument
 from opx.ingestion.files import FileToIngest
+from opx.operations.system import System
 from opx.ports import Table
 from opx.ports.tables_specs import ALL_TABLES
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 COUNT = 500

@@ -47,8 +47,8 @@ from opx.operations.evidence import put_evidence
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
 from opx.operations.search import Query, query
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.contract.seats import Seat, every_failure, given
 from tests.unit.cli_support import word_services
 

@@ -41,8 +41,8 @@ from opx.operations.patterns import (
     get_task_context,
     list_patterns,
 )
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.contract.knowledge_base_contract import a_file, asked, taken_in
 from tests.contract.seats import Seat, given, local_seat
 from tests.unit.cli_support import word_services

@@ -41,9 +41,10 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import Operation
+from opx.operations.system import System
 from opx.runtime.metrics import unreported
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.telemetry.rules import read_telemetry
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of
 from tests.agent_calls import text_of as told
@@ -274,14 +275,14 @@ def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Said
 def command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """`opx call NAME --field value`. Who calls owns the system."""
     where = {"OPX_CLIENT_ID": CALLER.client_id, "OPX_PROJECT_ID": CALLER.project_id, "OPX_HOME": str(world.home)}
-    return _commanded(Launch(where, lambda _: world.services), operation, fields)
+    return _commanded(Launch(lambda _: world.services, where), operation, fields)
 
 
 def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """The same on a deployed system."""
     with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
         where = {"OPX_API_URL": system.endpoint, "OPX_API_TOKEN": "token"}
-        return _commanded(Launch(where), operation, fields)
+        return _commanded(Launch(bootstrap, where), operation, fields)
 
 
 def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> Said:

@@ -20,7 +20,7 @@ from opx.ingestion.outcomes import Outcome, PutFile
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.registry import REGISTRY, Run
-from opx.system import System
+from opx.operations.system import System
 from tests.doubles.api_gateway import DeployedSystem
 
 Q = TypeVar("Q", bound=Request)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from opx.domain.scopes import Identity
-from opx.system import System
+from opx.operations.system import System
 from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
 from tests.contract.seats import Seat, local_seat, remote_seat
 

@@ -11,7 +11,7 @@ from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, NotOrchestratorError
 from opx.operations.learning import ListEntries, list_entries
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
-from opx.system import System
+from opx.operations.system import System
 from tests.contract.learned_knowledge_contract import (
     FAILURE,
     ORCHESTRATOR,

@@ -22,8 +22,8 @@ from opx.operations.sources import (
     register_source,
     remove_source,
 )
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.contract.seats import Seat, local_seat, remote_seat
 from tests.unit.cli_support import word_services
 

@@ -18,9 +18,10 @@ from opx.domain.documents import DocumentKey
 from opx.domain.scopes import scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.ingestion.corpus.chunk_files import read_chunks
+from opx.operations.system import System
 from opx.ports.tables_specs import ALL_TABLES, TableSpec
 from opx.settings import Settings, env_name
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.agent_calls import a_function_event, text_of
 from tests.deployment.clients import engine_client
 from tests.deployment.emulator import ACCOUNT, REGION, Emulator

@@ -11,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-from opx.system import System
+from opx.operations.system import System
 from tests.api_requests import ROLE
 from tests.doubles.api_gateway import answer_of, event_of, route_of
 from tests.doubles.http_double import Request

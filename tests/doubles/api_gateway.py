@@ -24,9 +24,9 @@ from botocore.credentials import Credentials
 from opx.edges.http import respond
 from opx.operations import load
 from opx.operations.registry import Route
+from opx.operations.system import System
 from opx.ports import SignedPut
 from opx.runtime.metrics import unreported
-from opx.system import System
 from tests.api_requests import ROLE
 from tests.doubles.http_double import HttpDouble, Request, Response
 

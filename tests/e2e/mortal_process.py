@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 from opx.ingestion.files import FileToIngest
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.text.tokenizer import cl100k
 from tests.fakes import WordsEmbedder
 

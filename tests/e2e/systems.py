@@ -29,10 +29,11 @@ from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
+from opx.operations.system import System
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
 from opx.ports.tables_specs import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble

@@ -14,9 +14,10 @@ from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
 from opx.operations.reading import FindProcedure, ProcedureAnswer, find_procedure
 from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.system import System
 from opx.retrieval.identifiers import NOT_ABOUT
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 RULES = """\
 groups:

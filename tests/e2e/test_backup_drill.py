@@ -13,8 +13,8 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.lifecycle.archive.rows import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
+from opx.operations.system import System
 from opx.ports.tables_specs import KEYS, LIFECYCLE, SOURCES
-from opx.system import System
 from tests.e2e.systems import SystemUnderTest, a_system
 
 PROCEDURES = "runbooks/procedures"

@@ -10,8 +10,9 @@ from opx.domain.queries import SearchMode
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchDocs, search_docs
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 PAGES = {
     "Modules": """A module bundles hooks, cronjobs, commands and functions. Install a module on a game

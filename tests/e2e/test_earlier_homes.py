@@ -18,8 +18,9 @@ from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.errors import IncompatibleIndexError
 from opx.ingestion.outcomes import Result
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 EARLIER = Path(__file__).parent / "earlier" / "home-and-archive.tar.gz"

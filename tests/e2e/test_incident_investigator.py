@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from opx.domain.scopes import Identity
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "incident-investigator.md"

@@ -15,8 +15,9 @@ from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.outcomes import Outcome
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchRunbooks, search_runbooks
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

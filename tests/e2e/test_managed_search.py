@@ -23,6 +23,7 @@ from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
 from opx.retrieval.query import INDEX_DOWN
 from opx.system import bootstrap
+from tests.builders import ports_of
 from tests.doubles.bedrock import THROTTLED
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KnowledgeBaseDouble
 from tests.e2e.systems import SystemUnderTest, a_system, created, key_of, with_leases
@@ -46,14 +47,14 @@ class Managed:
         self.double = double
         self.queue = queue
         services = system.services
-        others = services.ports._aws
+        others = ports_of(services)._aws
 
         def client(service: str, **options: Any) -> Any:
             if service.startswith("bedrock-agent"):
                 return session.client(service, endpoint_url=double.endpoint, config=NO_RETRIES)  # type: ignore[call-overload]
             return others(service, **options)
 
-        services.ports.given["aws"] = client
+        ports_of(services).given["aws"] = client
         self.sync = make_handler(lambda: services.ports.index_sync)
 
     def put(self, key: str, text: str) -> None:
@@ -253,7 +254,7 @@ class TestChanges:
         services = managed.system.services
         parts = {name: getattr(services, name) for name in ("store", "work", "embedder", "index")}
         before = bootstrap(
-            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=services.ports._aws, **parts
+            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=ports_of(services)._aws, **parts
         )
         managed.system.put_silently(DISK, DISK_TEXT)
         assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED

@@ -12,7 +12,7 @@ from opx.errors import DocumentNotFoundError
 from opx.ingestion import prepared
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
 from opx.lifecycle.report import Fate
-from opx.system import System
+from opx.operations.system import System
 from tests.e2e.systems import SystemUnderTest, created, key_of, outline_key
 from tests.unit.archive_support import services_at
 

@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.research import Stopped
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system
 
 DISKS = {

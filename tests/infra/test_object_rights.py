@@ -18,9 +18,10 @@ from opx.adapters.aws.object_store import PART_BYTES
 from opx.connectors.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.versions.restoring import Restorer
+from opx.operations.system import System
 from opx.ports.tables_specs import DELIVERIES, PROJECTS
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.aws.tables import create_table
 from tests.builders import a_document
 from tests.infra.templates import Assembly, listed

@@ -19,10 +19,10 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
+from opx.operations.system import System
 from opx.ports import Condition, Item, KeyRange, Table
 from opx.ports.tables_specs import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
-from opx.system import System
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World

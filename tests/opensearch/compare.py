@@ -15,9 +15,9 @@ from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
 from opx.domain.queries import SearchMode
 from opx.operations.evaluation.datasets import Dataset, load_dataset
 from opx.operations.evaluation.runner import Evaluation
+from opx.operations.system import System
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
-from opx.system import System
 from tests.opensearch.engines import LEGS, Overlap, RememberingEmbedder, both_engines, overlaps, summary
 from tests.opensearch.indices import node_client
 from tests.opensearch.jars import NodeUnavailableError

@@ -10,9 +10,10 @@ from statistics import fmean
 
 from opensearchpy import OpenSearch
 
+from opx.operations.system import System
 from opx.ports import Embedder, Leg, SearchResponse, Vector, Vectors
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.opensearch.indices import RefreshedIndex, create_node_index
 
 EMBEDDED, NODE = "embedded", "node"

@@ -33,7 +33,7 @@ class Commands:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         ours = {env_name("home"): str(self.folder / "home"), env_name("index"): self.index}
         environ = {name: value for name, value in os.environ.items() if not name.startswith("OPX_")} | ours
-        command = [sys.executable, "-c", "from opx.edges.cli.main import main; main()", *arguments]
+        command = [sys.executable, "-c", "from opx.system import command; command()", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, env=environ)
 
     def __call__(self, *arguments: str) -> str:

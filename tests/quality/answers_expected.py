@@ -20,7 +20,7 @@ from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.datasets import ALL, Dataset, load_dataset
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import Run
-from opx.system import System
+from opx.operations.system import System
 from tests.quality.expected import compared, services_with
 from tests.quality.splits import SPLITS
 

@@ -25,9 +25,10 @@ from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import means_by_kind
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import Run
+from opx.operations.system import System
 from opx.ports import Clock
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.quality.splits import SPLITS
 from tests.quality.vectors import VECTORS, KnownVectors, write_vectors
 

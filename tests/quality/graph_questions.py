@@ -21,8 +21,9 @@ from opx.domain.results import Answer
 from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
 from opx.operations.evaluation.ingesting import CorpusIntake
 from opx.operations.evaluation.measures import hit_rate, recall, reciprocal_rank
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 FOLDER = Path(__file__).with_name("graph")
 NOW = 1_936_342_800.0

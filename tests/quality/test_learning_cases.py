@@ -12,8 +12,9 @@ import pytest
 
 from opx.domain.record import replace
 from opx.errors import NotOrchestratorError
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.quality.learning.cases import HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
 from tests.quality.learning.figures import figures, told
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach

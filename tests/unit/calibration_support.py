@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.retrieval.calibration.asking import Kind, Seen
 from opx.retrieval.calibration.calibrating import Calibrator
 from opx.retrieval.evidence import CONFIDENCE, ORDER, Parts
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 ADJECTIVES = ("amber", "brisk", "cobalt", "dusty", "eager", "frozen", "gentle", "hollow")

@@ -20,9 +20,10 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from opx.edges.cli.main import Launch, cli, run
+from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.text.analyzer import analyze
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,7 @@ class Opx:
 
     def __call__(self, *arguments: str | Path, stdin: str = "", **environ: str) -> Result:
         """Run in this process."""
-        launch = Launch(environ, word_services)
+        launch = Launch(word_services, environ)
         line = ["--home", str(self.home), *map(str, arguments)]
         return CliRunner().invoke(cli, line, obj=launch, input=stdin, prog_name="opx")
 
@@ -106,4 +107,4 @@ def word_services(settings: Settings) -> System:
 
 if __name__ == "__main__":
     hang_at = int(sys.argv[1])
-    sys.exit(run(sys.argv[2:], services_factory=lambda settings: bootstrap(settings, embedder=WordEmbedder(hang_at))))
+    sys.exit(run(sys.argv[2:], lambda settings: bootstrap(settings, embedder=WordEmbedder(hang_at))))

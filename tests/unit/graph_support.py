@@ -9,7 +9,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements
 from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.corpus.chunk_files import read_chunks
-from opx.system import System
+from opx.operations.system import System
 
 CHECKOUT = "documents/runbooks/checkout.md"
 PAYMENTS = "documents/runbooks/payments.md"

@@ -8,7 +8,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, n
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.system import System
+from opx.operations.system import System
 
 NOW = 1_936_342_800.0
 """2031-05-12T09:00:00Z."""

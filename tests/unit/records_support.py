@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from opx.errors import StoreUnavailableError
+from opx.operations.system import System
 from opx.ports.tables_specs import AUDIT, GAPS
-from opx.system import System
+from tests.builders import ports_of
 
 
 class BrokenTable:
@@ -23,7 +24,7 @@ def without_records(services: System) -> System:
     """The same embedded system, of which nothing was ever asked."""
     for spec in (AUDIT, GAPS):
         services.tables.table(spec)
-        services.ports._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')
+        ports_of(services)._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')
     for name in ("key", "audit", "gaps", "owners", "_recorder"):
         services.records.__dict__.pop(name, None)
     return services

@@ -13,9 +13,10 @@ from opx.ingestion.outcomes import Outcome, Result
 from opx.lifecycle.reindex.job import Phase
 from opx.lifecycle.reindex.making import Progress
 from opx.lifecycle.reindex.reindexing import Reindexer
+from opx.operations.system import System
 from opx.ports import SearchFilter, Vector
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.text.analyzer import analyze
 from tests.builders import EVERYONE
 from tests.unit.cli_support import WordEmbedder

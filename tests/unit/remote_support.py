@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
+from opx.system import bootstrap
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, DeployedSystem
 from tests.unit.cli_support import Opx, word_services
 
@@ -25,7 +26,7 @@ class DeployedOpx(Opx):
     system: DeployedSystem
 
     def __call__(self, *arguments: str | Path, stdin: str = "", **environ: str) -> Result:
-        launch = Launch({"OPX_API_URL": self.system.endpoint, "OPX_AWS_REGION": REGION, **environ})
+        launch = Launch(bootstrap, {"OPX_API_URL": self.system.endpoint, "OPX_AWS_REGION": REGION, **environ})
         return CliRunner().invoke(cli, list(map(str, arguments)), obj=launch, input=stdin, prog_name="opx")
 
 

@@ -14,10 +14,11 @@ from opx.connectors.streams.consuming import consume_batch
 from opx.connectors.streams.definitions import stream_of
 from opx.domain.streams import StreamDefinition
 from opx.errors import StoreUnavailableError
+from opx.operations.system import System
 from opx.ports import ObjectInfo
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import Measured, WordsEmbedder
 
 ACCOUNT = "eu-central-1:123456789012"

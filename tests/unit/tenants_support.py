@@ -13,11 +13,13 @@ from opx.domain.scopes import Identity, Scope
 from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import ContextWriter
 from opx.lifecycle.retention.holds import Hold, Holds
+from opx.operations.system import System
 from opx.ports.models import ChatReply, ChatRequest
 from opx.ports.tables_specs import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
 from opx.ports.typed_replies import read_answer
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
+from tests.builders import ports_of
 from tests.doubles.fake_time import FakeTime
 from tests.unit.cli_support import WordEmbedder
 
@@ -117,10 +119,10 @@ def rows(services: System) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for spec in ALL_TABLES:
         services.tables.table(spec)
-        database: Any = services.ports._home.questions if spec in (AUDIT, GAPS) else services.ports._home.main
+        database: Any = ports_of(services)._home.questions if spec in (AUDIT, GAPS) else ports_of(services)._home.main
         query = f'SELECT _item FROM "{spec.name}"'
         found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
-    messages = services.ports._home.main.connection().execute("SELECT body FROM queue_messages")
+    messages = ports_of(services)._home.main.connection().execute("SELECT body FROM queue_messages")
     corpus = services.settings.home_path / "corpus"
     files = {(str(path.relative_to(corpus)), path.read_text("latin-1")) for path in corpus.rglob("*") if path.is_file()}
     return found | {("queue", row[0]) for row in messages} | files

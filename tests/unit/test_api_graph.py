@@ -10,7 +10,7 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_managing
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs

@@ -14,7 +14,7 @@ from opx.domain.requests import RequestError
 from opx.edges.http import MAX_BODY_BYTES
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.forms import MAX_PARTS, UploadedFile, checked_name, is_form, read_form
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import Handler, a_request, a_token, answered, refusal
 from tests.fakes import FakeContext, function_logs

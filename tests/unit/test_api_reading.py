@@ -22,8 +22,8 @@ from opx.errors import StoreUnavailableError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
 from opx.operations.documents import Categories, ListCategories, list_categories
+from opx.operations.system import System
 from opx.retrieval.query import INDEX_DOWN
-from opx.system import System
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, answered, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs

@@ -13,10 +13,10 @@ from opx.connectors.connecting import connected
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
+from opx.operations.system import System
 from opx.ports import Message
 from opx.runtime.installation import Installation
 from opx.settings import Settings
-from opx.system import System
 from tests.agent_calls import Handler
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import function_logs

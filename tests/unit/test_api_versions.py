@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_manager
 from lambdas.retrieve_knowledge.handler import make_handler
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system, id_of
 from tests.api_requests import Handler, a_token, call, check_described, refusal
 from tests.fakes import function_logs

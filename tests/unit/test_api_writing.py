@@ -14,9 +14,9 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.operations.system import System
 from opx.ports import SignedPut
 from opx.runtime.functions import FunctionFailedError
-from opx.system import System
 from tests.agent_calls import CORPUS, DISK, a_system, id_of
 from tests.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, check_described, refusal
 from tests.fakes import FakeContext, function_logs

@@ -17,8 +17,8 @@ from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.lifecycle.report import Fate, ImportReport
+from opx.operations.system import System
 from opx.ports.tables_specs import LIFECYCLE, TableSpec
-from opx.system import System
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import (
     an_archive,

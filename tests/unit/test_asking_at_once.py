@@ -13,8 +13,9 @@ import pytest
 
 from opx.domain.queries import Expand, QueryConfig, SearchMode
 from opx.domain.scopes import Identity
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.agent_calls import CORPUS
 from tests.fakes import WordsEmbedder
 

@@ -13,12 +13,14 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
+from opx.operations.system import System
 from opx.ports.tables_specs import AUDIT, GAPS
 from opx.records.audit import AuditLog, AuditRecord, InstallationKey, matching
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
+from tests.builders import ports_of
 from tests.fakes import Measured, WordsEmbedder
 from tests.unit.records_support import BrokenTable, without_records
 
@@ -48,7 +50,7 @@ def records(services: System, who: str = "", **where: Any) -> list[AuditRecord]:
 def stored(services: System) -> str:
     """Everything that is kept of questions, as text."""
     services.tables.table(AUDIT)
-    connection = services.ports._home.questions.connection()
+    connection = ports_of(services)._home.questions.connection()
     found = connection.execute(f'SELECT * FROM "{AUDIT.name}"').fetchall()
     return repr([tuple(row) for row in found])
 

@@ -12,7 +12,7 @@ import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import DISK_TITLE, Handler, a_system, ask, id_of
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import FakeContext, function_logs

@@ -17,11 +17,11 @@ from opx.connectors.streams.taking import StreamRecord
 from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
+from opx.operations.system import System
 from opx.ports.metrics import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.system import System
 from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
 from opx.telemetry.baselines.rolling_up import RollUp
 from tests.api_requests import a_token, call, refusal

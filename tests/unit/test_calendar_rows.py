@@ -13,8 +13,8 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import day_text
 from opx.ingestion.corpus.calendar import Calendar
+from opx.operations.system import System
 from opx.ports.tables_specs import CALENDAR
-from opx.system import System
 from tests.unit.archive_support import services_at
 
 INCIDENTS = "operations/incidents"

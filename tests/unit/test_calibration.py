@@ -22,6 +22,7 @@ from opx.lifecycle.reindex.job import Phase
 from opx.lifecycle.retention.daily import DailyCalibration
 from opx.operations.administration import Reindex, SwitchIndex, force_reindex, reindex
 from opx.operations.context import Caller, Context
+from opx.operations.system import System
 from opx.ports import Item, Leg, SearchRequest, SearchResponse, Vector
 from opx.ports.tables_specs import LIFECYCLE
 from opx.retrieval.calibration import calibrating
@@ -32,7 +33,7 @@ from opx.retrieval.confidence import OTHER, calibration_key, models_made, shippe
 from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CACHE_SECONDS, CalibratedModels
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.builders import a_chunk, a_document, an_entry
 from tests.doubles.fake_time import FakeTime
 from tests.unit.calibration_support import Calibrated, ShiftedWords, a_corpus
@@ -144,7 +145,7 @@ def test_a_calibration_that_is_better_is_used_by_searches(corpus: Calibrated) ->
 def test_confidences_of_answers_follow_a_calibration(corpus: Calibrated) -> None:
     system = corpus.services
     before = best_confidence(system)
-    system.indexing.calibrations.write(MODEL, a_calibration(), entries=1)
+    system.questions.calibrations.write(MODEL, a_calibration(), entries=1)
     del system.__dict__["questions"]  # as in another process
     assert best_confidence(system) < before
 
@@ -156,7 +157,7 @@ def best_confidence(system: System) -> float:
 
 def test_models_that_are_not_better_are_not_kept(corpus: Calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrating, "fit", lambda *_, mapped: Fit(None, 1.0, -6.0))
-    corpus.services.indexing.calibrations.write(MODEL, a_calibration(fit=Fit(None, 1.1, 0.1)), entries=3)
+    corpus.services.questions.calibrations.write(MODEL, a_calibration(fit=Fit(None, 1.1, 0.1)), entries=3)
     outcome = corpus.calibrator.run()
     assert "not be better" in outcome.reason
     assert outcome.loss is not None
@@ -168,7 +169,7 @@ def test_models_that_are_not_better_are_not_kept(corpus: Calibrated, monkeypatch
 
 
 def test_one_that_fails_in_the_middle_leaves_the_old_one(corpus: Calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus.services.indexing.calibrations.write(MODEL, a_calibration(), entries=3)
+    corpus.services.questions.calibrations.write(MODEL, a_calibration(), entries=3)
     index, asked = corpus.services.indexing.index, 0
     search = index.search
 
@@ -259,7 +260,7 @@ class TestDue:
         ("entries", "due"), [(40, False), (21, False), (20, True), (79, False), (80, True), (0, True)]
     )
     def test_the_index_has_twice_or_half_as_many_entries(self, corpus: Calibrated, entries: int, due: bool) -> None:
-        corpus.services.indexing.calibrations.write(MODEL, None, entries=entries)
+        corpus.services.questions.calibrations.write(MODEL, None, entries=entries)
         assert corpus.calibrator.is_due() is due
 
     def test_not_again_after_one_that_was_refused(self, tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ def test_one_process_looks_once_a_day(tmp_path: Path) -> None:
         daily = DailyCalibration(system.lifecycle.calibrator, time.clock)
         (line,) = daily.poll()
         assert "3 documents" in line
-        system.indexing.calibrations.write(MODEL, None, entries=1)
+        system.questions.calibrations.write(MODEL, None, entries=1)
         assert daily.poll() == ()
         time.sleep(86400)
         assert daily.poll() != ()
@@ -304,7 +305,7 @@ def test_a_switch_to_another_model_calibrates_for_it(tmp_path: Path) -> None:
     with a_corpus(tmp_path / "home", new_embedder=lambda *_: Other()).services as system:
         context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
         assert reindex(context, Reindex(model="other")).phase is Phase.DONE
-        kept = system.indexing.calibrations.read("other/64").calibration
+        kept = system.questions.calibrations.read("other/64").calibration
     assert kept
     assert kept.fit.cosines
     assert lines[-1].startswith("calibrated with 120 questions about 40 documents")
@@ -339,7 +340,7 @@ class TestMessages:
         assert corpus.calibrator.kept().calibration
 
     def test_one_calibrates_if_that_is_due(self, corpus: Calibrated) -> None:
-        corpus.services.indexing.calibrations.write(MODEL, None, entries=40)
+        corpus.services.questions.calibrations.write(MODEL, None, entries=40)
         assert calibrate_as_asked(CALIBRATE_IF_DUE, lambda: corpus.calibrator)
         assert corpus.calibrator.kept().calibration is None
 

@@ -14,10 +14,11 @@ from opx.edges.cli.main import Launch, cli
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
 from opx.operations.context import Caller, Context
+from opx.operations.system import System
 from opx.ports.functions import ThisProcess
 from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.unit.calibration_support import ShiftedWords, a_corpus
 
 Run = Callable[..., Result]
@@ -33,7 +34,7 @@ def opx(tmp_path: Path) -> Run:
 
     def run(*arguments: str) -> Result:
         line = ["--home", str(tmp_path / "home"), *arguments]
-        return CliRunner().invoke(cli, line, obj=Launch({}, services_of), prog_name="opx")
+        return CliRunner().invoke(cli, line, obj=Launch(services_of, {}), prog_name="opx")
 
     return run
 

@@ -54,7 +54,10 @@ def test_the_demo_without_documents_is_an_error(tmp_path: Path) -> None:
 def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path: Path) -> None:
     """With the real model and corpus; the second run has nothing to take in."""
     home = tmp_path / ".opx"
-    runs = [CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch({}), prog_name="opx") for _ in range(2)]
+    runs = [
+        CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, {}), prog_name="opx")
+        for _ in range(2)
+    ]
     assert "nothing changed, nothing ingested" in runs[1].stdout
     parts = re.split(r"^=== \d\. .*$", runs[1].stdout, flags=re.MULTILINE)[1:]
     for question, part in zip(QUESTIONS[:4], parts, strict=False):

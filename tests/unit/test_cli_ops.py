@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.edges.cli.main import Launch, cli
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from opx.telemetry.rules import read_telemetry
 from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 
@@ -24,7 +25,7 @@ def with_telemetry(settings: Settings) -> System:
 
 
 def opx(home: Path, *arguments: str, start: Any = with_telemetry) -> Result:
-    return CliRunner().invoke(cli, ["--home", str(home), "ops", *arguments], obj=Launch({}, start), prog_name="opx")
+    return CliRunner().invoke(cli, ["--home", str(home), "ops", *arguments], obj=Launch(start, {}), prog_name="opx")
 
 
 def test_log_lines_are_printed(tmp_path: Path) -> None:

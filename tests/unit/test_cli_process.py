@@ -131,7 +131,7 @@ def test_a_question_in_another_encoding_is_no_error(opx: Opx) -> None:
 
 def test_the_environment_names_the_home_folder(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
-    line = [sys.executable, "-c", "from opx.edges.cli.main import main; main()", "list", "--json"]
+    line = [sys.executable, "-c", "from opx.system import command; command()", "list", "--json"]
     done = subprocess.run(line, env=environment(OPX_HOME=str(opx.home)), capture_output=True, check=False, cwd=ROOT)
     assert len(json.loads(done.stdout)) == DOCUMENTS
 
@@ -143,13 +143,13 @@ def broken_services(settings: object) -> object:
 def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["--home", str(tmp_path), "status"], services_factory=broken_services)  # type: ignore[arg-type]
+    code = run(["--home", str(tmp_path), "status"], broken_services)  # type: ignore[arg-type]
     assert code == 2
     assert capsys.readouterr().err == "opx: unexpected ZeroDivisionError: a bug (for the traceback: opx -v ...)\n"
 
 
 def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["-v", "--home", str(tmp_path), "status"], services_factory=broken_services)  # type: ignore[arg-type]
+    code = run(["-v", "--home", str(tmp_path), "status"], broken_services)  # type: ignore[arg-type]
     assert code == 2
     assert "Traceback" in capsys.readouterr().err
 
@@ -163,7 +163,9 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 
 
 def test_help_imports_neither_the_library_nor_rich() -> None:
-    loaded = modules_after("import sys\nfrom opx.edges.cli.main import run\nrun(['--help'])\n")
+    loaded = modules_after(
+        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.system import bootstrap\nrun(['--help'], bootstrap)\n"
+    )
     assert "opx.edges.cli.main" in loaded
     heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime", "opx.system", "opx.ports", "opx.ingestion"}
     assert not heavy & loaded
@@ -181,7 +183,7 @@ class Flat:
     def embed_query(self, text):
         return array("f", [0.125] * 64)
 
-code = run(sys.argv[1:], services_factory=lambda settings: bootstrap(settings, embedder=Flat()))
+code = run(sys.argv[1:], lambda settings: bootstrap(settings, embedder=Flat()))
 assert code == 0
 """
 

@@ -13,8 +13,9 @@ from opx.domain.record import replace
 from opx.domain.sources import SourceDocument
 from opx.errors import InvalidInputError, OpxError, SecretNotFoundError
 from opx.ingestion.outcomes import Result
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import Opx
 

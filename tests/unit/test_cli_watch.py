@@ -24,7 +24,7 @@ from opx.errors import StoreUnavailableError
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import PutFile
 from opx.operations.context import Caller, Context
-from opx.system import System
+from opx.operations.system import System
 from tests.doubles.api_gateway import DeployedSystem
 from tests.unit.cli_support import Opx
 from tests.unit.remote_support import KINDS

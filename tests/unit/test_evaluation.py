@@ -22,9 +22,10 @@ from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
 from opx.operations.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import Run, save_run
+from opx.operations.system import System
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.evaluation_support import PAGES, lines, write_dataset
 

@@ -16,9 +16,10 @@ from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ingestion.evidence import EvidenceDocument, evidence_document, put_evidence, read_evidence
 from opx.ingestion.evidence_rules import EvidenceRules, Rule, read_evidence_rules
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.operations.system import System
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 RUN = {

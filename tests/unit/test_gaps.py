@@ -25,7 +25,9 @@ from opx.errors import (
     KnowledgeConfigError,
     StoreUnavailableError,
 )
+from opx.operations.system import System
 from opx.ports.tables_specs import GAPS
+from opx.records.capability import check_gaps
 from opx.records.gaps.checking import check, identity_of
 from opx.records.gaps.likeness import likeness, wording_of
 from opx.records.gaps.listing import NOBODY, GapView, headline, listed, report_lines
@@ -38,7 +40,6 @@ from opx.retrieval.query import INDEX_DOWN, NO_TIER
 from opx.retrieval.searching import RememberedVectors
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import Metric
-from opx.system import System
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured, WordsEmbedder
 from tests.unit.records_support import BrokenTable, without_records
@@ -556,7 +557,7 @@ class TestRecording:
 
     def test_asking_again_for_the_system_itself_records_nothing(self, services: System) -> None:
         self.ask(services, ESPRESSO)
-        assert services.questions.check_gaps([SCOPE], 50).asked == 1
+        assert check_gaps(services.records, services.questions, [SCOPE], 50).asked == 1
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert gap.count == 1
         assert len(list(services.records.audit.records())) == 1
@@ -585,5 +586,5 @@ def test_document_that_is_taken_in_closes_the_gap(tmp_path: Path) -> None:
         assert not services.questions.search(ACME).answer(question).results
         services.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
         list(services.manager.work())
-        (closed,) = services.questions.check_gaps([SCOPE], 50).closed
+        (closed,) = check_gaps(services.records, services.questions, [SCOPE], 50).closed
     assert (closed.status, closed.closed_by_title) == (GapStatus.CLOSED, question)

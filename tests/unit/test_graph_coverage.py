@@ -9,8 +9,9 @@ import pytest
 from opx.domain.scopes import Identity, Reader
 from opx.graph.coverage import GraphCoverage, Uncovered, coverage
 from opx.graph.knowledge_graph import KnowledgeGraph
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.graph_world import ACME, NOW, an_edge, say, shop
 

@@ -26,9 +26,9 @@ from opx.graph.expansion import NO_GRAPH, NO_PASSAGES, GraphExpansion, wanted_ty
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.leads import DECAY, UNWANTED
 from opx.ingestion.corpus.chunk_files import read_chunks
+from opx.operations.system import System
 from opx.retrieval.found_text import FoundText, Hit
 from opx.retrieval.query import INDEX_DOWN
-from opx.system import System
 from tests.agent_calls import a_system
 from tests.api_requests import call, check_described
 from tests.fakes import function_logs

@@ -16,8 +16,9 @@ from opx.graph.extraction.mentions import Dictionary, KnownNames, scopes_that_na
 from opx.graph.naming_writer import DeclaredName
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.fakes import WordsEmbedder
 from tests.unit.extraction_support import Extraction
@@ -251,7 +252,7 @@ class Client:
         return edges | {(one.key, *sorted(one.chunk_ids)) for each in self.statements().values() for one in each.nodes}
 
     def linked(self, *keys: str) -> Relinked:
-        return self.services.ingestion.relinker.relink([DeclaredName(f"client:{self.name}", key) for key in keys])
+        return self.services.relinking.relinker.relink([DeclaredName(f"client:{self.name}", key) for key in keys])
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +284,7 @@ def test_names_of_a_client_are_not_looked_for_in_documents_of_others(services: S
     other.take_in(OUTAGE)
     services.store.put(OUTAGE.removeprefix("projects/p/"), TEXTS[OUTAGE].encode())
     client.take_in(OUTAGE, QUIET, INVENTORY)
-    services.ingestion.relink()
+    services.relinking.relink()
     everybody_s = DocumentKey(Scope(), OUTAGE.removeprefix("projects/p/"))
     assert client.found() == FOUND
     assert other.found() == set()
@@ -349,12 +350,12 @@ def test_what_a_batch_left_out_the_next_full_run_does(
 ) -> None:
     client.take_in(OUTAGE)
     with monkeypatch.context() as patch:
-        patch.setattr(client.services.ingestion.relinker, "_seconds", 45.0)
+        patch.setattr(client.services.relinking.relinker, "_seconds", 45.0)
         patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
         client.take_in(INVENTORY)
     assert client.found() < FOUND
     assert "2 of 3 new names" in caplog.text
-    assert client.services.ingestion.relink().mentions >= 1
+    assert client.services.relinking.relink().mentions >= 1
     assert client.found() == FOUND
 
 
@@ -373,10 +374,10 @@ def test_a_run_may_end_after_some_time(client: Client, monkeypatch: pytest.Monke
         time.sleep(10)
         return ()
 
-    monkeypatch.setattr(client.services.ingestion.relinker, "_clock", time.clock)
-    monkeypatch.setattr(client.services.ingestion.relinker, "_naming", slow)
+    monkeypatch.setattr(client.services.relinking.relinker, "_clock", time.clock)
+    monkeypatch.setattr(client.services.relinking.relinker, "_naming", slow)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
-    done = client.services.ingestion.relinker.relink_all(seconds=15)
+    done = client.services.relinking.relinker.relink_all(seconds=15)
     assert done.names == 2
     assert "names" in done.left_out[0]
 

@@ -14,8 +14,9 @@ from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, name_of
 from opx.graph.questions.impact import affected, blast_radius, changes, runbooks_for_cve, what_handles
 from opx.graph.questions.recognising import MAX_CANDIDATES, candidates, recognised, since_when
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.graph_world import ACME, NOW, an_edge, say, shop
 

@@ -23,7 +23,7 @@ from opx.lifecycle.retention.holds import Hold
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import DeleteDocument, DeleteObjects, delete_document, delete_objects
 from opx.operations.lifecycle import AddHold, LiftHold, ListHolds, add_hold, lift_hold, list_holds
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system, id_of
 
 INCIDENTS = "operations/incidents"

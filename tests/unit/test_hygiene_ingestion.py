@@ -13,8 +13,8 @@ from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Identity, Scope
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.near_duplicates import fingerprint
+from opx.operations.system import System
 from opx.ports import SearchFilter, SearchRequest
-from opx.system import System
 from tests.agent_calls import a_system
 from tests.unit.test_hygiene_secrets import ISSUED, KEY_BODY, pem
 

@@ -11,6 +11,7 @@ import pytest
 
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.errors import KnowledgeConfigError, UnknownCategoryError
+from opx.formats.data.json_paths import compile_paths
 from opx.runtime import knowledge_file
 from opx.runtime.knowledge_file import load_knowledge
 
@@ -42,7 +43,7 @@ categories:
 def load(tmp_path: Path, text: str, *, check_json_paths: bool = False) -> KnowledgeModel:
     file = tmp_path / "knowledge.yaml"
     file.write_text(text, encoding="utf-8")
-    return load_knowledge(file, check_json_paths=check_json_paths)
+    return load_knowledge(file, check_json_path=compile_paths if check_json_paths else None)
 
 
 def refusal(tmp_path: Path, text: str, *, check_json_paths: bool = False) -> str:
@@ -225,7 +226,7 @@ SHIPPED: list[tuple[str, Tier, float, str, tuple[str, ...], str | None]] = [
 
 @pytest.fixture(scope="module")
 def shipped() -> KnowledgeModel:
-    return load_knowledge(check_json_paths=True)
+    return load_knowledge(check_json_path=compile_paths)
 
 
 @pytest.mark.parametrize("expected", SHIPPED, ids=lambda row: row[0])

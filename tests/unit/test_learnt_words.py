@@ -23,6 +23,7 @@ from opx.learning.outcomes import learnt as learning
 from opx.learning.outcomes.learnt import MAX_SAID, LearntStore, LearntWords, said_of
 from opx.learning.outcomes.rows import LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.learning.outcomes.store import KEPT_DAYS
+from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.ports.tables_specs import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
@@ -32,7 +33,6 @@ from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.query_language import asked_for
 from opx.retrieval.rewording import AskedWord
 from opx.retrieval.routing import Routed, in_order
-from opx.system import System
 from tests.agent_calls import a_system, id_of
 from tests.builders import a_document, an_entry
 from tests.doubles.fake_time import FakeTime

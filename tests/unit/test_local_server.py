@@ -15,8 +15,9 @@ import pytest
 
 from opx.connectors.webhooks.wsgi import LocalServer
 from opx.errors import InvalidInputError
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 SECRET = "correct horse battery staple"

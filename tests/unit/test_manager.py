@@ -13,9 +13,10 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategory
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.outcomes import Outcome, Result
+from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 EVERYONE = SearchFilter(scopes=("global",))

@@ -19,8 +19,9 @@ from opx.domain.scopes import Identity, Scope
 from opx.edges.mcp import http_app, make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import environment
 
@@ -170,7 +171,7 @@ class TestTransports:
         (tmp_path / "home").mkdir(exist_ok=True)
         server = StdioServerParameters(
             command=sys.executable,
-            args=["-c", "from opx.edges.cli.main import main; main()", "--home", home, "mcp"],
+            args=["-c", "from opx.system import command; command()", "--home", home, "mcp"],
             env=environment(),
         )
         assert "search_docs" in listed(server)

@@ -10,10 +10,11 @@ import pytest
 
 from opx.domain.bands import Verdict
 from opx.errors import ModelError
+from opx.operations.system import System
 from opx.ports.models import Candidate, ChatRequest
 from opx.ports.typed_replies import ModelAnswer
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.contract.models import aws_client
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble

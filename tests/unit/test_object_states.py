@@ -16,8 +16,8 @@ from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListDocuments, list_documents
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.unit.cli_support import word_services
 
 KEY = "documents/a.md"

@@ -43,8 +43,8 @@ from opx.operations.registry import (
     Tool,
     operation,
 )
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests import api_requests
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.api_requests import a_request, a_token, answered, check_described, refusal

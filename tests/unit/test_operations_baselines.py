@@ -22,8 +22,9 @@ from opx.operations.baselines import (
     list_baseline_series,
 )
 from opx.operations.context import Caller, Context
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 NOW = 1_750_000_000.0
 

@@ -17,7 +17,7 @@ from opx.operations import graph
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedThings, RelationChain
 from opx.operations.registry import REGISTRY, Access
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system
 from tests.unit.graph_support import CHECKOUT, PAYMENTS, SAID, TEXTS, tell, write
 

@@ -29,8 +29,8 @@ from opx.operations import learning, outcomes, patterns
 from opx.operations.context import Caller, Context
 from opx.operations.patterns import NO_PATTERN, PatternsAnswer
 from opx.operations.registry import REGISTRY, Access, Function
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.unit.cli_support import word_services
 
 SHOP = Identity("acme", "shop", "deployer")

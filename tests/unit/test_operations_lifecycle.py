@@ -77,8 +77,8 @@ from opx.operations.projects import (
     remove_project,
 )
 from opx.operations.registry import Access, Operation
+from opx.operations.system import System
 from opx.ports.tables_specs import LIFECYCLE, PROJECTS
-from opx.system import System
 from tests.unit.archive_support import put
 from tests.unit.reindex_support import services_at
 

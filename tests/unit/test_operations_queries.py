@@ -10,10 +10,10 @@ import pytest
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.scopes import Identity
 from opx.errors import IndexUnavailableError, StoreUnavailableError, UnknownCategoryError
+from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.query import LEGS, STAGES
 from opx.runtime.metrics import Metric
-from opx.system import System
 from tests.agent_calls import DISK_TITLE, a_system
 from tests.fakes import Measured
 

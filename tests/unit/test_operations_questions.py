@@ -33,11 +33,11 @@ from opx.operations.questions import (
     settle_gap,
 )
 from opx.operations.search import Query, query
+from opx.operations.system import System
 from opx.ports.tables_specs import AUDIT
 from opx.records.audit import AuditLog
 from opx.records.gaps.likeness import Wording
 from opx.records.gaps.model import Gap, GapStatus, Nearest, from_item
-from opx.system import System
 from tests.agent_calls import DISK as DISK_FILE
 from tests.agent_calls import DISK_TITLE, a_system, id_of
 from tests.doubles.api_gateway import DeployedSystem

@@ -25,7 +25,7 @@ from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.outcomes import RecordOutcome, record_outcome
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_system, id_of
 from tests.api_requests import call as http_call
 

@@ -34,9 +34,9 @@ from opx.operations.sources import (
     remove_source,
     subscribe_stream,
 )
+from opx.operations.system import System
 from opx.ports import Message
 from opx.settings import Settings
-from opx.system import System
 from tests.unit.cli_support import word_services
 from tests.unit.stream_support import REDIS, SQS
 

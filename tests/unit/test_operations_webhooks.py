@@ -14,6 +14,7 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.evidence import PutEvidence, put_evidence
+from opx.operations.system import System
 from opx.operations.webhooks import (
     ListSecrets,
     ListWebhooks,
@@ -31,7 +32,7 @@ from opx.operations.webhooks import (
     sign_delivery,
 )
 from opx.settings import Settings
-from opx.system import System
+from tests.builders import ports_of
 from tests.unit.cli_support import word_services
 from tests.unit.webhook_support import KNOWLEDGE
 
@@ -107,7 +108,7 @@ class TestSecrets:
             def get(self, name: str) -> str:
                 return name
 
-        system.ports.secrets = Manager()
+        ports_of(system).secrets = Manager()
         with pytest.raises(InvalidInputError, match="set them there"):
             list_secrets(context, ListSecrets())
 

@@ -26,6 +26,7 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.outcomes.rows import KnownScopes
 from opx.learning.warnings import StepWarnings
+from opx.operations.system import System
 from opx.ports.tables_specs import OUTCOMES
 from opx.records.replaying import Verdict, replay
 from opx.retrieval.citations import citations
@@ -34,7 +35,6 @@ from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt
 from opx.retrieval.routing import in_order
-from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.builders import an_entry
 

@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.operations.context import Caller, Context
 from opx.operations.reading import DocumentPart, PartAnswer, ReadDocument, read_document
-from opx.system import System
+from opx.operations.system import System
 from tests.unit.archive_support import put, services_at
 
 TEXT = """\

@@ -15,6 +15,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
+from opx.operations.system import System
 from opx.ports.search import CorpusState
 from opx.records.replaying import Replay, Verdict, replay
 from opx.retrieval.receipts import (
@@ -26,7 +27,6 @@ from opx.retrieval.receipts import (
     read_receipt,
     receipt_of,
 )
-from opx.system import System
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
 ANYTHING = QueryConfig(min_confidence=0)

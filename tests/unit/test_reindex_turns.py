@@ -20,6 +20,7 @@ from opx.lifecycle.reindex.job import Job, JobStore, Phase
 from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.builders import ports_of
 from tests.doubles.fake_time import FakeTime
 from tests.unit.reindex_support import World, services_at
 
@@ -79,7 +80,7 @@ class Opx:
     home: Path
 
     def __call__(self, *arguments: str) -> Result:
-        launch = Launch({}, lambda settings: services_at(Path(settings.home)))
+        launch = Launch(lambda settings: services_at(Path(settings.home)), {})
         return CliRunner().invoke(cli, ["--home", str(self.home), *arguments], obj=launch, prog_name="opx")
 
 
@@ -157,7 +158,7 @@ def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str
 
 def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        queue = SqliteQueue(services.ports._home.main, "turns")
+        queue = SqliteQueue(ports_of(services)._home.main, "turns")
         reindexer = services.lifecycle.reindexer
         progress = take_turn('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
         turns = 1

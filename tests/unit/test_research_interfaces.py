@@ -16,11 +16,12 @@ from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
+from opx.operations.system import System
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.model_planner import ChatPlanner
 from opx.retrieval.research.rules import RulePlanner
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.agent_calls import CORPUS, a_system
 from tests.api_requests import ROUTE, Handler, a_token, call, check_described, refusal
 from tests.fakes import Measured, function_logs

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig
 from opx.domain.results import RetrievalResult
+from opx.operations.system import System
 from opx.ports import DocumentChange
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.builders import an_entry
 from tests.fakes import WordsEmbedder
 

@@ -18,9 +18,9 @@ from opx.domain.record import replace
 from opx.edges.tools import MAX_RESPONSE_BYTES, respond
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.registry import KNOWLEDGE
+from opx.operations.system import System
 from opx.retrieval.assembly import MAX_DOCUMENTS
 from opx.runtime.metrics import NAMESPACE, Metric
-from opx.system import System
 from tests.agent_calls import (
     DISK,
     DISK_TITLE,

@@ -15,8 +15,9 @@ from opx.connectors.runner import SLICE_SECONDS, Runner
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 START = datetime(2025, 6, 1, 12, tzinfo=UTC).timestamp()

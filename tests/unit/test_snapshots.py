@@ -9,9 +9,10 @@ from types import ModuleType
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
+from opx.operations.system import System
 from opx.runtime.snapshots import around_snapshot
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 SETTINGS = Settings(backend="aws", search_endpoint="https://search.example", corpus_bucket="corpus")
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from opx.connectors.declared import definition_of
-from opx.connectors.pulling.states import PullReport
+from opx.domain.sources import PullReport
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.fakes import WordsEmbedder
 from tests.unit.web_support import html, rss, rss_item

@@ -14,10 +14,11 @@ from opx.connectors.declared import declared_sources, definition_of
 from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
+from opx.operations.system import System
 from opx.ports.functions import ThisProcess
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 KNOWLEDGE = load_knowledge()

@@ -12,9 +12,8 @@ import pytest
 from opx.connectors.connector import Connector, Options, SourceTools
 from opx.connectors.declared import definition_of
 from opx.connectors.pulling.repository import SourceItems
-from opx.connectors.pulling.states import PullReport
 from opx.connectors.pulling.storing import object_name
-from opx.domain.sources import Page, PullRequest, Refused, SourceDefinition, SourceDocument
+from opx.domain.sources import Page, PullReport, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,
     SourceBusyError,
@@ -24,9 +23,10 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.outcomes import Result
+from opx.operations.system import System
 from opx.ports.tables_specs import SOURCES
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 CATEGORY = "vendor/linux"

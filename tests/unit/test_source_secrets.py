@@ -9,8 +9,8 @@ import pytest
 
 from opx.domain.record import replace
 from opx.errors import KnowledgeConfigError, SecretNotFoundError
+from opx.operations.system import System
 from opx.ports.sources import Secrets
-from opx.system import System
 from tests.unit.webhook_support import KNOWLEDGE, webhooks_in
 
 INTERNET = "internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}\n"

@@ -11,8 +11,9 @@ import pytest
 
 from opx.domain.streams import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 from tests.unit.cli_support import Opx
 from tests.unit.stream_support import KINESIS, MSK, REDIS, SQS

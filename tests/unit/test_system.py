@@ -16,9 +16,10 @@ from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, H
 from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
+from opx.operations.system import System
 from opx.ports.tables_specs import PROJECTS
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"

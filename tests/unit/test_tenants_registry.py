@@ -21,8 +21,8 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
+from opx.operations.system import System
 from opx.ports.tables_specs import PROJECTS
-from opx.system import System
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import PROCEDURES, services_at
 

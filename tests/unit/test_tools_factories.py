@@ -10,7 +10,7 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
 from opx.errors import StoreUnavailableError
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import DISK_TITLE, a_system
 
 VAULT = "Unseal the acme vault"

@@ -20,7 +20,7 @@ from opx.hygiene.untrusted import QUOTED
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import a_function_event, a_system, text_of
 from tests.fakes import FakeContext, function_logs
 from tests.unit.graph_support import CHECKOUT, tell, write

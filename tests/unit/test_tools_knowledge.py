@@ -25,10 +25,10 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
+from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, document_text, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
-from opx.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.fakes import Measured
 

@@ -22,8 +22,8 @@ from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.registry import LEARNING
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System
 from tests.agent_calls import a_function_event, an_api_event, body_of, text_of
 from tests.fakes import FakeContext, function_logs
 from tests.unit.cli_support import word_services

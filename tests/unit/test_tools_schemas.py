@@ -22,7 +22,7 @@ from opx.edges.tools import call_tool
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import GROUPS, KNOWLEDGE, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
-from opx.system import System
+from opx.operations.system import System
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "api"

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.x509.oid import NameOID
 
+from opx.adapters.web.client import open_web
 from opx.adapters.web.exchange import Exchanges, Message, Reply
 from opx.connectors.webhooks import receiving
 from opx.connectors.webhooks.deliveries import Delivery
@@ -297,7 +298,7 @@ def test_what_does_not_answer_is_asked_once_as_sns_waits_for_seconds_only(monkey
     monkeypatch.setattr(AddressBook, "addresses", lambda *_: ("192.0.2.1",))
     monkeypatch.setattr(Exchanges, "send", silent)
     with pytest.raises(SourceUnavailableError):
-        receiving._open_web().get(CERTIFICATE)
+        open_web(timeout=receiving.SNS_SECONDS, sleep=receiving.no_pause).get(CERTIFICATE)
     assert asked == [CERTIFICATE]
 
 

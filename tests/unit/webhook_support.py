@@ -15,8 +15,9 @@ from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer
 from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 
 NOW = 1_800_000_000.0
 KEY = "a secret of some length"

@@ -17,9 +17,10 @@ from typing import Protocol
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.indexing.book import EditionState
+from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
-from opx.system import System, bootstrap
+from opx.system import bootstrap
 from tests.unit.cli_support import WordEmbedder
 
 IDENTITY = Identity("acme", "orders")

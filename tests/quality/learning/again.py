@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from opx.domain.scopes import Identity
-from opx.system import System
+from opx.operations.system import System
 from tests.quality.learning.cases import HELD_OUT, TUNED, Case, Repeat
 from tests.quality.learning.figures import share
 from tests.quality.learning.world import ASKING, CLIENT, capture

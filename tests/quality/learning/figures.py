@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opx.system import System
+from opx.operations.system import System
 from tests.quality.learning.cases import FAILURE, HELD_OUT, TASK, TUNED, Case
 from tests.quality.learning.world import ask
 

@@ -10,7 +10,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.learning.query import SEARCHED, hits_of
 from opx.learning.similarity import FAILURE_MODEL, TASK_MODEL, PatternQuestion, similarity_parts
-from opx.system import System
+from opx.operations.system import System
 from tests.quality.learning.cases import FAILURE, TASK, TUNED, Case
 from tests.quality.learning.world import ASKING, CLIENT
 from tests.quality.logistic import fit_logistic

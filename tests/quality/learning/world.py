@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from opx.domain.learning import RAGPattern
 from opx.domain.scopes import Identity
-from opx.system import System
+from opx.operations.system import System
 from tests.quality.learning.cases import FAILURE, Case, Taught
 
 CLIENT = "acme"

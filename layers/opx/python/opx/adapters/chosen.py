@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opx.ports.functions import Functions
     from opx.ports.metrics import MetricReader
     from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
-    from opx.ports.sources import Secrets
+    from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import TelemetryStores
     from opx.runtime.installation import Installation
 
@@ -369,6 +369,12 @@ class Ports:
         from opx.adapters.aws.telemetry import CloudWatchMetrics
 
         return CloudWatchMetrics(self._aws("cloudwatch"))
+
+    @property
+    def open_web(self) -> OpenWeb:
+        from opx.adapters.web.client import open_web
+
+        return open_web
 
     def redis_feeds(
         self,

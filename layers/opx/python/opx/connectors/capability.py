@@ -11,7 +11,7 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.functions import Functions
-from opx.ports.sources import Secrets
+from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables_specs import SOURCES
 from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
@@ -57,6 +57,7 @@ class Connectors:
         manager: Callable[[], IngestionManager],
         functions: Functions,
         feeds: NewFeeds,
+        open_web: OpenWeb,
     ) -> None:
         self._installation = installation
         self._tables = tables
@@ -67,6 +68,7 @@ class Connectors:
         self._manager = manager
         self._functions = functions
         self._feeds = feeds
+        self._open_web = open_web
         self._provided: dict[str, KnowledgeSource] = {}
 
     # -- sources
@@ -85,7 +87,9 @@ class Connectors:
     def _system(self) -> SourceSystem:
         from opx.connectors.connecting import SourceSystem
 
-        return SourceSystem(self._installation, self._tables, self._secrets(), self._storage, self.sources)
+        return SourceSystem(
+            self._installation, self._tables, self._secrets(), self._storage, self.sources, self._open_web
+        )
 
     def connected(self, definition: SourceDefinition) -> ConnectedSource:
         """A source that can be pulled. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
@@ -203,7 +207,7 @@ class Connectors:
         """Receives webhooks. Raises `KnowledgeConfigError` for those that are declared wrongly."""
         from opx.connectors.webhooks.receiving import receiver_of
 
-        return receiver_of(self._installation, self._tables, self._secrets(), self._manager())
+        return receiver_of(self._installation, self._tables, self._secrets(), self._manager(), self._open_web)
 
     # -- both, as the manager of an installation offers them
 

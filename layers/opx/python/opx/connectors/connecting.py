@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from opx.adapters.web.client import HttpWeb, open_web
 from opx.connectors.connector import Connector, SourceTools
 from opx.connectors.provided import ProvidedSource
 from opx.connectors.pulling.repository import SourceItems, SourceRepository
@@ -16,7 +15,7 @@ from opx.domain.sources import KnowledgeSource, SourceDefinition
 from opx.errors import InvalidInputError
 from opx.hygiene.addresses import AddressBook
 from opx.ports import Storage, Tables
-from opx.ports.sources import Secrets
+from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables_specs import SOURCES
 from opx.runtime.installation import Installation
 from opx.settings import Settings
@@ -28,7 +27,7 @@ class ConnectedSource:
 
     connector: Connector[Any]
     items: SourceItems
-    web: HttpWeb
+    web: SourceWeb
 
     def commit(self) -> None:
         self.web.commit_validators()
@@ -46,6 +45,7 @@ class SourceSystem:
     secrets: Secrets
     storage: Storage
     sources: SourceRepository
+    open_web: OpenWeb
 
 
 def connected(
@@ -55,7 +55,7 @@ def connected(
     if provided is None:
         refuse_files(definition, system.installation.settings)
     items = SourceItems(system.tables.table(SOURCES), definition.source_id)
-    web = open_web(
+    web = system.open_web(
         rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
         allowed_hosts=system.installation.settings.private_hosts,
         validators=items,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opx.connectors.connecting import ConnectedSource
     from opx.connectors.pulling.puller import SourcePuller
     from opx.connectors.pulling.repository import SourceRepository
-    from opx.connectors.pulling.states import PullReport
+    from opx.domain.sources import PullReport
     from opx.ports import Queue
     from opx.ports.sources import SourceSchedules
     from opx.runtime.installation import Installation

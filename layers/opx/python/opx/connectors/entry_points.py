@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.connectors.pulling.schedules import checked_cron
+from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl
-    from opx.connectors.pulling.states import PullReport
     from opx.connectors.streams.control import StreamControl
-    from opx.domain.sources import KnowledgeSource
+    from opx.domain.sources import KnowledgeSource, PullReport
 
 BUCKET = "s3://"
 WATCHED_SHARE = 0.99
@@ -39,7 +39,11 @@ class ConnectedWaysIn:
         self._control = control
         self._streams = streams
         self._provide = provide
-        self.webhook_url = webhook_url
+        self._webhook_url = webhook_url
+
+    def webhook_endpoint(self, tier: str, category: str) -> str:
+        """See `IngestionManager.get_webhook_endpoint`."""
+        return webhook_endpoint(self._webhook_url, tier, category)
 
     def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
         """See `IngestionManager.register_source`."""

@@ -13,8 +13,7 @@ from opx.ingestion.outcomes import Outcome, Result
 if TYPE_CHECKING:
     from opx.connectors.pulling.puller import SourcePuller
     from opx.connectors.pulling.repository import SourceRepository
-    from opx.connectors.pulling.states import PullReport
-    from opx.domain.sources import SourceDefinition
+    from opx.domain.sources import PullReport, SourceDefinition
     from opx.ingestion.worker import QueueDrain
     from opx.ports import Clock
 

@@ -283,3 +283,16 @@ class OutcomeReport(Record, frozen=True):
     warning_id: Annotated[
         str, Meta(description="The entry that warns of what made things worse; empty without one.")
     ] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage, and the document that it is of: "" for what is none of ours."""
+
+    title: str
+    section: str
+    content: str
+    document_id: str = ""
+    scope_key: str = ""
+    key_id: str = ""
+    source_uri: str = ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from msgspec import field
+from msgspec import Meta, field
 
 from opx.domain.knowledge import Tier
 from opx.domain.record import Json, Record
@@ -121,3 +121,20 @@ class KnowledgeSource(Protocol):
 
     def health_check(self) -> bool:
         """Whether it can be fetched from now."""
+
+
+class PullReport(Record, frozen=True):
+    """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
+    because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
+
+    source_id: str
+    put: Annotated[
+        tuple[str, ...], Meta(description="Keys of the objects that were put, and wait to be ingested.")
+    ] = ()
+    withdrawn: Annotated[tuple[str, ...], Meta(description="Keys of the objects that wait to be removed.")] = ()
+    unchanged: int = 0
+    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")] = 0
+    refusals: tuple[Refused, ...] = ()
+    flag: Annotated[str, Meta(description="Why nothing was withdrawn although documents are missing.")] = ""
+    error: Annotated[str, Meta(description="Why the pull stopped, empty if it didn't.")] = ""
+    more: Annotated[bool, Meta(description="True if it goes on with the next pull.")] = False

@@ -23,7 +23,7 @@ from opx.operations.registry import REGISTRY, Operation
 from opx.operations.research import research_topic, search_docs
 
 if TYPE_CHECKING:
-    from opx.system import System
+    from opx.operations.system import System
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from opx.system import System
+    from opx.operations.system import System
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Lambda takes an event of 6 MB, in which a body that isn't text is a third longer."""

@@ -36,8 +36,8 @@ from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.learning import CheckpointReport
+    from opx.operations.system import System
     from opx.ports import Queue
-    from opx.system import System
 
 log = logging.getLogger(__name__)
 

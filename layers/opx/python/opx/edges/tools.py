@@ -35,7 +35,7 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.operations.grants import ToolGrants
-    from opx.system import System
+    from opx.operations.system import System
 
 CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
 CLIENT_HEADER, PROJECT_HEADER, AGENT_HEADER = "x-opx-client-id", "x-opx-project-id", "x-opx-agent"

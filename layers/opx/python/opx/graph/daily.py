@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opx.ingestion.capability import Ingestion
+    from opx.graph.relinking import Relinking
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ def is_relink(event: object) -> bool:
     return event == RELINK
 
 
-def relink(ingestion: Ingestion) -> dict[str, int]:
+def relink(relinking: Relinking) -> dict[str, int]:
     """Go through all declared names, as long as there is time. Raises `StoreUnavailableError`."""
-    done = ingestion.relink(seconds=RELINK_SECONDS)
+    done = relinking.relink(seconds=RELINK_SECONDS)
     for left in done.left_out:
         log.warning("relinking left out: %s", left)
     return {"names": done.names, "documents": done.documents, "mentions": done.mentions, "busy": done.busy}

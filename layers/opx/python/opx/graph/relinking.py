@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from secrets import randbelow
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Origin, Relinked, Statements, node_type
@@ -34,14 +35,23 @@ from opx.graph.extraction.mentions import (
 )
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.extraction.passages import whole_lines
+from opx.graph.naming_scopes import ScopeDirectory
 from opx.graph.naming_writer import DeclaredName
+from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
-from opx.ports import Clock, SearchEngine
+from opx.ports import Clock, SearchEngine, Tables, WorkQueue
 from opx.ports.search import SearchFilter, SearchRequest
 from opx.retrieval.question import required_groups
 
+if TYPE_CHECKING:
+    from opx.graph.capability import Graph
+
 log = logging.getLogger(__name__)
+
+BATCH_SECONDS = 45.0
+"""For mentions of new names after a batch of documents: a function that ingests has five minutes. The rest is left to a daily
+run; a machine's own process has none, and goes on until it is done."""
 
 NAMES_A_BATCH = 100
 """Names that are looked for together; after a batch of documents, classes, of which code has thousands, come last."""
@@ -251,3 +261,45 @@ class Relinker:
 
 def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+# -- composition
+
+
+class Relinking:
+    """Composes the relinker of an installation, and runs it after batches of documents and for all of them."""
+
+    def __init__(
+        self, graph: Graph, corpus: Corpus, tables: Tables, work: WorkQueue, *, index: SearchEngine, chunks: ChunkReader
+    ) -> None:
+        self._graph = graph
+        self._corpus = corpus
+        self._tables = tables
+        self._work = work
+        self._index = index
+        self._chunks = chunks
+
+    @cached_property
+    def relinker(self) -> Relinker:
+        corpus = self._corpus
+        return Relinker(
+            store=self._graph.store,
+            index=self._index,
+            catalog=corpus.catalog,
+            chunks=self._chunks,
+            scopes=ScopeDirectory(corpus.clients, corpus.projects),
+            unit_of_work=self._tables.unit_of_work,
+            seconds=0.0 if self._work.in_process else BATCH_SECONDS,
+        )
+
+    def relink(self, *, seconds: float = 0.0) -> Relinked:
+        """Have all documents mention what is declared, within `seconds` if they are given. Raises
+        `StoreUnavailableError`."""
+        with self._work.exclusive():
+            return self.relinker.relink_all(seconds=seconds)
+
+    def relink_new(self) -> None:
+        """Relink after documents were ingested. The next full run does what can't be done now."""
+        names = self._graph.writer.taken()
+        if names:
+            self.relinker.relink_or_leave(names)

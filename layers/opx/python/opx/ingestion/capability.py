@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.scopes import Scope
-from opx.graph.capability import Graph
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
+from opx.ports.graph import GraphWriter
 from opx.ports.reading import ParsingTools
+from opx.ports.tables_specs import EMBEDDINGS
 from opx.runtime.installation import Installation
-from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
-    from opx.domain.graph import Relinked
-    from opx.graph.relinking import Relinker
+    from opx.ingestion.context_cache import ContextCache
     from opx.ingestion.contexts import ContextWriter
     from opx.ingestion.evidence_rules import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
     from opx.ingestion.pipeline import IngestionPipeline
+    from opx.ingestion.prepared import Extract
     from opx.ingestion.worker import IngestionWorker, QueueDrain
 
-RELINK_SECONDS = 45.0
-"""For mentions of new names after a batch of documents: a function that ingests has five minutes. The rest is left to a daily
-run; a machine's own process has none, and goes on until it is done."""
+PutBaseline = Callable[[Mapping[str, Any], Scope], object]
+"""Adds a record of baseline values for a scope."""
+
+
+class DocumentGraph(Protocol):
+    """The graph, as far as ingestion needs it."""
+
+    @property
+    def writer(self) -> GraphWriter: ...
+
+    @property
+    def extractor(self) -> Extract:
+        """Finds nodes and edges in documents."""
 
 
 class Ingestion:
-    """`copies` also get what the index gets. `new_chat` gives the language model of a name."""
+    """`copies` also get what the index gets. `new_chat` gives the language model of a name. `after` is called
+    after each batch of documents."""
 
     def __init__(
         self,
@@ -41,8 +52,9 @@ class Ingestion:
         *,
         corpus: Corpus,
         indexing: Indexing,
-        graph: Graph,
-        telemetry: Telemetry,
+        graph: DocumentGraph,
+        after: Callable[[], None],
+        put_baseline: PutBaseline,
         parsing_tools: Callable[[], ParsingTools],
         copies: Callable[[], ChunkCopies | None],
         new_chat: Callable[[str], ChatModel],
@@ -54,7 +66,8 @@ class Ingestion:
         self._corpus = corpus
         self._indexing = indexing
         self._graph = graph
-        self._telemetry = telemetry
+        self._after = after
+        self._put_baseline = put_baseline
         self._parsing_tools = parsing_tools
         self._copies = copies
         self._new_chat = new_chat
@@ -96,7 +109,15 @@ class Ingestion:
             return None
         from opx.ingestion.contexts import ContextWriter
 
-        return ContextWriter(self._new_chat(model), self._graph.written_texts)
+        return ContextWriter(self._new_chat(model), self.written_contexts)
+
+    @cached_property
+    def written_contexts(self) -> ContextCache:
+        """The cache of what language models wrote about passages."""
+        from opx.ingestion.context_cache import ContextCache
+
+        days = self._installation.settings.embedding_cache_days
+        return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)
 
     @cached_property
     def worker(self) -> IngestionWorker:
@@ -109,7 +130,7 @@ class Ingestion:
             self._corpus.failures,
             rules,
             unit_of_work=self._tables.unit_of_work,
-            after=self.relink_new,
+            after=self._after,
         )
 
     @property
@@ -121,35 +142,6 @@ class Ingestion:
 
         work = self._work
         return QueueDrain(work.queue, self.worker, exclusive=work.exclusive, unit_of_work=self._tables.unit_of_work)
-
-    @cached_property
-    def relinker(self) -> Relinker:
-        """Has documents mention what was declared after them."""
-        from opx.graph.naming_scopes import ScopeDirectory
-        from opx.graph.relinking import Relinker
-
-        corpus = self._corpus
-        return Relinker(
-            store=self._graph.store,
-            index=self._indexing.written_index,
-            catalog=corpus.catalog,
-            chunks=self.pipeline.read_chunks,
-            scopes=ScopeDirectory(corpus.clients, corpus.projects),
-            unit_of_work=self._tables.unit_of_work,
-            seconds=0.0 if self._work.in_process else RELINK_SECONDS,
-        )
-
-    def relink_new(self) -> None:
-        """Relink after documents were ingested. What can't be done now is left to the next full run."""
-        names = self._graph.writer.taken()
-        if names:
-            self.relinker.relink_or_leave(names)
-
-    def relink(self, *, seconds: float = 0.0) -> Relinked:
-        """Have all documents mention what is declared, within `seconds` if they are given. Raises
-        `StoreUnavailableError`."""
-        with self._work.exclusive():
-            return self.relinker.relink_all(seconds=seconds)
 
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         return self.pipeline.fingerprint(info, sidecar)
@@ -167,7 +159,7 @@ class Ingestion:
             scope=scope,
             evidence_rules=lambda: self.evidence_rules,
             ways=ways,
-            records=lambda record: self._telemetry.baselines.put_record(record, scope=scope),
+            records=lambda record: self._put_baseline(record, scope),
         )
 
     @cached_property

@@ -16,17 +16,15 @@ from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
-    from opx.connectors.pulling.states import PullReport
-    from opx.domain.sources import KnowledgeSource
+    from opx.domain.sources import KnowledgeSource, PullReport
     from opx.ingestion.evidence_rules import EvidenceRules
 
 
 class WaysIn(Protocol):
     """Sources, webhooks and streams of an installation. Raises as the methods of `IngestionManager` say."""
 
-    @property
-    def webhook_url(self) -> str:
-        """Where webhooks arrive, without a path; "" for this machine."""
+    def webhook_endpoint(self, tier: str, category: str) -> str:
+        """The address that webhooks of this category are sent to."""
 
     def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
         """Register a source; returns its id."""
@@ -146,9 +144,7 @@ class IngestionManager(CorpusWriter):
 
     def get_webhook_endpoint(self, tier: str, category: str) -> str:
         """The address that webhooks of this category are sent to."""
-        from opx.connectors.webhooks.definitions import webhook_endpoint
-
-        return webhook_endpoint(self._ways().webhook_url, tier, self.category_of_tier(tier, category))
+        return self._ways().webhook_endpoint(tier, self.category_of_tier(tier, category))
 
     def subscribe_stream(
         self,

@@ -221,6 +221,7 @@ class Lifecycle:
         what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
         from opx.graph.naming_scopes import ScopeDirectory
         from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
+        from opx.retrieval.calibration.models import CalibrationStore
 
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         embedder = indexing.query_embedder
@@ -234,7 +235,8 @@ class Lifecycle:
             index=indexing.index,
             embedder=embedder,
         )
-        return Calibrator(asked, indexing.calibrations, installation.clock, progress)
+        calibrations = CalibrationStore(self._tables.table(LIFECYCLE), indexing.indexes.subject)
+        return Calibrator(asked, calibrations, installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
         """Calibrates when it is due, in the rounds of one process."""

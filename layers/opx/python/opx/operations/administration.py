@@ -200,8 +200,8 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     A worker that was at work before a rebuild of the graph began finds them unchanged: it is to be started again. Raises
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
-    from opx.graph.incarnation import renew
     from opx.ingestion.corpus.announcing import AnnouncingObjectStore
+    from opx.ingestion.corpus.incarnation import renew
     from opx.ports.tables_specs import GRAPH
 
     store = context.system.store

@@ -13,7 +13,7 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.operations.forms import UploadedFile
-    from opx.system import System
+    from opx.operations.system import System
 
 
 Progress = Callable[[str, int], None]

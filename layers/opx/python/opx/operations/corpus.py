@@ -130,7 +130,7 @@ def _index_facts(context: Context) -> tuple[int | None, str, str, str]:
     """A broken index or a missing model is what the status is about: it is part of the reply, not raised."""
     try:
         model = context.system.indexing.document_embedder.model_id
-        kept = context.system.indexing.calibrations.read(model)
+        kept = context.system.questions.calibrations.read(model)
         chunks = context.system.index.count(SearchFilter(context.reader.visible))
     except OpxError as exc:
         return None, "", "", str(exc)

@@ -327,7 +327,7 @@ class Relink(Request, frozen=True):
 @operation(access=Access.OPERATOR)
 def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
     """Have documents mention what was declared after them, of all names again."""
-    return context.system.ingestion.relink()
+    return context.system.relinking.relink()
 
 
 # -- tools of agents

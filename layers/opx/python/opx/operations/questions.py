@@ -122,7 +122,9 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
     every_scope = request.every_scope and context.caller.owns_system
     scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
-    found = context.system.questions.check_gaps(scopes, request.limit)
+    from opx.records.capability import check_gaps as ask_again
+
+    found = ask_again(context.system.records, context.system.questions, scopes, request.limit)
     closed = (ClosedGap(gap.gap_id, gap.question, gap.closed_by, gap.closed_by_title) for gap in found.closed)
     return GapCheck(tuple(closed), found.asked, found.left, found.failed)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from opx.connectors.pulling.states import PullReport, SourceView
+from opx.connectors.pulling.states import SourceView
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError, Text
+from opx.domain.sources import PullReport
 from opx.domain.streams import StreamDefinition
 from opx.errors import ForbiddenError
 from opx.operations.context import Context

@@ -15,7 +15,7 @@ class ChatRequest:
 
     `instructions` are ours. `data` is all that comes from questions, documents or the web: adapters pass it apart from the
     instructions, framed, so that nothing in it is taken for one, and without what looks like a secret. Several texts in it
-    are best told apart as JSON. `answer` is the type of the object that must come back, an `opx.ports.typed_replies.ModelAnswer`.
+    are best told apart as JSON. `answer` is the type of the object that must come back, a `ModelAnswer`.
     `seconds` is how long the call may take in all, tries included.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -79,6 +79,33 @@ class WebClient(Protocol):
         limit: int = 32 * 1024 * 1024,
     ) -> WebReply:
         """A request with a JSON body that changes nothing, such as a search. Tried again like `get`."""
+
+
+class SourceWeb(WebClient, Protocol):
+    """A client with connections of its own, for one source and one thread."""
+
+    def commit_validators(self) -> None:
+        """Keep the validators of the replies since the last commit: what they brought is stored."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+class OpenWeb(Protocol):
+    """Makes a client of the web."""
+
+    def __call__(
+        self,
+        *,
+        rate: RateLimit | None = None,
+        allowed_hosts: Sequence[str] = (),
+        validators: Validators | None = None,
+        clock: Callable[[], float] = ...,
+        sleep: Callable[[float], None] = ...,
+        timeout: float = ...,
+    ) -> SourceWeb:
+        """A client for one source. `allowed_hosts` (`wiki.local`, `127.0.0.1:8080`) may be at private addresses; `timeout`
+        is for one exchange as a whole, in seconds. Without `validators`, no request is conditional."""
 
 
 @runtime_checkable

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.scopes import Reader
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity, Reader
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -21,10 +25,12 @@ from opx.runtime.metrics import Report
 from opx.text.analyzer import ANALYZER_VERSION
 
 if TYPE_CHECKING:
+    from opx.records.gaps.checking import Checked
     from opx.records.gaps.log import GapLog
     from opx.records.gaps.model import Gap
     from opx.records.gaps.owners import Owners
     from opx.records.gaps.recording import GapRecorder
+    from opx.retrieval.capability import Questions
     from opx.retrieval.searching import RememberedVectors
 
 
@@ -107,6 +113,18 @@ class QuestionRecords:
     def _visible(self, document_id: str, reader: Reader) -> KnowledgeDocument | None:
         found = self._corpus.catalog.find(document_id)
         return next((document for document in found if reader.may_see(document.key.scope)), None)
+
+
+def check_gaps(
+    records: QuestionRecords, questions: Questions, scopes: Sequence[str], limit: int, seconds: float = math.inf
+) -> Checked:
+    """Ask open gaps again, unrecorded, as `opx.records.gaps.checking.check` does."""
+    from opx.records.gaps.checking import check
+
+    def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
+        return questions.search(identity, recorded=False).answer(query, config)
+
+    return check(records.gaps, scopes, ask, limit=limit, seconds=seconds)
 
 
 def _no_vector(_: str) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from opx.domain.queries import Fusion, QueryConfig
+from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
 from opx.domain.times import iso_time
 from opx.errors import KnowledgeConfigError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.records.capability import QuestionRecords
+from opx.ports import Item, Tables
+from opx.ports.tables_specs import LIFECYCLE
 from opx.retrieval.expansion import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.searching import CalibratedModels, SearchRules
@@ -24,17 +24,21 @@ from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
+    from opx.domain.learning import StepWarning
+    from opx.domain.outcomes import Passage
     from opx.domain.procedures import Classified, Command
-    from opx.graph.capability import Graph
-    from opx.learning.capability import Learning
-    from opx.records.gaps.checking import Checked
-    from opx.retrieval.found_text import Expanded, FoundText
+    from opx.retrieval.calibration.models import CalibrationStore
+    from opx.retrieval.found_text import Expanded, FoundText, GoOn
     from opx.retrieval.handover import Classify, Handover
+    from opx.retrieval.judging import Experience as JudgedExperience
+    from opx.retrieval.learnt import LearntWords
     from opx.retrieval.models import Models
+    from opx.retrieval.query import Observer
     from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
+    from opx.retrieval.searching import RememberedVectors
     from opx.retrieval.web.service import InternetSearch
     from opx.telemetry.capability import Telemetry
     from opx.text.procedures.effects import EffectTable
@@ -49,6 +53,36 @@ _LONGEST_REMEMBERED = 500
 """Commands whose effect is remembered, and the characters of the longest."""
 
 
+class Experience(Protocol):
+    """Outcomes, warnings and learned words of documents, by the scopes that a reader may see."""
+
+    def seen_by(self, scopes: Sequence[str]) -> JudgedExperience: ...
+
+    def words(self, scopes: Sequence[str]) -> LearntWords | None: ...
+
+    def warnings_of(
+        self, scopes: Sequence[str], passages: Callable[[], Sequence[Passage]]
+    ) -> list[list[StepWarning]]: ...
+
+
+class RelatedNodes(Protocol):
+    """The graph, as far as answers need it."""
+
+    def expansion(self, reader: Reader) -> GoOn:
+        """Follows edges from what was found as text."""
+
+    def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
+        """Ids of the documents that an alert itself (`runbook`) or else its rules name, each with what names it."""
+
+
+class NewObservers(Protocol):
+    """Makes the observers that keep records of the answers to a reader."""
+
+    def __call__(
+        self, reader: Reader, embedder: RememberedVectors | None, report: Report, /, *, gaps: bool
+    ) -> Sequence[Observer]: ...
+
+
 class Questions:
     """Questions over everything that is kept. `past` gives the engine for a question as of a past time,
     `internet` opens live search of the web; None where it isn't configured."""
@@ -59,11 +93,12 @@ class Questions:
         *,
         corpus: Corpus,
         indexing: Indexing,
+        tables: Tables,
         models: Callable[[], Models],
-        graph: Callable[[], Graph],
-        learning: Learning,
+        graph: Callable[[], RelatedNodes],
+        experience: Callable[[], Experience],
         telemetry: Callable[[], Telemetry],
-        records: QuestionRecords,
+        observers: NewObservers,
         past: Past,
         internet: Callable[[], InternetSearch | None],
     ) -> None:
@@ -72,10 +107,11 @@ class Questions:
         self._indexing = indexing
         self._models = models
         self._graph = graph
-        self._learning = learning
+        self._tables = tables
+        self._experience = experience
         self._past = past
         self._telemetry = telemetry
-        self._records = records
+        self._observers = observers
         self._new_internet = internet
 
     @cached_property
@@ -101,7 +137,7 @@ class Questions:
             reader = self._corpus.projects.reader(asked)
         questions = self._indexing.query_embedder
         embedder = RememberedVectors(questions) if questions else None
-        experience = self._learning.experience
+        experience = self._experience()
         return MeasuredQuery(
             index=self._indexing.search_engine,
             embedder=embedder,
@@ -120,7 +156,7 @@ class Questions:
             bound=partial(self._bound, reader),
             past=self._past,
             clock=self._installation.clock,
-            observers=self._records.observers(reader, embedder, report, gaps=gaps) if recorded else (),
+            observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
     def handover(self, reader: Reader) -> Handover:
@@ -128,7 +164,7 @@ class Questions:
         from opx.retrieval.handover import Handover
         from opx.runtime.parallel import Each
 
-        experience = self._learning.experience
+        experience = self._experience()
         return Handover(
             read=lambda document_id: self.documents.outline(reader, document_id),
             classify=self._classify,
@@ -172,7 +208,20 @@ class Questions:
     @cached_property
     def _confidence_models(self) -> CalibratedModels:
         """Of all searches of this process, so that a calibration is looked up every now and then."""
-        return CalibratedModels(self._indexing.kept_calibration)
+        return CalibratedModels(self.kept_calibration)
+
+    def kept_calibration(self, embedder: str) -> Item | None:
+        """The row with a calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
+        from opx.retrieval.confidence import calibration_key
+
+        return self._tables.table(LIFECYCLE).get(calibration_key(self._indexing.indexes.subject, embedder))
+
+    @property
+    def calibrations(self) -> CalibrationStore:
+        """Stores calibrations on this corpus, by embedding model."""
+        from opx.retrieval.calibration.models import CalibrationStore
+
+        return CalibrationStore(self._tables.table(LIFECYCLE), self._indexing.indexes.subject)
 
     @property
     def _rerank_stage(self) -> RerankStage | None:
@@ -226,12 +275,3 @@ class Questions:
         if search is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return search.answer(query, max_results, client_id=client_id)
-
-    def check_gaps(self, scopes: Sequence[str], limit: int, seconds: float = math.inf) -> Checked:
-        """Ask open gaps again, unrecorded, as `opx.records.gaps.checking.check` does."""
-        from opx.records.gaps.checking import check
-
-        def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
-            return self.search(identity, recorded=False).answer(query, config)
-
-        return check(self._records.gaps, scopes, ask, limit=limit, seconds=seconds)

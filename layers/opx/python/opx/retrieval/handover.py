@@ -24,7 +24,7 @@ from opx.text.procedures.layout import laid_out, whole_steps
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.learning.outcomes.tried import Passage
+    from opx.domain.outcomes import Passage
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ def _worst(effects: Sequence[Effect]) -> Effect:
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
-    from opx.learning.outcomes.tried import Passage
+    from opx.domain.outcomes import Passage
 
     if document is None:
         return Passage(title, section, content)

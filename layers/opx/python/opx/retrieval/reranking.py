@@ -2,7 +2,7 @@
 
 On the scale of log-odds, a confidence is `estimate` x that of the estimate + the part of the verdict, or for models that give
 scores + `score` x the log-odds of the score + `constant`. The numbers are in `reranking.json`, by the model's name where they
-were fitted to labelled verdicts (`opx.operations.evaluation.reader_models`). For any other model they are what Bayes' rule gives if 9 of
+were fitted to labelled verdicts (by `reader_models`). For any other model they are what Bayes' rule gives if 9 of
 10 verdicts are right and errors don't depend on the estimate: ln(.9 / .1) = 2.1972 for `answers`, as much less for `no`, and
 `helps` leaves the estimate. A score of .99 counts as `answers` does, one of .01 as `no`: 2.1972 / ln(.99 / .01) = .4782.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,9 @@ from opx.domain.knowledge import (
     retention_days,
 )
 from opx.errors import InvalidInputError, KnowledgeConfigError
+
+PathCheck = Callable[[str], object]
+"""Compiles a JSONPath expression. Raises `InvalidInputError` for one that is none."""
 
 # -- YAML whose values know their line, so that every complaint about a file can name it
 
@@ -150,11 +153,11 @@ _REQUIRED = ("tier", "description", "retention", "schema", "embed")
 _OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
 
 
-def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) -> KnowledgeModel:
+def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | None = None) -> KnowledgeModel:
     """The model that a file describes; None takes the repository's `corpus/knowledge.yaml`, or the packaged copy.
 
     Raises `KnowledgeConfigError`, whose message starts with file and line. JSONPath expressions are only parsed with
-    `check_json_paths`, and schedules only where cronsim is installed: the search path needs neither, and its
+    `check_json_path`, and schedules only where cronsim is installed: the search path needs neither, and its
     functions load this file at every cold start.
     """
     file, name = (path, str(path)) if path else _default_file()
@@ -162,7 +165,7 @@ def load_knowledge(path: Path | None = None, *, check_json_paths: bool = False) 
     default_trust = _default_trust(top["tiers"])
     categories: dict[str, Category] = {}
     for category_path, entry in top["categories"].entries().items():
-        categories[category_path] = _category(category_path, entry, default_trust, check_json_paths)
+        categories[category_path] = _category(category_path, entry, default_trust, check_json_path)
     _refuse_shared_folders(top["categories"], categories)
     default = top["default_category"].text()
     if default not in categories:
@@ -200,7 +203,9 @@ def _default_trust(tiers: Marked) -> dict[Tier, float]:
     return trust
 
 
-def _category(path: str, entry: Marked, default_trust: Mapping[Tier, float], check_json_paths: bool) -> Category:
+def _category(
+    path: str, entry: Marked, default_trust: Mapping[Tier, float], check_json_path: PathCheck | None
+) -> Category:
     if not _CATEGORY_PATH.match(path):
         raise entry.error(f"category path {path!r} must be lower-case names of letters, digits and _, joined by /")
     fields = entry.fields(required=_REQUIRED, optional=_OPTIONAL)
@@ -216,7 +221,7 @@ def _category(path: str, entry: Marked, default_trust: Mapping[Tier, float], che
         folders=tuple(_folder(item) for item in fields["folders"].items()) if "folders" in fields else (),
         schema=schema,
         embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
-        json_mapping=_json_mapping(fields["json"], check_json_paths) if "json" in fields else {},
+        json_mapping=_json_mapping(fields["json"], check_json_path) if "json" in fields else {},
         graph=fields["graph"].flag() if "graph" in fields else False,
     )
 
@@ -286,16 +291,14 @@ def _embedded(entry: Marked, schema: Mapping[str, str]) -> str:
     return field
 
 
-def _json_mapping(entry: Marked, check_paths: bool) -> dict[str, str]:
+def _json_mapping(entry: Marked, check_path: PathCheck | None) -> dict[str, str]:
     fields = entry.fields(required=JSON_MAPPING_FIELDS[:2], optional=JSON_MAPPING_FIELDS[2:])
     mapping = {}
     for field, value in fields.items():
         mapping[field] = value.text()
-        if check_paths:
-            from opx.formats.data.json_paths import compile_paths
-
+        if check_path is not None:
             try:
-                compile_paths(mapping[field])
+                check_path(mapping[field])
             except InvalidInputError as exc:
                 raise value.error(f"json.{field}: {exc}") from exc
     return mapping

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opx.connectors.pulling.repository import SourceItem, SourceRepository
-from opx.connectors.pulling.states import MAX_REFUSED, PullReport, PullState
+from opx.connectors.pulling.states import MAX_REFUSED, PullState
 from opx.connectors.pulling.storing import Connected, PageStore, Run, Stored
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
-from opx.domain.sources import PullRequest, Refused, SourceDefinition
+from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition
 from opx.domain.times import iso_time
 from opx.errors import OpxError, SourceBusyError, SourceShapeError
 from opx.ports.time import Clock

@@ -36,7 +36,7 @@ from opx.errors import (
 )
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
-from opx.ports.sources import Secrets, WebClient
+from opx.ports.sources import OpenWeb, Secrets, WebClient
 from opx.ports.tables_specs import DELIVERIES
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ class WebhookReceiver:
         self._clock = clock
 
     def receive(self, delivery: Delivery) -> Answer:
-        """Take a delivery in. Raises what is in `opx.connectors.webhooks.deliveries`, and `StoreUnavailableError` if the sender
-        should try again."""
+        """Take a delivery in. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should try
+        again."""
         definition = self._definition(delivery)
         verified, message = self._verified(definition, delivery)
         check_time(verified.sent_at, definition.window, self._clock())
@@ -232,7 +232,7 @@ def _told(found: Read, written: list[str]) -> Answer:
 
 
 def receiver_of(
-    installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager
+    installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager, open_web: OpenWeb
 ) -> WebhookReceiver:
     """Receives the deliveries that knowledge.yaml declares. Raises `KnowledgeConfigError` for webhooks that are declared
     wrongly."""
@@ -244,17 +244,11 @@ def receiver_of(
         prefix=installation.scope.prefix,
         secrets=secrets,
         memory=(Deliveries(table, clock), Order(table, clock)),
-        web=_open_web,
+        web=lambda: open_web(timeout=SNS_SECONDS, sleep=no_pause),
         clock=clock,
     )
 
 
-def _open_web() -> WebClient:
-    from opx.adapters.web.client import open_web
-
-    return open_web(timeout=SNS_SECONDS, sleep=_no_time)
-
-
-def _no_time(seconds: float) -> None:
+def no_pause(seconds: float) -> None:
     """Instead of a pause before another try: SNS sends its message again by itself, and doesn't wait that long."""
     raise SourceUnavailableError("Amazon SNS doesn't answer for now", seconds)

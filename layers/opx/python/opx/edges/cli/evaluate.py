@@ -14,7 +14,7 @@ import click
 
 from opx.domain.record import replace
 from opx.edges.cli.output import print_lines
-from opx.edges.cli.session import is_remote
+from opx.edges.cli.session import Session, StartSystem, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opx.operations.evaluation.figures import Table
     from opx.operations.evaluation.losers import Loser
     from opx.operations.evaluation.runs import Run
-    from opx.system import System
+    from opx.operations.system import System
 
 DEFAULT_SYSTEM = "balanced"
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -70,9 +70,9 @@ def eval_command() -> None:
 @click.option("--save", type=WRITABLE, help="Keep the run in this file, to compare with.")
 @click.option("--html", type=WRITABLE, help="Write a report with drawings to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.pass_context
+@pass_session
 def run_command(
-    context: click.Context, /, dataset: Path, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
+    session: Session, /, dataset: Path, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
 ) -> None:
     """Measure answers to DATASET, a folder in BEIR form.
 
@@ -86,13 +86,13 @@ def run_command(
     """
     from opx.operations.evaluation.datasets import load_dataset
 
-    given = context.find_object(Settings) or Settings()
+    given = session.settings
     if is_remote(given):
         raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
     loaded = load_dataset(dataset, questions)
     asked = loaded.of_split(split) if split else loaded
     before = _comparable(wanted.pop("against"), asked)
-    run = _asked(evaluation_settings(given, loaded), asked, modes)
+    run = _asked(session.start, evaluation_settings(given, loaded), asked, modes)
     _show(run, before, **wanted)
 
 
@@ -115,13 +115,12 @@ def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
     return before
 
 
-def _asked(settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
+def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
     from opx.domain.queries import SearchMode
     from opx.operations.evaluation.asking import MODES, ask_all
     from opx.operations.evaluation.runner import Evaluation
-    from opx.system import bootstrap
 
-    with bootstrap(settings) as services, _progress_shown() as progress:
+    with start(settings) as services, _progress_shown() as progress:
         evaluation = Evaluation(services, dataset, progress)
         ingested = evaluation.ingest()
         chosen = [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES

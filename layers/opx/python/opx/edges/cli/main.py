@@ -19,8 +19,8 @@ from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
 from opx.edges.cli.session import (
     OPTIONS,
     SESSION,
-    ServicesFactory,
     Session,
+    StartSystem,
     check,
     local_if_home_is_given,
     verbose_logging,
@@ -145,7 +145,8 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
     Exit codes: 0 done, 1 no good answer (search) or something failed (ingest, delete, failed retry), 2 wrong usage or
     any other error. Results go to stdout, progress and errors to stderr.
     """
-    launch = context.find_object(Launch) or Launch()
+    launch = context.find_object(Launch)
+    assert launch is not None, "started by main()"
     given = {_SETTINGS[name]: value for name, value in options.items() if value}
     settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
     check(settings, given)
@@ -153,24 +154,22 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
-    context.meta[SESSION] = Session(settings, launch.services_factory, context)
+    context.meta[SESSION] = Session(settings, launch.start, context)
 
 
 class Launch:
-    """How the command was started: tests give their own environment and services."""
+    """How the command was started: `start` makes the system of the settings that `environ` and options give."""
 
-    def __init__(
-        self, environ: Mapping[str, str] | None = None, services_factory: ServicesFactory | None = None
-    ) -> None:
+    def __init__(self, start: StartSystem, environ: Mapping[str, str] | None = None) -> None:
         self.environ = os.environ if environ is None else environ
-        self.services_factory = services_factory
+        self.start = start
 
 
-def run(arguments: Sequence[str], *, services_factory: ServicesFactory | None = None) -> int:
-    """Run a command line and return its exit code. `services_factory` replaces `opx.system.bootstrap`."""
+def run(arguments: Sequence[str], start: StartSystem) -> int:
+    """Run a command line on the system that `start` makes, and return its exit code."""
     _tolerate_any_character()
     try:
-        cli.main(list(arguments), prog_name="opx", obj=Launch(services_factory=services_factory))
+        cli.main(list(arguments), prog_name="opx", obj=Launch(start))
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else FAILED
     except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever it is, people get a line and a way to see more
@@ -178,9 +177,9 @@ def run(arguments: Sequence[str], *, services_factory: ServicesFactory | None = 
     raise AssertionError("click always exits")
 
 
-def main() -> None:
-    """The console script."""
-    code = run(sys.argv[1:])
+def main(start: StartSystem) -> None:
+    """The console script, on the system that `start` makes."""
+    code = run(sys.argv[1:], start)
     try:
         sys.stdout.flush()
     except BrokenPipeError:

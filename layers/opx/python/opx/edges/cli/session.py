@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opx.edges.loading import Loader
     from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
-    from opx.system import System
+    from opx.operations.system import System
 
 # -- the target: a folder of this machine, or a deployed system
 
@@ -82,7 +82,7 @@ def check(settings: Settings, given: Collection[str]) -> None:
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
-ServicesFactory = Callable[[Settings], "System"]
+StartSystem = Callable[[Settings], "System"]
 SESSION = "opx.session"
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -91,9 +91,9 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class Session:
     """One run of the command, against a folder or against a deployed system."""
 
-    def __init__(self, settings: Settings, services_factory: ServicesFactory | None, context: click.Context) -> None:
+    def __init__(self, settings: Settings, start: StartSystem, context: click.Context) -> None:
         self.settings = settings
-        self._factory = services_factory
+        self.start = start
         self._context = context
 
     @property
@@ -183,17 +183,13 @@ class Session:
     def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
         self.require_local("this command works on a folder of this machine: leave --profile and --api out")
-        if self._factory is None:
-            from opx.system import bootstrap as factory
-        else:
-            factory = self._factory  # type: ignore[assignment]
-        services = factory(self.settings)
+        services = self.start(self.settings)
         self._context.call_on_close(services.close)
         return services
 
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
-        return Session(replace(self.settings, home=str(home)), self._factory, self._context)
+        return Session(replace(self.settings, home=str(home)), self.start, self._context)
 
     @property
     def has_knowledge(self) -> bool:

@@ -16,7 +16,8 @@ from opx.errors import InvalidInputError, SourceBusyError
 from opx.operations import sources
 
 if TYPE_CHECKING:
-    from opx.connectors.pulling.states import PullReport, SourceView
+    from opx.domain.sources import PullReport
+from opx.connectors.pulling.states import SourceView
 
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)

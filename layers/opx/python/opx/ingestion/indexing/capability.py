@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.ingestion.indexing.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
-from opx.ports import Embedder, Item, SearchEngine, SearchIndex, Tables
+from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
 from opx.ports.tables_specs import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
 from opx.runtime.installation import Installation
 from opx.settings import MANAGED_ENGINE
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from opx.ingestion.indexing.embedding_cache import CachedEmbedder
     from opx.ingestion.indexing.writers import Writers
     from opx.ports.search import CorpusVersion
-    from opx.retrieval.calibration.models import CalibrationStore
 
 NewEmbedder = Callable[[str, str, int], Embedder]
 """The embedder of a model, a folder of a model and a dimension (0: the model's own). Raises `InvalidInputError` for an
@@ -152,7 +151,7 @@ class Indexing:
         own = self.indexes.own_name
         index = self.editions.identity(own) if self.has_editions else own
         if self._tables.in_folder:
-            from opx.graph.incarnation import incarnation
+            from opx.ingestion.corpus.incarnation import incarnation
 
             index = f"{index} {incarnation(self._tables.table(GRAPH))}"
         return index + (" with copies" if self._installation.settings.sync_queue_url else "")
@@ -167,19 +166,6 @@ class Indexing:
     def replace_embedder(self, embedder: Embedder) -> None:
         """Have another object embed in place of `embedder`, of the same model: one that measures."""
         self.embedder = embedder
-
-    def kept_calibration(self, embedder: str) -> Item | None:
-        """The row with a calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
-        from opx.retrieval.confidence import calibration_key
-
-        return self._tables.table(LIFECYCLE).get(calibration_key(self.indexes.subject, embedder))
-
-    @property
-    def calibrations(self) -> CalibrationStore:
-        """Stores calibrations on this corpus, by embedding model."""
-        from opx.retrieval.calibration.models import CalibrationStore
-
-        return CalibrationStore(self._tables.table(LIFECYCLE), self.indexes.subject)
 
     @contextmanager
     def replaced(self, index: SearchIndex, embedder: Embedder) -> Iterator[None]:

@@ -29,10 +29,10 @@ from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import DocumentOutcomes
+    from opx.domain.outcomes import DocumentOutcomes, Passage
     from opx.ingestion.corpus.catalog import Catalog
     from opx.learning.outcomes.learnt import LearntStore, LearntWords, ScopeWords
-    from opx.learning.outcomes.tried import Holds, Passage, TriedSteps
+    from opx.learning.outcomes.tried import Holds, TriedSteps
     from opx.learning.warnings import StepWarnings
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class Told:
         return replace(answer, outcomes=outcomes, results=results)
 
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
-        from opx.learning.outcomes.tried import Passage
+        from opx.domain.outcomes import Passage
 
         if result.category == WARNINGS_CATEGORY:
             return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey
 from opx.domain.learning import Effect, StepWarning
@@ -13,6 +13,9 @@ from opx.errors import InvalidScopeError
 from opx.hygiene.untrusted import one_line
 from opx.learning.outcomes.steps import StepFinder, passage_terms, steps_of, terms_of
 from opx.learning.warnings import TriedStep, incidents_of
+
+if TYPE_CHECKING:
+    from opx.domain.outcomes import Passage
 
 PLAIN = 4
 """Terms from which on a step is particular enough to be known by itself; `restart the pods` means any of them."""
@@ -27,19 +30,6 @@ _SAME_PROBLEM = 1 / 3
 
 Holds = Callable[[str, str], str]
 """From scope and source of a warning to the id of its document; "" if that is not there any more, or not yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage, and the document that it is of: "" for what is none of ours."""
-
-    title: str
-    section: str
-    content: str
-    document_id: str = ""
-    scope_key: str = ""
-    key_id: str = ""
-    source_uri: str = ""
 
 
 class TriedSteps:

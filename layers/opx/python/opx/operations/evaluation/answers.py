@@ -1,7 +1,7 @@
 """Judges replies: is a line that helps in the text that the reader gets?
 
 The right page may be found and the line that helps still be left out of the reply. So the reply's own text is judged,
-whichever page a line comes from: its grade is the best one of the question's spans (`opx.operations.evaluation.spans`) that it contains.
+whichever page a line comes from: its grade is the best one of the question's spans (see `spans`) that it contains.
 """
 
 from __future__ import annotations

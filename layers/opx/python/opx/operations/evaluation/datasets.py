@@ -5,7 +5,7 @@
 - `dataset.json` with the path of such a folder: `{"documents": "../documents"}`.
 
 Beyond BEIR, `metadata` of a question may have `kind`, `split`, `answerable: false` for one that no page answers, and `spans`,
-the lines of pages that help (`opx.operations.evaluation.spans`); `unanswerable.txt` may have more without an answer, one a line.
+the lines of pages that help (see `spans`); `unanswerable.txt` may have more without an answer, one a line.
 """
 
 from __future__ import annotations

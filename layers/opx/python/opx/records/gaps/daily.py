@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from opx.records.capability import check_gaps as ask_again
 from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import NOBODY, listed
 from opx.runtime.metrics import Metric, Report
@@ -35,7 +36,7 @@ def check_gaps(questions: Questions, records: QuestionRecords) -> dict[str, int]
 
     Raises `StoreUnavailableError`.
     """
-    found = questions.check_gaps(records.gaps.scopes(), MAX_ASKED, seconds=CHECK_SECONDS)
+    found = ask_again(records, questions, records.gaps.scopes(), MAX_ASKED, seconds=CHECK_SECONDS)
     return {"asked": found.asked, "closed": len(found.closed), "left": found.left, "failed": found.failed}
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from opx.adapters.web.client import open_web
 from opx.errors import SourceUnavailableError
-from opx.ports.sources import Secrets, WebClient
+from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient
 from opx.ports.tables import Tables
 from opx.ports.tables_specs import WEB_CACHE
 from opx.ports.web_search import WebSearch
@@ -76,14 +75,16 @@ def _seconds(entry: Marked | None) -> float:
     return seconds
 
 
-def internet_search(installation: Installation, tables: Tables, secrets: Secrets) -> InternetSearch | None:
+def internet_search(
+    installation: Installation, tables: Tables, secrets: Secrets, open_web: OpenWeb
+) -> InternetSearch | None:
     """Live search as configured; None if it isn't."""
     wanted = read_internet(installation.knowledge_path)
     if wanted is None:
         return None
     limited = LimitedWebSearch(
         wanted.search_provider,
-        _opening(wanted, secrets, installation.settings.private_hosts),
+        _opening(wanted, secrets, installation.settings.private_hosts, open_web),
         seconds=DEADLINE_SECONDS,
     )
     if not wanted.cache_ttl:
@@ -96,9 +97,12 @@ def internet_search(installation: Installation, tables: Tables, secrets: Secrets
     return InternetSearch(limited, remembered)
 
 
-def _opening(wanted: InternetSettings, secrets: Secrets, hosts: tuple[str, ...]) -> Callable[[], _Opened]:
+def _opening(
+    wanted: InternetSettings, secrets: Secrets, hosts: tuple[str, ...], open_web: OpenWeb
+) -> Callable[[], _Opened]:
     def opened() -> _Opened:
-        return _Opened(wanted, secrets.get(wanted.api_key_env), hosts)
+        key = secrets.get(wanted.api_key_env)
+        return _Opened(wanted, key, open_web(allowed_hosts=hosts, sleep=_no_time, timeout=DEADLINE_SECONDS))
 
     return opened
 
@@ -106,10 +110,10 @@ def _opening(wanted: InternetSettings, secrets: Secrets, hosts: tuple[str, ...])
 class _Opened:
     """An engine with a client of its own, for one thread."""
 
-    def __init__(self, wanted: InternetSettings, key: str, hosts: tuple[str, ...]) -> None:
+    def __init__(self, wanted: InternetSettings, key: str, web: SourceWeb) -> None:
         self._wanted = wanted
         self._key = key
-        self._web = open_web(allowed_hosts=hosts, sleep=_no_time, timeout=DEADLINE_SECONDS)
+        self._web = web
 
     def __enter__(self) -> WebSearch:
         return engine(self._wanted, self._web, self._key)

@@ -1,0 +1,420 @@
+"""Composes the capabilities of a system over its ports.
+
+A capability is imported when it is first used: a function that only searches never loads what ingestion needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypedDict
+
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
+from opx.ports import Clock
+from opx.records.capability import QuestionRecords
+from opx.retrieval.capability import Questions
+from opx.runtime.installation import Installation
+from opx.settings import MANAGED_ENGINE, Settings
+
+if TYPE_CHECKING:
+    from opx.connectors.capability import Connectors
+    from opx.connectors.runner import Feed, Runner
+    from opx.connectors.streams.taking import RecordTaker
+    from opx.domain.scopes import Identity, Scope
+    from opx.domain.streams import StreamDefinition
+    from opx.graph.capability import Graph
+    from opx.graph.relinking import Relinking
+    from opx.ingestion.capability import Ingestion
+    from opx.ingestion.indexing.editions import IndexService
+    from opx.ingestion.manager import IngestionManager
+    from opx.learning.capability import Learning
+    from opx.learning.queries import PatternQueries
+    from opx.lifecycle.capability import Lifecycle
+    from opx.lifecycle.clients.capability import Tenants
+    from opx.ports import (
+        ChatModel,
+        ChunkCopies,
+        Embedder,
+        IndexSync,
+        ObjectStore,
+        Queue,
+        Reranker,
+        SearchEngine,
+        SearchFilter,
+        SearchIndex,
+        Storage,
+        Tables,
+        UploadSigner,
+        WorkQueue,
+    )
+    from opx.ports.functions import Functions
+    from opx.ports.metrics import MetricReader
+    from opx.ports.reading import ParsingTools
+    from opx.ports.sources import OpenWeb, Secrets
+    from opx.ports.telemetry import TelemetryStores
+    from opx.retrieval.models import Models
+    from opx.retrieval.query import KnowledgeQuery
+    from opx.retrieval.query_language import Asked
+    from opx.retrieval.web.service import InternetSearch
+    from opx.telemetry.capability import Telemetry
+
+
+class Overrides(TypedDict, total=False):
+    """Ports that were given in place of those of the settings, and that a capability keeps for good."""
+
+    chat: ChatModel
+    embedder: Embedder
+    index: SearchIndex
+    store: ObjectStore
+    upload_signer: UploadSigner
+
+
+class Backend(Protocol):
+    """The ports of an installation, by the adapters that its settings choose. A port is opened when it is first used."""
+
+    @property
+    def given(self) -> Overrides: ...
+
+    def load(self) -> None:
+        """Read the code of what questions need. Opens no connection and asks for no credentials."""
+
+    def connect(self) -> None:
+        """Open the clients of the index, which ask for credentials."""
+
+    def close(self) -> None:
+        """Release files and connections that were opened."""
+
+    @property
+    def tables(self) -> Tables: ...
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def work(self) -> WorkQueue: ...
+
+    @property
+    def functions(self) -> Functions: ...
+
+    @property
+    def secrets(self) -> Secrets: ...
+
+    @property
+    def indexes(self) -> IndexService: ...
+
+    @property
+    def index_sync(self) -> IndexSync: ...
+
+    @property
+    def open_web(self) -> OpenWeb: ...
+
+    def new_embedder(self, model: str, model_path: str, dimension: int, /) -> Embedder: ...
+
+    def new_chat(self, model: str, /) -> ChatModel: ...
+
+    def new_reranker(self, model: str, /) -> Reranker: ...
+
+    def parsing_tools(self) -> ParsingTools: ...
+
+    def managed_engine(self) -> SearchEngine: ...
+
+    def copies_of(self, store: ObjectStore, /) -> ChunkCopies | None: ...
+
+    def telemetry_stores(self) -> TelemetryStores | None: ...
+
+    def metric_reader(self) -> MetricReader | None: ...
+
+    def redis_feeds(
+        self,
+        streams: Callable[[], Sequence[StreamDefinition]],
+        taker: Callable[[StreamDefinition], RecordTaker],
+        /,
+    ) -> Feed: ...
+
+
+class System:
+    """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened."""
+
+    def __init__(self, installation: Installation, ports: Backend) -> None:
+        self.installation = installation
+        self.ports = ports
+
+    def __enter__(self) -> System:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release files and connections that were opened; afterwards the system can't be used."""
+        if "indexing" in self.__dict__:
+            self.indexing.close()
+        self.ports.close()
+
+    def load(self) -> None:
+        """Read the code and files that questions need. Opens no connection and asks for no credentials, so that a
+        snapshot may be made afterwards."""
+        self.ports.load()
+        assert self.installation.knowledge
+
+    def open(self) -> None:
+        """Make what questions need, so that the first one doesn't wait for it."""
+        indexing = self.indexing
+        _ = (indexing.search_engine, indexing.query_embedder, self.corpus.projects, self.corpus.catalog)
+        if indexing.has_editions and self.settings.search_engine != MANAGED_ENGINE:
+            self.ports.connect()
+            assert indexing.embedder
+
+    # -- ports
+
+    @property
+    def settings(self) -> Settings:
+        return self.installation.settings
+
+    @property
+    def clock(self) -> Clock:
+        return self.installation.clock
+
+    @property
+    def tables(self) -> Tables:
+        return self.ports.tables
+
+    @property
+    def storage(self) -> Storage:
+        return self.ports.storage
+
+    @property
+    def store(self) -> ObjectStore:
+        """The corpus store."""
+        return self.corpus.store
+
+    @property
+    def work(self) -> WorkQueue:
+        return self.ports.work
+
+    @property
+    def queue(self) -> Queue:
+        """Events of the corpus store that wait for ingestion."""
+        return self.work.queue
+
+    @property
+    def functions(self) -> Functions:
+        return self.ports.functions
+
+    @property
+    def secrets(self) -> Secrets:
+        return self.ports.secrets
+
+    @property
+    def index(self) -> SearchIndex:
+        """The index that answers, for readers and writers."""
+        return self.indexing.index
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder that the settings name."""
+        return self.indexing.embedder
+
+    # -- capabilities
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        return Corpus(
+            self.installation,
+            self.tables,
+            self.storage,
+            self.work,
+            store=self.ports.given.get("store"),
+            upload_signer=self.ports.given.get("upload_signer"),
+        )
+
+    @cached_property
+    def indexing(self) -> Indexing:
+        return Indexing(
+            self.installation,
+            self.tables,
+            self.ports.indexes,
+            self.ports.new_embedder,
+            self.ports.managed_engine,
+            index=self.ports.given.get("index"),
+            embedder=self.ports.given.get("embedder"),
+        )
+
+    @cached_property
+    def models(self) -> Models:
+        from opx.retrieval.models import Models
+
+        return Models(self.settings, self.ports.new_chat, self.ports.new_reranker, self.ports.given.get("chat"))
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        from opx.telemetry.capability import Telemetry
+
+        return Telemetry(self.installation, self.tables, self.ports.telemetry_stores, self.ports.metric_reader)
+
+    @cached_property
+    def graph(self) -> Graph:
+        from opx.graph.capability import Graph
+
+        return Graph(self.installation, self.tables, self.storage, self.corpus, self.ports.new_chat)
+
+    @cached_property
+    def ingestion(self) -> Ingestion:
+        from opx.ingestion.capability import Ingestion
+
+        return Ingestion(
+            self.installation,
+            self.tables,
+            self.storage,
+            self.work,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            graph=self.graph,
+            after=self._relink_new,
+            put_baseline=lambda record, scope: self.telemetry.baselines.put_record(record, scope=scope),
+            parsing_tools=self.ports.parsing_tools,
+            copies=lambda: self.copies,
+            new_chat=self.ports.new_chat,
+        )
+
+    @cached_property
+    def relinking(self) -> Relinking:
+        """Has documents mention what was declared after them."""
+        from opx.graph.relinking import Relinking
+
+        chunks = self.ingestion.pipeline.read_chunks
+        index = self.indexing.written_index
+        return Relinking(self.graph, self.corpus, self.tables, self.work, index=index, chunks=chunks)
+
+    @cached_property
+    def copies(self) -> ChunkCopies | None:
+        """Also gets what the index gets, where a managed service makes an index of its own."""
+        return self.ports.copies_of(self.store)
+
+    @cached_property
+    def records(self) -> QuestionRecords:
+        return QuestionRecords(self.installation, self.tables, self.corpus, self.indexing)
+
+    @cached_property
+    def learning(self) -> Learning:
+        from opx.learning.capability import Learning
+
+        return Learning(
+            self.installation,
+            self.tables,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            manager_of=self._manager_of,
+            records=self.records,
+            incident_text=self._incident_text,
+        )
+
+    def _incident_text(self, scope: Scope, name: str) -> str:
+        return self.graph.incident_text(scope, name)
+
+    def _manager_of(self, scope: Scope) -> IngestionManager:
+        return self.ingestion.manager_of(scope)
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        from opx.lifecycle.capability import Lifecycle
+
+        return Lifecycle(
+            self.installation,
+            self.tables,
+            self.storage,
+            self.work,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            graph=self.graph,
+            ingestion=self.ingestion,
+            learning=self.learning,
+            schedule=self._schedule,
+        )
+
+    def _schedule(self) -> None:
+        self.connectors.schedule()
+
+    @cached_property
+    def questions(self) -> Questions:
+        return Questions(
+            self.installation,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            tables=self.tables,
+            models=lambda: self.models,
+            graph=lambda: self.graph,
+            experience=lambda: self.learning.experience,
+            telemetry=lambda: self.telemetry,
+            observers=self.records.observers,
+            past=self._past,
+            internet=self._internet,
+        )
+
+    def _relink_new(self) -> None:
+        self.relinking.relink_new()
+
+    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery:
+        """The earlier name of `questions.search`."""
+        return self.questions.search(identity)
+
+    def _internet(self) -> InternetSearch | None:
+        from opx.retrieval.web.setup import internet_search
+
+        return internet_search(self.installation, self.tables, self.secrets, self.ports.open_web)
+
+    def _past(self, asked: Asked, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+        return self.lifecycle.as_of.engine(asked, where, index)
+
+    @cached_property
+    def pattern_queries(self) -> PatternQueries:
+        from opx.learning.queries import PatternQueries
+
+        return PatternQueries(self.installation, self.corpus, self.learning, self.questions, self.records)
+
+    @cached_property
+    def connectors(self) -> Connectors:
+        from opx.connectors.capability import Connectors
+
+        return Connectors(
+            self.installation,
+            self.tables,
+            self.storage,
+            self.work,
+            secrets=lambda: self.secrets,
+            telemetry=self.telemetry,
+            manager=lambda: self.manager,
+            functions=self.functions,
+            feeds=self.ports.redis_feeds,
+            open_web=self.ports.open_web,
+        )
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        from opx.lifecycle.clients.capability import Tenants
+        from opx.lifecycle.clients.holdings import ClientStores
+
+        tables, storage, work = self.tables, self.storage, self.work
+        return Tenants(
+            self.installation,
+            ClientStores(tables, storage, work, self.corpus, self.indexing, lambda: self.copies),
+            graph=self.graph,
+            ingestion=self.ingestion,
+            holds=self.lifecycle.holds,
+            connectors=self.connectors,
+        )
+
+    def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
+        """Does in this process what schedules and functions do on AWS."""
+        from opx.connectors.runner import Runner
+
+        sources, clock = self.connectors.sources, self.clock
+        return Runner(
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, tell=tell, feeds=feeds
+        )
+
+    @cached_property
+    def manager(self) -> IngestionManager:
+        """Puts documents of the installation's own scope into the corpus."""
+        return self.ingestion.manager_of(self.installation.scope, self.connectors.ways_in)
