@@ -23,7 +23,8 @@ from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
 from opx.edges.api_requests import bearer
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.edges.client import RemoteClient
 from opx.edges.failures import attempt
 from opx.errors import (
@@ -44,7 +45,7 @@ from opx.operations.registry import Operation
 from opx.operations.system import System
 from opx.runtime.metrics import unreported
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from opx.telemetry.rules import read_telemetry
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of
 from tests.agent_calls import text_of as told
@@ -275,14 +276,14 @@ def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Said
 def command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """`opx call NAME --field value`. Who calls owns the system."""
     where = {"OPX_CLIENT_ID": CALLER.client_id, "OPX_PROJECT_ID": CALLER.project_id, "OPX_HOME": str(world.home)}
-    return _commanded(Launch(lambda _: world.services, where), operation, fields)
+    return _commanded(Launch(lambda _: world.services, connect, where), operation, fields)
 
 
 def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
     """The same on a deployed system."""
     with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
         where = {"OPX_API_URL": system.endpoint, "OPX_API_TOKEN": "token"}
-        return _commanded(Launch(bootstrap, where), operation, fields)
+        return _commanded(Launch(bootstrap, connect, where), operation, fields)
 
 
 def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> Said:

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import Launch, cli, run
+from opx.edges.cli.main import cli, run
+from opx.edges.cli.session import Launch
 from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from opx.text.analyzer import analyze
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,7 @@ class Opx:
 
     def __call__(self, *arguments: str | Path, stdin: str = "", **environ: str) -> Result:
         """Run in this process."""
-        launch = Launch(word_services, environ)
+        launch = Launch(word_services, connect, environ)
         line = ["--home", str(self.home), *map(str, arguments)]
         return CliRunner().invoke(cli, line, obj=launch, input=stdin, prog_name="opx")
 
@@ -107,4 +108,4 @@ def word_services(settings: Settings) -> System:
 
 if __name__ == "__main__":
     hang_at = int(sys.argv[1])
-    sys.exit(run(sys.argv[2:], lambda settings: bootstrap(settings, embedder=WordEmbedder(hang_at))))
+    sys.exit(run(sys.argv[2:], Launch(lambda settings: bootstrap(settings, embedder=WordEmbedder(hang_at)), connect)))

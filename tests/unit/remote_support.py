@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, DeployedSystem
 from tests.unit.cli_support import Opx, word_services
 
@@ -26,7 +27,7 @@ class DeployedOpx(Opx):
     system: DeployedSystem
 
     def __call__(self, *arguments: str | Path, stdin: str = "", **environ: str) -> Result:
-        launch = Launch(bootstrap, {"OPX_API_URL": self.system.endpoint, "OPX_AWS_REGION": REGION, **environ})
+        launch = Launch(bootstrap, connect, {"OPX_API_URL": self.system.endpoint, "OPX_AWS_REGION": REGION, **environ})
         return CliRunner().invoke(cli, list(map(str, arguments)), obj=launch, input=stdin, prog_name="opx")
 
 

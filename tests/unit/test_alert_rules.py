@@ -11,14 +11,14 @@ import yaml
 from opx.domain.documents import KnowledgeDocument, Revision
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.graph.bindings import Runbooks
-from opx.graph.extraction.alert_rules import (
+from opx.formats.data.alert_rules import (
     MAX_BYTES,
     AlertRule,
     UnreadableRulesError,
     is_rule_file,
     read_rules,
 )
+from opx.graph.bindings import Runbooks
 from opx.graph.extraction.own_node import runbook_at
 from tests.unit.extraction_support import Extraction, Said
 

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.domain.scopes import Identity
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
 from opx.operations.context import Caller, Context
@@ -18,7 +19,7 @@ from opx.operations.system import System
 from opx.ports.functions import ThisProcess
 from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.unit.calibration_support import ShiftedWords, a_corpus
 
 Run = Callable[..., Result]
@@ -34,7 +35,7 @@ def opx(tmp_path: Path) -> Run:
 
     def run(*arguments: str) -> Result:
         line = ["--home", str(tmp_path / "home"), *arguments]
-        return CliRunner().invoke(cli, line, obj=Launch(services_of, {}), prog_name="opx")
+        return CliRunner().invoke(cli, line, obj=Launch(services_of, connect, {}), prog_name="opx")
 
     return run
 

@@ -8,9 +8,10 @@ from click.testing import CliRunner
 
 from opx.domain.queries import QueryConfig
 from opx.edges.cli.demo import QUESTIONS, example_documents
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from opx.text.analyzer import analyze
 from tests.unit.cli_support import Opx
 
@@ -55,7 +56,7 @@ def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path:
     """With the real model and corpus; the second run has nothing to take in."""
     home = tmp_path / ".opx"
     runs = [
-        CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, {}), prog_name="opx")
+        CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, connect, {}), prog_name="opx")
         for _ in range(2)
     ]
     assert "nothing changed, nothing ingested" in runs[1].stdout

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.operations.system import System
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from opx.telemetry.rules import read_telemetry
 from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 
@@ -25,7 +26,9 @@ def with_telemetry(settings: Settings) -> System:
 
 
 def opx(home: Path, *arguments: str, start: Any = with_telemetry) -> Result:
-    return CliRunner().invoke(cli, ["--home", str(home), "ops", *arguments], obj=Launch(start, {}), prog_name="opx")
+    return CliRunner().invoke(
+        cli, ["--home", str(home), "ops", *arguments], obj=Launch(start, connect, {}), prog_name="opx"
+    )
 
 
 def test_log_lines_are_printed(tmp_path: Path) -> None:

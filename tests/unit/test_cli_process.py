@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from opx.edges.cli.main import run
+from opx.edges.cli.session import Launch
+from opx.system import connect
 from tests.unit.cli_support import HANGING, ROOT, Opx, environment
 
 DOCUMENTS = 6
@@ -143,13 +145,13 @@ def broken_services(settings: object) -> object:
 def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["--home", str(tmp_path), "status"], broken_services)  # type: ignore[arg-type]
+    code = run(["--home", str(tmp_path), "status"], Launch(broken_services, connect))  # type: ignore[arg-type]
     assert code == 2
     assert capsys.readouterr().err == "opx: unexpected ZeroDivisionError: a bug (for the traceback: opx -v ...)\n"
 
 
 def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["-v", "--home", str(tmp_path), "status"], broken_services)  # type: ignore[arg-type]
+    code = run(["-v", "--home", str(tmp_path), "status"], Launch(broken_services, connect))  # type: ignore[arg-type]
     assert code == 2
     assert "Traceback" in capsys.readouterr().err
 
@@ -164,18 +166,29 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 
 def test_help_imports_neither_the_library_nor_rich() -> None:
     loaded = modules_after(
-        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.system import bootstrap\nrun(['--help'], bootstrap)\n"
+        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.edges.cli.session import Launch\nfrom opx.system import bootstrap, connect\nrun(['--help'], Launch(bootstrap, connect))\n"
     )
     assert "opx.edges.cli.main" in loaded
-    heavy = {"numpy", "rich", "yaml", "tantivy", "onnxruntime", "opx.system", "opx.ports", "opx.ingestion"}
+    heavy = {
+        "numpy",
+        "rich",
+        "yaml",
+        "tantivy",
+        "onnxruntime",
+        "opx.operations",
+        "opx.adapters",
+        "opx.ports",
+        "opx.ingestion",
+    }
     assert not heavy & loaded
 
 
 SEARCH = """
 import sys
 from array import array
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from opx.edges.cli.main import run
+from opx.edges.cli.session import Launch
 
 class Flat:
     model_id, dimension = "words/1", 64
@@ -183,7 +196,7 @@ class Flat:
     def embed_query(self, text):
         return array("f", [0.125] * 64)
 
-code = run(sys.argv[1:], lambda settings: bootstrap(settings, embedder=Flat()))
+code = run(sys.argv[1:], Launch(lambda settings: bootstrap(settings, embedder=Flat()), connect))
 assert code == 0
 """
 

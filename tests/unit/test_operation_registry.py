@@ -24,7 +24,6 @@ from opx.domain.scopes import Identity
 from opx.edges import http, schemas, tools
 from opx.edges.calling import LocalClient, plain
 from opx.edges.calling import text_of as text_for_agents
-from opx.edges.deployed import open_client
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import InvalidInputError
 from opx.operations import load, of_route, of_tool
@@ -45,6 +44,7 @@ from opx.operations.registry import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
+from opx.system import connect
 from tests import api_requests
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.api_requests import a_request, a_token, answered, check_described, refusal
@@ -243,7 +243,7 @@ class TestClients:
         request = CountMoons(planet="mars", least_size=20)
         local = LocalClient(Context(services, Caller(Identity())))
         with DeployedSystem(services) as system:
-            remote = open_client(Settings(api_url=system.endpoint, aws_region=REGION))
+            remote = connect(Settings(api_url=system.endpoint, aws_region=REGION))
             assert remote.call(count_moons, request) == local.call(count_moons, request) == Moons("mars", "", MARS[:1])
             named = remote.call(name_moon, NameMoon(planet="m/a rs", name="Io"))
             assert named == Moon("Io of m/a rs", 1)

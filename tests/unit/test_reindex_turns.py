@@ -13,13 +13,14 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
-from opx.edges.cli.main import Launch, cli
+from opx.edges.cli.main import cli
+from opx.edges.cli.session import Launch
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
 from opx.ports.tables_specs import LIFECYCLE
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.builders import ports_of
 from tests.doubles.fake_time import FakeTime
 from tests.unit.reindex_support import World, services_at
@@ -80,7 +81,7 @@ class Opx:
     home: Path
 
     def __call__(self, *arguments: str) -> Result:
-        launch = Launch(lambda settings: services_at(Path(settings.home)), {})
+        launch = Launch(lambda settings: services_at(Path(settings.home)), connect, {})
         return CliRunner().invoke(cli, ["--home", str(self.home), *arguments], obj=launch, prog_name="opx")
 
 

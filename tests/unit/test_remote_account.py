@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError, SSOTokenLoadError, UnauthorizedSSOT
 from moto import mock_aws
 
 from opx.adapters.aws.deployed_api import AwsAccount
-from opx.edges.deployed import open_client
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
 from opx.settings import Settings
+from opx.system import connect
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, is_signed
 from tests.doubles.http_double import Request
 from tests.unit.remote_support import aws_credentials
@@ -74,7 +74,7 @@ def test_the_address_is_what_the_stack_of_the_environment_says() -> None:
     a_stack("dev", {"ApiUrl": f"https://{HOST}"})
     a_stack("prod", {"ApiUrl": "https://knowledge.example.com"})
     assert AwsAccount("work").api_url("prod") == "https://knowledge.example.com"
-    with_default = open_client(Settings(aws_profile="work"))
+    with_default = connect(Settings(aws_profile="work"))
     assert with_default.endpoint == f"https://{HOST}"
     with_default.close()
 
@@ -181,6 +181,6 @@ def test_the_region_of_the_address_counts_more_than_the_profiles() -> None:
 
 def test_a_token_and_an_address_need_nothing_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.adapters.aws.deployed_api.AwsAccount", None)
-    remote = open_client(Settings(api_url="https://knowledge.example.com", api_token="x"))
+    remote = connect(Settings(api_url="https://knowledge.example.com", api_token="x"))
     assert remote.endpoint == "https://knowledge.example.com"
     remote.close()

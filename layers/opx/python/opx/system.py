@@ -1,4 +1,5 @@
-"""The composition root: `bootstrap` makes a system of the adapters that settings choose, `command` starts `opx` on it."""
+"""The composition root: `bootstrap` makes a system of the adapters that settings choose, `connect` finds a deployed one, and
+`command` starts the `opx` command on either."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from opx.adapters.chosen import Given
+    from opx.edges.client import RemoteClient
     from opx.operations.system import System
     from opx.ports import Clock
 
@@ -29,8 +31,29 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
     return System(installation, Ports(installation, given))
 
 
+def connect(settings: Settings) -> RemoteClient:
+    """A client of the operations of the deployed system that the settings name. The caller closes it.
+
+    Its address is `api_url`, or the one that its stack says in the AWS account of the profile; the caller is whom the token
+    or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
+    such system.
+    """
+    from opx.adapters.remote.connections import Connections
+    from opx.edges.api_requests import bearer
+    from opx.edges.client import RemoteClient
+
+    if settings.api_url and settings.api_token:  # nothing of AWS is needed
+        return RemoteClient(settings.api_url, bearer(settings.api_token), Connections())
+    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+
+    account = AwsAccount(settings.aws_profile, settings.aws_region)
+    endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
+    authorize = bearer(settings.api_token) if settings.api_token else account.signed
+    return RemoteClient(endpoint, authorize, Connections(certificates=account.certificates))
+
+
 def command() -> None:
     """The `opx` command, as a console script."""
     from opx.edges.cli.main import main
 
-    main(bootstrap)
+    main(bootstrap, connect)

@@ -143,7 +143,7 @@ class DocumentReader:
         suffix = PurePosixPath(source).suffix.lower()
         if not rules or outer.get("category") or category.tier is not Tier.INTERNAL or suffix not in _MAY_BE_RULES:
             return category, stream
-        from opx.graph.extraction.alert_rules import MAX_BYTES, is_rule_file
+        from opx.formats.data.alert_rules import MAX_BYTES, is_rule_file
 
         if info.size > MAX_BYTES or (suffix == ".json" and category.json_mapping):  # a record of its category
             return category, stream

@@ -20,14 +20,14 @@ from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, 
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.graph.bindings import BoundBy
-from opx.graph.extraction.alert_rules import (
+from opx.formats.data.alert_rules import (
     EXTENSIONS,
     MAX_BYTES,
     RuleFile,
     UnreadableRulesError,
     read_rules,
 )
+from opx.graph.bindings import BoundBy
 from opx.graph.extraction.references import made
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.outcomes import Outcome

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -19,6 +19,8 @@ from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
 from opx.edges.cli.session import (
     OPTIONS,
     SESSION,
+    Connect,
+    Launch,
     Session,
     StartSystem,
     check,
@@ -154,22 +156,14 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
-    context.meta[SESSION] = Session(settings, launch.start, context)
+    context.meta[SESSION] = Session(settings, launch, context)
 
 
-class Launch:
-    """How the command was started: `start` makes the system of the settings that `environ` and options give."""
-
-    def __init__(self, start: StartSystem, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = os.environ if environ is None else environ
-        self.start = start
-
-
-def run(arguments: Sequence[str], start: StartSystem) -> int:
-    """Run a command line on the system that `start` makes, and return its exit code."""
+def run(arguments: Sequence[str], launch: Launch) -> int:
+    """Run a command line and return its exit code."""
     _tolerate_any_character()
     try:
-        cli.main(list(arguments), prog_name="opx", obj=Launch(start))
+        cli.main(list(arguments), prog_name="opx", obj=launch)
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else FAILED
     except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever it is, people get a line and a way to see more
@@ -177,9 +171,9 @@ def run(arguments: Sequence[str], start: StartSystem) -> int:
     raise AssertionError("click always exits")
 
 
-def main(start: StartSystem) -> None:
-    """The console script, on the system that `start` makes."""
-    code = run(sys.argv[1:], start)
+def main(start: StartSystem, connect: Connect) -> None:
+    """The console script; see `Launch`."""
+    code = run(sys.argv[1:], Launch(start, connect))
     try:
         sys.stdout.flush()
     except BrokenPipeError:

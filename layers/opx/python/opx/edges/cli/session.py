@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import logging
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,7 +84,19 @@ def check(settings: Settings, given: Collection[str]) -> None:
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
 StartSystem = Callable[[Settings], "System"]
+Connect = Callable[[Settings], "RemoteClient"]
 SESSION = "opx.session"
+
+
+class Launch:
+    """How the command was started: `start` makes the system of the settings that `environ` and options give, and `connect`
+    a client of a deployed one."""
+
+    def __init__(self, start: StartSystem, connect: Connect, environ: Mapping[str, str] | None = None) -> None:
+        self.start = start
+        self.connect = connect
+        self.environ = os.environ if environ is None else environ
+
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -91,9 +104,10 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class Session:
     """One run of the command, against a folder or against a deployed system."""
 
-    def __init__(self, settings: Settings, start: StartSystem, context: click.Context) -> None:
+    def __init__(self, settings: Settings, launch: Launch, context: click.Context) -> None:
         self.settings = settings
-        self.start = start
+        self.start = launch.start
+        self._launch = launch
         self._context = context
 
     @property
@@ -127,9 +141,7 @@ class Session:
 
     @cached_property
     def remote_client(self) -> RemoteClient:
-        from opx.edges.deployed import open_client
-
-        client = open_client(self.settings)
+        client = self._launch.connect(self.settings)
         self._context.call_on_close(client.close)
         return client
 
@@ -189,7 +201,7 @@ class Session:
 
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
-        return Session(replace(self.settings, home=str(home)), self.start, self._context)
+        return Session(replace(self.settings, home=str(home)), self._launch, self._context)
 
     @property
     def has_knowledge(self) -> bool:

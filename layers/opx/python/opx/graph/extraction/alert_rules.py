@@ -1,105 +1,30 @@
-"""Alerting rules: which alerts there are, how severe each is, and the runbook that its annotations name.
+"""Alerts of rule files: a node for each, and runbook -[handles]-> alert where a rule names one.
 
-A file of the category `operations/alert_rules`, or other YAML that has rules in it: Prometheus rules
-(`groups: - rules: - alert:`), the same in a PrometheusRule object (`spec.groups`) or a list of such (`items`), the
-reply of `/api/v1/rules` (`data.groups`), rules as Grafana exports them, alarms of CloudWatch, monitors of Datadog, or a
-plain list `alerts: [{name, runbook, severity, summary}]`. It is an authority on the alerts that it defines. Templates
-(`{{ $labels.pod }}`) are text like any other.
+A file of the category `operations/alert_rules`, or other YAML that has rules in it, is an authority on the alerts that it
+defines. Templates (`{{ $labels.pod }}`) are text like any other.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
-
-import yaml
+from collections.abc import Sequence
 
 from opx.domain.graph import EdgeStatement
 from opx.domain.knowledge import ALERT_RULES_CATEGORY as CATEGORY
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.remarks import Remark, RemarkKind
+from opx.formats.data.alert_rules import HINTS, MAX_BYTES, AlertRule, UnreadableRulesError, first, read_rules
 from opx.graph.extraction.gathering import MAX_NODES
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import runbook_at
 from opx.graph.extraction.references import made, named
 from opx.hygiene.secrets import mask
-from opx.text.procedures.alerts import RULE, RUNBOOK, RUNBOOK_KEYS, WHEN
-
-MAX_BYTES = 4 * 1024 * 1024
-MAX_DEPTH = 50
-MAX_VISITED = 300_000
-"""Rules and groups that are looked at: YAML's aliases can stand for billions of them in a small file."""
-
-EXTENSIONS = (".yaml", ".yml", ".json", ".rules")
-"""Of the files of a folder that may hold rules."""
+from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
 
 _YAML = (".yaml", ".yml", ".rules")
 _LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
-_MAX_LABELS = 10
-_MAX_LABEL = 100
 _MAX_WHEN = 20
-_MAX_PROBLEMS = 20
-_SUMMARY_KEYS = ("summary", "description", "AlarmDescription", "message")
-_EXPR_KEYS = ("expr", "query", "AlarmRule")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_LISTS = ("alerts", "MetricAlarms", "CompositeAlarms", "monitors")
-_MONITORS = (
-    {"alert", "expr"},
-    {"alert", "annotations"},
-    {"title", "condition", "ruleGroup"},
-    {"name", "message", "query", "type"},
-)
-_HELM = re.compile(r"\{\{[^}\n]*(?:\.Values|\.Release|\.Chart|\b(?:include|define)\b)")
-_TEMPLATE = re.compile(r"(?:^|[:-][ \t])[ \t]*\{[{%]")
-"""The beginning of a template where YAML has a value, and no text in quotes."""
-
-_HINTS = re.compile(rb"\b(?:groups|MetricAlarms|CompositeAlarms)\b|\"query\"\s*:")
-"""Words without which a file isn't recognised as one of rules."""
-
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\]+")
-_CALLED = re.compile(r"(?:run|play)[ _-]?book|procedure|\bsop\b", re.IGNORECASE)
-_CALLED_PATH = re.compile(
-    rf"(?:{_CALLED.pattern})s?(?:\s*[:=]|\s+(?:is|in|at|see))?[\s`'\"(<]+"
-    r"((?:\.{0,2}/)?[\w.-]{1,200}(?:/[\w.-]{1,200}){0,20}\.(?:md|markdown|html?|rst|adoc|asciidoc|txt|pdf|docx)\b(?:#[\w.-]*\w)?)",
-    re.IGNORECASE,
-)
-
-
-class UnreadableRulesError(ValueError):
-    """What is wrong with a file of rules, and in which line, 0 for none."""
-
-    def __init__(self, problem: str, line: int = 0) -> None:
-        super().__init__(problem)
-        self.line = line
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRule:
-    """An alert as a rule defines it, in this line of its file, 0 if that isn't known. `runbook` is the address or the path
-    that it names; `labels` are those that each alert of the rule has."""
-
-    name: str
-    line: int
-    severity: str = ""
-    summary: str = ""
-    expr: str = ""
-    runbook: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleFile:
-    """The alerts that a file defines, in its order, and the rules that were left out. `pure`: it has nothing but rules."""
-
-    rules: Sequence[AlertRule] = ()
-    problems: Sequence[str] = ()
-    pure: bool = False
 
 
 def alerts_of_rules(material: Material, findings: Findings) -> None:
@@ -110,7 +35,7 @@ def alerts_of_rules(material: Material, findings: Findings) -> None:
         return
     with material.open() as stream:
         data = stream.read(MAX_BYTES + 1)
-    if not is_rules and not _HINTS.search(data):
+    if not is_rules and not HINTS.search(data):
         return
     try:
         found = read_rules(data)
@@ -143,7 +68,7 @@ def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
 
 def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
     """One alert. Several rules may define it, each with its own severity and runbook."""
-    about = {name: _first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
+    about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
     about["severity"] = ", ".join(dict.fromkeys(rule.severity for rule in rules if rule.severity))
     texts = {name: _line(text)[: _LENGTHS[name]] for name, text in about.items() if text}
     statement = named(_line(rules[0].name), key, declared=True)
@@ -165,245 +90,3 @@ def _line(text: str) -> str:
 
 def _remark(findings: Findings, text: str) -> None:
     findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, text))
-
-
-# -- files
-
-
-def is_rule_file(data: bytes) -> bool:
-    """Whether a file is one of alerting rules and of nothing else, by its content."""
-    if not _HINTS.search(data):
-        return False
-    try:
-        found = read_rules(data)
-    except UnreadableRulesError:
-        return False
-    return found.pure and bool(found.rules)
-
-
-def read_rules(data: bytes) -> RuleFile:
-    """The alerts that a file defines. Raises `UnreadableRulesError`."""
-    if len(data) > MAX_BYTES:
-        raise UnreadableRulesError(f"it has more than {MAX_BYTES // 1024 // 1024} MiB; split it")
-    text = _decoded(data)
-    documents = _documents(text)
-    visited = list(islice((one for document in documents for one in _entries(document)), MAX_VISITED + 1))
-    if len(visited) > MAX_VISITED:
-        raise UnreadableRulesError(f"it has more than {MAX_VISITED:,} rules and groups; split it")
-    reading = _Reading()
-    for node in filter(None, visited):
-        reading.read(node)
-    return RuleFile(reading.rules, reading.problems, all(map(_is_pure, documents)))
-
-
-def _decoded(data: bytes) -> str:
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as exc:
-        raise UnreadableRulesError(
-            f"it is not {encoding.upper().removesuffix('-SIG')}: {exc.reason} at byte {exc.start}",
-            data.count(b"\n", 0, exc.start) + 1,
-        ) from exc
-    if not text.strip():
-        raise UnreadableRulesError("it is empty")
-    if "\0" in text:
-        raise UnreadableRulesError("it is binary data, not text")
-    return text
-
-
-def _documents(text: str) -> list[yaml.Node]:
-    """The documents of YAML, or JSON: that has escapes which YAML doesn't."""
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            return [_json_node(json.loads(text))]
-        except RecursionError as exc:
-            raise UnreadableRulesError(f"it is nested deeper than {MAX_DEPTH} levels") from exc
-        except ValueError:
-            pass  # YAML may begin so, too
-    try:
-        _check_depth(text)
-        return [document for document in yaml.compose_all(text, _LOADER) if document]
-    except yaml.MarkedYAMLError as exc:
-        mark: yaml.Mark | None = exc.problem_mark or exc.context_mark
-        line = mark.line + 1 if mark else 0
-        raise UnreadableRulesError(_yaml_problem(text, line, exc.problem or exc.context or ""), line) from exc
-    except yaml.YAMLError as exc:
-        raise UnreadableRulesError(f"it is no YAML: {' '.join(str(exc).split())[:200]}") from exc
-
-
-def _yaml_problem(text: str, line: int, problem: str) -> str:
-    """Why a text is no YAML; of a template, what to do about it."""
-    nearby = text.splitlines()[max(line - 3, 0) : line]
-    if _HELM.search(text) or any(map(_TEMPLATE.search, nearby)):
-        return "it is a template and no YAML: render it first, such as with `helm template`"
-    return f"it is no YAML: {problem}"
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, _LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            mark = event.start_mark
-            raise UnreadableRulesError(f"it is nested deeper than {MAX_DEPTH} levels", mark.line + 1 if mark else 0)
-
-
-def _json_node(value: Any, depth: int = 0) -> yaml.Node:
-    if depth > MAX_DEPTH:
-        raise UnreadableRulesError(f"it is nested deeper than {MAX_DEPTH} levels")
-    if isinstance(value, dict):
-        pairs = [(yaml.ScalarNode("", key), _json_node(one, depth + 1)) for key, one in value.items()]
-        return yaml.MappingNode("", pairs)
-    if isinstance(value, list):
-        return yaml.SequenceNode("", [_json_node(one, depth + 1) for one in value])
-    return yaml.ScalarNode(_NULL if value is None else "", str(value))
-
-
-# -- rules of a document
-
-
-def _entries(document: yaml.Node, *, in_list: bool = False) -> Iterator[yaml.Node | None]:
-    """What may be a rule, and None for each group."""
-    if isinstance(document, yaml.SequenceNode):
-        yield from (one for one in document.value if _is_monitor(_fields(one)))
-        return
-    fields = _fields(document)
-    if not in_list:
-        for item in _items(fields.get("items")):
-            yield None
-            yield from _entries(item, in_list=True)
-    if _is_monitor(fields):
-        yield document
-        return
-    for name in _LISTS:
-        yield from _items(fields.get(name))
-    for group in _groups(fields):
-        yield None
-        yield from (one for one in _items(_fields(group).get("rules")) if _is_rule(_fields(one)))
-
-
-def _groups(fields: Mapping[str, yaml.Node]) -> Iterator[yaml.Node]:
-    """The groups of rules of a document: in a list, or in one for each namespace."""
-    for around in (fields, _fields(fields.get("spec")), _fields(fields.get("data"))):
-        if "groups" in around:
-            yield from _items(around["groups"])
-            return
-    for value in fields.values():
-        for group in _items(value)[:MAX_VISITED]:
-            if "rules" not in _fields(group):
-                break
-            yield group
-
-
-def _is_rule(fields: Mapping[str, yaml.Node]) -> bool:
-    """Whether an entry of a group is an alerting rule, be it without a name."""
-    if "record" in fields or _text(fields.get("type")) == "recording":
-        return False
-    return not fields.keys().isdisjoint(("alert", "annotations", "expr", "query", "grafana_alert", "condition"))
-
-
-def _is_monitor(fields: Mapping[str, yaml.Node]) -> bool:
-    """Whether an entry that no list of rules holds is one by its fields: of Prometheus, Grafana's API or Datadog."""
-    return any(names <= fields.keys() for names in _MONITORS)
-
-
-def _is_pure(document: yaml.Node, *, in_list: bool = False) -> bool:
-    """Whether a document has nothing but rules. A list `alerts` may be anything, so it doesn't count."""
-    if isinstance(document, yaml.SequenceNode):
-        return all(_is_monitor(_fields(one)) for one in document.value)
-    fields = _fields(document)
-    if "items" in fields and not in_list:
-        return all(_is_pure(item, in_list=True) for item in _items(fields["items"]))
-    return _is_monitor(fields) or any(
-        name in around
-        for around in (fields, _fields(fields.get("spec")), _fields(fields.get("data")))
-        for name in ("groups", "MetricAlarms", "CompositeAlarms")
-    )
-
-
-class _Reading:
-    """Reads entries one by one."""
-
-    def __init__(self) -> None:
-        self.rules: list[AlertRule] = []
-        self.problems: list[str] = []
-
-    def read(self, node: yaml.Node) -> None:
-        fields = _fields(node)
-        if not fields or "record" in fields:
-            return
-        line = node.start_mark.line + 1 if node.start_mark else 0
-        grafana = _fields(fields.get("grafana_alert"))
-        names = ("alert", "AlarmName", "title", "name")
-        name = _first(_text(part.get(key)) for part in (fields, grafana) for key in names)
-        if name:
-            self.rules.append(_rule(name, line, fields))
-        elif len(self.problems) < _MAX_PROBLEMS:
-            where = f"line {line}" if line else f"the rule after {self.rules[-1].name!r}" if self.rules else "a rule"
-            self.problems.append(f"{where}: a rule without a name is left out")
-
-
-def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:
-    labels, annotations = _fields(fields.get("labels")), _fields(fields.get("annotations"))
-    parts = (annotations, labels, fields)
-    severity = _text(labels.get("severity")) or _text(fields.get("severity"))
-    summary = _first(_text(part.get(key)) for key in _SUMMARY_KEYS for part in parts)
-    said = "\n".join(_text(part.get(key)) for part in (annotations, fields) for key in _SUMMARY_KEYS)
-    given = {"severity": severity, **{key: _text(one) for key, one in labels.items()}}
-    constant = {key: text for key, text in given.items() if 0 < len(text) <= _MAX_LABEL and "{{" not in text}
-    return AlertRule(
-        name=name,
-        line=line,
-        severity=severity,
-        summary=summary,
-        expr=_first(_text(fields.get(key)) for key in _EXPR_KEYS),
-        runbook=_first(_text(part.get(key)) for part in parts for key in RUNBOOK_KEYS) or _address_in(said, fields),
-        labels=dict(list(constant.items())[:_MAX_LABELS]),
-    )
-
-
-def _address_in(text: str, fields: Mapping[str, yaml.Node]) -> str:
-    """The address in a text that its line calls a runbook, else the path of a page right after such a word. Alarms and
-    monitors have no other field for it: there the first address counts if nothing is called so."""
-    found = ""
-    for line in text.splitlines():
-        end = 0
-        for match in _ADDRESS.finditer(line):
-            address = match[0].rstrip(".,;:!?*_]}")
-            while address.endswith(")") and address.count(")") > address.count("("):
-                address = address[:-1].rstrip(".,;:!?*_]}")
-            if _CALLED.search(_CALLED_PATH.sub("", line[end : match.start()])) or _CALLED.search(address):
-                return address
-            found, end = found or address, match.end()
-    if path := _CALLED_PATH.search(text):
-        return path[1]
-    return found if "AlarmName" in fields or "message" in fields else ""
-
-
-_NULL = "tag:yaml.org,2002:null"
-_MERGE = "tag:yaml.org,2002:merge"
-
-
-def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    """The fields of a mapping, with those that `<<` merges into it."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    own = {key.value: value for key, value in pairs if isinstance(key, yaml.ScalarNode)}
-    merged = next((value for key, value in pairs if key.tag == _MERGE), None)
-    if merged is None:
-        return own
-    others = [merged, *_items(merged)][:_MAX_LABELS]
-    further = (pair for other in reversed(others) if isinstance(other, yaml.MappingNode) for pair in other.value)
-    return {key.value: value for key, value in further if isinstance(key, yaml.ScalarNode)} | own
-
-
-def _items(node: yaml.Node | None) -> list[yaml.Node]:
-    return node.value if isinstance(node, yaml.SequenceNode) else []
-
-
-def _text(node: yaml.Node | None) -> str:
-    return str(node.value).strip() if isinstance(node, yaml.ScalarNode) and node.tag != _NULL else ""
-
-
-def _first(texts: Iterable[str]) -> str:
-    return next((text for text in texts if text), "")
