@@ -60,10 +60,11 @@ test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java
 test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redis-server)
 	$(BIN)/python -m pytest -m redis tests/redis
 
-lint: $(VENV)/.ready-dev ## ruff and mypy
+lint: $(VENV)/.ready-dev ## ruff, mypy, and the order of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

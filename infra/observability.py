@@ -22,7 +22,7 @@ from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.graph.daily import RELINK
 from opx.ports.tables_specs import DOCUMENTS, FAILURES, GAPS, SOURCES
-from opx.records.gaps.daily import CHECK
+from opx.records.daily import CHECK
 from opx.runtime.knowledge_file import load_knowledge
 
 READ_TABLES = (DOCUMENTS, FAILURES, GAPS)

@@ -16,7 +16,7 @@ from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.connectors.declared import declared_sources
-from opx.connectors.pulling.schedules import scheduler_cron
+from opx.connectors.schedules import scheduler_cron
 from opx.domain.knowledge import KnowledgeModel
 from opx.ports.tables_specs import SOURCES
 from opx.runtime.knowledge_file import load_knowledge

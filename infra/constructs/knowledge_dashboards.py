@@ -14,7 +14,7 @@ from infra.constructs.measurements import Measurements
 from infra.names import Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import SearchMode
-from opx.records.gaps.daily import owner_labels
+from opx.records.daily import owner_labels
 from opx.records.gaps.owners import read_owners
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import Metric

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.connectors.pulling.repository import SourceSyncs
+from opx.connectors.repository import SourceSyncs
 from opx.lifecycle.coverage import CoverageReport
 from opx.lifecycle.freshness import UnknownFreshnessError
 from opx.operations.system import System
-from opx.records.gaps.daily import count_gaps
+from opx.records.daily import count_gaps
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap

@@ -14,7 +14,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.operations.system import System
 from opx.ports.tables_specs import AUDIT, GAPS
-from opx.records.gaps.daily import CHECK
+from opx.records.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
 from tests.api_requests import a_token, call

@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from lambdas.receive_webhook.handler import make_handler
-from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
 from opx.ports.tables_specs import DELIVERIES
 from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.pulling.states import SourceView, Standing
+from opx.connectors.states import SourceView, Standing
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.sources import (

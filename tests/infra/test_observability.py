@@ -23,7 +23,7 @@ from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.graph.daily import RELINK
-from opx.records.gaps.daily import AUTHORS, CHECK
+from opx.records.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric

@@ -15,7 +15,7 @@ from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.sources import SourcesStack
 from opx.connectors.declared import declared_sources
-from opx.connectors.pulling.puller import LEASE_SECONDS
+from opx.connectors.pulling import LEASE_SECONDS
 from opx.ports.tables_specs import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings

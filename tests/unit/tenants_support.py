@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.webhooks.payloads import Change
+from opx.connectors.payloads import Change
 from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope

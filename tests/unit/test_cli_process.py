@@ -166,7 +166,8 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 
 def test_help_imports_neither_the_library_nor_rich() -> None:
     loaded = modules_after(
-        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.edges.cli.session import Launch\nfrom opx.system import bootstrap, connect\nrun(['--help'], Launch(bootstrap, connect))\n"
+        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.edges.cli.session import Launch\n"
+        "from opx.system import bootstrap, connect\nrun(['--help'], Launch(bootstrap, connect))\n"
     )
     assert "opx.edges.cli.main" in loaded
     heavy = {

@@ -23,7 +23,7 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.outcomes import Counts, RecordedOutcome, Tally
-from opx.learning.outcomes.rows import head_item, told_item
+from opx.learning.outcome_rows import head_item, told_item
 from opx.learning.outcomes.store import read_head
 from opx.learning.pattern_rows import fresh_in, fresh_row, head_row, occurrence_row, pattern_in
 from opx.learning.staging import KEPT_SECONDS, Staging

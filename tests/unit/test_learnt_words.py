@@ -19,9 +19,9 @@ from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
+from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.learning.outcomes import learnt as learning
 from opx.learning.outcomes.learnt import MAX_SAID, LearntStore, LearntWords, said_of
-from opx.learning.outcomes.rows import LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.learning.outcomes.store import KEPT_DAYS
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse

@@ -12,8 +12,8 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.outcomes import Counted, Counts, DocumentOutcomes, OutcomeResult, RecordedOutcome
 from opx.errors import StoreUnavailableError
-from opx.learning.outcomes.rows import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
-from opx.learning.outcomes.rows import OUTCOMES as OUTCOMES_KIND
+from opx.learning.outcome_rows import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
+from opx.learning.outcome_rows import OUTCOMES as OUTCOMES_KIND
 from opx.learning.outcomes.store import OutcomeStore
 from opx.ports.tables_specs import OUTCOMES
 from tests.doubles.fake_time import FakeTime

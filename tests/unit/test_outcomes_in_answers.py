@@ -23,8 +23,8 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.corpus.catalog import Catalog
+from opx.learning.outcome_rows import KnownScopes
 from opx.learning.outcomes.experience import LearnedExperience
-from opx.learning.outcomes.rows import KnownScopes
 from opx.learning.warnings import StepWarnings
 from opx.operations.system import System
 from opx.ports.tables_specs import OUTCOMES
@@ -67,7 +67,7 @@ def services(system: System) -> Iterator[System]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.tables.table(OUTCOMES)
-    from opx.learning.outcomes.rows import rows_of
+    from opx.learning.outcome_rows import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

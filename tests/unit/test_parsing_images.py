@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from opx.errors import UnparsableDocumentError
-from opx.formats.office import pictures
-from opx.formats.office.pictures import MAX_SIDE, encoded, portable
+from opx.formats import pictures
+from opx.formats.pictures import MAX_SIDE, encoded, portable
 from opx.ports.reading import ParsingTools
 from tests.unit.binary_files import FakeDescriber, FakeOcr, a_picture, in_this_process, read, refused
 

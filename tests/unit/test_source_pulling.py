@@ -11,8 +11,8 @@ import pytest
 
 from opx.connectors.connector import Connector, Options, SourceTools
 from opx.connectors.declared import definition_of
-from opx.connectors.pulling.repository import SourceItems
-from opx.connectors.pulling.storing import object_name
+from opx.connectors.repository import SourceItems
+from opx.connectors.storing import object_name
 from opx.domain.sources import Page, PullReport, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.webhooks.payloads import Change
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.payloads import Change
 from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.errors import StoreUnavailableError
 from opx.ports import Condition

@@ -20,8 +20,8 @@ from cryptography.x509.oid import NameOID
 
 from opx.adapters.web.client import open_web
 from opx.adapters.web.exchange import Exchanges, Message, Reply
+from opx.connectors.deliveries import Delivery
 from opx.connectors.webhooks import receiving
-from opx.connectors.webhooks.deliveries import Delivery
 from opx.connectors.webhooks.signatures import SnsMessages
 from opx.errors import ForbiddenAddressError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook

@@ -12,7 +12,7 @@ from wsgiref.validate import validator
 
 import pytest
 
-from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
 from opx.connectors.webhooks.wsgi import application
 from tests.unit.webhook_support import Webhooks, an_issue, github, webhooks_in
 

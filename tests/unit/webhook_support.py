@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.webhooks.deliveries import Delivery
+from opx.connectors.deliveries import Delivery
 from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer
 from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError

@@ -18,13 +18,13 @@ from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
+    from opx.connectors.asked import PullRequests
     from opx.connectors.connecting import ConnectedSource, SourceSystem
     from opx.connectors.control import SourceControl
     from opx.connectors.entry_points import ConnectedWaysIn
     from opx.connectors.files.watching import DirectoryFeed
-    from opx.connectors.pulling.asked import PullRequests
-    from opx.connectors.pulling.puller import SourcePuller
-    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
     from opx.connectors.streams.baseline_values import BaselineTaker
     from opx.connectors.streams.control import StreamControl
@@ -77,7 +77,7 @@ class Connectors:
     def sources(self) -> SourceRepository:
         """The sources that are declared or registered. Raises `KnowledgeConfigError`."""
         from opx.connectors.declared import declared_sources
-        from opx.connectors.pulling.repository import SourceRepository
+        from opx.connectors.repository import SourceRepository
 
         installation = self._installation
         declared = declared_sources(installation.knowledge, installation.knowledge_path)
@@ -109,8 +109,8 @@ class Connectors:
 
     def puller(self, report: Report = unreported) -> SourcePuller:
         """Pulls sources into the installation's scope."""
-        from opx.connectors.pulling.puller import SourcePuller
-        from opx.connectors.pulling.storing import PageStore
+        from opx.connectors.pulling import SourcePuller
+        from opx.connectors.storing import PageStore
 
         store = PageStore(
             self._manager(),
@@ -198,7 +198,7 @@ class Connectors:
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
         """Does the pulls that messages ask for."""
-        from opx.connectors.pulling.asked import PullRequests
+        from opx.connectors.asked import PullRequests
 
         puller = self.puller(report)
         return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)

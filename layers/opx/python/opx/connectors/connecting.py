@@ -8,8 +8,8 @@ from typing import Any
 
 from opx.connectors.connector import Connector, SourceTools
 from opx.connectors.provided import ProvidedSource
-from opx.connectors.pulling.repository import SourceItems, SourceRepository
 from opx.connectors.registry import checked_options, connector_type
+from opx.connectors.repository import SourceItems, SourceRepository
 from opx.connectors.source_secrets import SourceSecrets, reserved_secrets
 from opx.domain.sources import KnowledgeSource, SourceDefinition
 from opx.errors import InvalidInputError

@@ -1,7 +1,7 @@
 """Connectors: pull a source page by page, say whether it is well, and declare their options.
 
 A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
-vanished are kept by `opx.connectors.pulling.puller`. What was read is collected into pages; odd records are refused, and the
+vanished are kept by `opx.connectors.pulling`. What was read is collected into pages; odd records are refused, and the
 others are still taken.
 """
 

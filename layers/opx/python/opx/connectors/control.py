@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from opx.connectors.connecting import refuse_files
 from opx.connectors.declared import definition_of
-from opx.connectors.pulling.states import PullState, SourceView
+from opx.connectors.states import PullState, SourceView
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import Health, SourceDefinition
 
 if TYPE_CHECKING:
     from opx.connectors.connecting import ConnectedSource
-    from opx.connectors.pulling.puller import SourcePuller
-    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.repository import SourceRepository
     from opx.domain.sources import PullReport
     from opx.ports import Queue
     from opx.ports.sources import SourceSchedules

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.pulling.schedules import checked_cron
+from opx.connectors.schedules import checked_cron
 from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError

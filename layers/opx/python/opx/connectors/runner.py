@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from opx.connectors.pulling.schedules import due_at
+from opx.connectors.schedules import due_at
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
 from opx.ingestion.outcomes import Outcome, Result
 
 if TYPE_CHECKING:
-    from opx.connectors.pulling.puller import SourcePuller
-    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.repository import SourceRepository
     from opx.domain.sources import PullReport, SourceDefinition
     from opx.ingestion.worker import QueueDrain
     from opx.ports import Clock

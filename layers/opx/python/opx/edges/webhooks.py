@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
 from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
 from opx.edges.http import reply
 

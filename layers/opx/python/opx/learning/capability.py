@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from opx.learning.capture import KnowledgeCaptureService
     from opx.learning.checkpoints import CheckpointEmbeddingService
     from opx.learning.matching import PatternMatcher
+    from opx.learning.outcome_rows import KnownScopes
     from opx.learning.outcomes.experience import LearnedExperience
     from opx.learning.outcomes.learnt import LearntStore
     from opx.learning.outcomes.recording import OutcomeService
-    from opx.learning.outcomes.rows import KnownScopes
     from opx.learning.outcomes.store import OutcomeStore
     from opx.learning.patterns import PatternStore
     from opx.learning.projects import LearningProjects
@@ -87,7 +87,7 @@ class Learning:
     @cached_property
     def known_outcomes(self) -> KnownScopes:
         """The scopes that have outcomes, warnings or learnt words."""
-        from opx.learning.outcomes.rows import KnownScopes
+        from opx.learning.outcome_rows import KnownScopes
 
         return KnownScopes(self._tables.table(OUTCOMES))
 

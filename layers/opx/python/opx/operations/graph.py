@@ -14,9 +14,9 @@ from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.results import PathStep
 from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
-from opx.graph.coverage import GraphCoverage, coverage
 from opx.graph.names import edge_type
 from opx.graph.questions.answers import GraphAnswer
+from opx.graph.questions.coverage import GraphCoverage, coverage
 from opx.graph.views import (
     Connection,
     Names,

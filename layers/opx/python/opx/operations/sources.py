@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from opx.connectors.pulling.states import SourceView
+from opx.connectors.states import SourceView
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError, Text
 from opx.domain.sources import PullReport

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
-from opx.connectors.pulling.schedules import JITTER_MINUTES, scheduler_cron
+from opx.connectors.schedules import JITTER_MINUTES, scheduler_cron
 from opx.connectors.streams.mappings import mapping_of
 from opx.domain.sources import SourceDefinition
 from opx.domain.streams import StreamDefinition, StreamKind

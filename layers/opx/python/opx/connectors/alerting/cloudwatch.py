@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import field
 
-from opx.connectors.webhooks.deliveries import PayloadError, refuse_deep
-from opx.connectors.webhooks.payloads import Change, document, metadata, moment, one_line, part, read_payload
+from opx.connectors.deliveries import PayloadError, refuse_deep
+from opx.connectors.payloads import Change, document, metadata, moment, one_line, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.connectors.webhooks.deliveries import PayloadError
-from opx.connectors.webhooks.payloads import Change, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import PayloadError
+from opx.connectors.payloads import Change, document, metadata, moment, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 

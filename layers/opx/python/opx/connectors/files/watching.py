@@ -11,8 +11,8 @@ from opx.connectors.runner import BROKEN_SECONDS, told
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from opx.connectors.pulling.puller import SourcePuller
-    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.repository import SourceRepository
     from opx.domain.sources import SourceDefinition
     from opx.ports import Clock
 

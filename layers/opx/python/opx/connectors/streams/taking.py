@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from opx.connectors.forums.threads import one_line
-from opx.connectors.pulling.storing import object_name
+from opx.connectors.storing import object_name
 from opx.connectors.streams.patterns import matches
 from opx.domain.ids import stable_hash
 from opx.domain.streams import StreamDefinition

@@ -6,9 +6,9 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from opx.connectors.deliveries import Delivery, PayloadError, WebhookSetupError
 from opx.connectors.forums.threads import nested
-from opx.connectors.webhooks.deliveries import Delivery, PayloadError, WebhookSetupError
-from opx.connectors.webhooks.payloads import Change, metadata, moment, one_line, part
+from opx.connectors.payloads import Change, metadata, moment, one_line, part
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace

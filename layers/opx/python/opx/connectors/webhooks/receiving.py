@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx.connectors.webhooks.deliveries import (
+from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
     Delivery,
     ExpiredError,
@@ -19,8 +18,9 @@ from opx.connectors.webhooks.deliveries import (
     UnverifiedError,
     WebhookSetupError,
 )
+from opx.connectors.payloads import Change, moment
+from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 from opx.connectors.webhooks.formats import Read, read
-from opx.connectors.webhooks.payloads import Change, moment
 from opx.connectors.webhooks.remembering import Deliveries, Order
 from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl
 
-from opx.connectors.webhooks.deliveries import MAX_BODY_BYTES, Delivery
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
 from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
 from opx.errors import InvalidInputError
 

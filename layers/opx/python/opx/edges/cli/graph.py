@@ -17,8 +17,8 @@ from opx.edges.cli.graph_output import (
 from opx.edges.cli.operations import OperationGroup, Shape
 from opx.edges.cli.output import NO_ANSWER, exit_unless, plural, print_lines, print_table, printable, warn
 from opx.edges.cli.session import Session, pass_session
-from opx.graph.coverage import GraphCoverage
 from opx.graph.questions.answers import GraphAnswer
+from opx.graph.questions.coverage import GraphCoverage
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side

@@ -12,8 +12,8 @@ from opx.graph.views import in_words, said
 
 if TYPE_CHECKING:
     from opx.domain.graph import Edge, Evidence, Node, Value
-    from opx.graph.coverage import GraphCoverage, Uncovered
     from opx.graph.questions.answers import GraphAnswer
+    from opx.graph.questions.coverage import GraphCoverage, Uncovered
     from opx.graph.views import Connection, Names, Neighbourhood, NodeView, Passage
 
 _INDENT = "   "

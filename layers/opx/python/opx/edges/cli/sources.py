@@ -17,7 +17,7 @@ from opx.operations import sources
 
 if TYPE_CHECKING:
     from opx.domain.sources import PullReport
-from opx.connectors.pulling.states import SourceView
+from opx.connectors.states import SourceView
 
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)

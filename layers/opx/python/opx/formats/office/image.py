@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opx.formats.office.pictures import encoded, opened
+from opx.formats.pictures import encoded, opened
 from opx.formats.sandbox.output import Job, Output
 
 

@@ -79,7 +79,7 @@ def _date(text: str) -> str:
 
 def draw_pages(path: Path, job: Job, output: Output) -> None:
     """A picture of each page that the job names."""
-    from opx.formats.office.pictures import MAX_SIDE, encoded  # only here: reading the text needs no Pillow
+    from opx.formats.pictures import MAX_SIDE, encoded  # only here: reading the text needs no Pillow
 
     document = opened(path)
     for number in job.draw:

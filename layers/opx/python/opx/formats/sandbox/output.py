@@ -82,7 +82,7 @@ class Output:
         if len(self._known_images) > self._images:
             self._part(kind="picture", name=name, file="")
             return
-        from opx.formats.office.pictures import portable
+        from opx.formats.pictures import portable
 
         image = portable(data)
         if image is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.outcomes.rows import (
+from opx.learning.outcome_rows import (
     OUTCOMES,
     KnownScopes,
     head_item,

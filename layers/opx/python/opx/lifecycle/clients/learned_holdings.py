@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opx.ingestion.corpus.capability import Corpus
-from opx.learning.outcomes.rows import rows_of as outcome_rows
+from opx.learning.outcome_rows import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
 from opx.lifecycle.clients.holdings import Held, Holding, is_of
 from opx.lifecycle.clients.table_holdings import in_table

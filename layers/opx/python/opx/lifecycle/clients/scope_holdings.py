@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opx.connectors.capability import Connectors
-from opx.connectors.pulling.repository import REGISTERED
+from opx.connectors.repository import REGISTERED
 from opx.connectors.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.domain.scopes import Scope
 from opx.lifecycle.clients.holdings import Counted, Held, Holding

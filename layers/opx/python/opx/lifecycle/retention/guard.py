@@ -11,11 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from msgspec import Meta, field
-
-from opx.domain.record import Record, derive
+from opx.lifecycle.report import Excess
 from opx.runtime.knowledge_file import read_section
 
 MAX_SHARE, AT_LEAST = 0.2, 20
@@ -27,32 +24,6 @@ class GuardRules:
 
     max_share: float = MAX_SHARE
     at_least: int = AT_LEAST
-
-
-class Excess(Record, frozen=True):
-    """A category, "" for all of them, of which too much is due: how many versions of how many. `before` and `now` are its
-    retention as the last run knew it and as it is, the same where that is not why."""
-
-    category: Annotated[str, Meta(description="Empty for all of them together.")]
-    due: int
-    total: int
-    before: str = field(default="", name="retentionBefore")
-    now: str = field(default="", name="retention")
-    share: float = 0.0
-
-    def __post_init__(self) -> None:
-        derive(self, share=round(self._share, 4))
-
-    @property
-    def _share(self) -> float:
-        return self.due / max(self.total, 1)
-
-    @property
-    def reason(self) -> str:
-        """`1,200 of 1,500 versions of operations/alerts (80 %): its retention was 6m and is 7d`."""
-        of = self.category or "all categories"
-        found = f"{self.due:,} of {self.total:,} versions of {of} ({self._share:.0%})"
-        return f"{found}: its retention was {self.before} and is {self.now}" if self.before != self.now else found
 
 
 class Guard:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from opx.connectors.connector import Connector
-from opx.connectors.pulling.repository import SourceItem, SourceItems
-from opx.connectors.pulling.states import PullState
+from opx.connectors.repository import SourceItem, SourceItems
+from opx.connectors.states import PullState
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from opx.connectors.pulling.states import PullState
+from opx.connectors.states import PullState
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from opx.connectors.pulling.repository import SourceItem, SourceRepository
-from opx.connectors.pulling.states import MAX_REFUSED, PullState
-from opx.connectors.pulling.storing import Connected, PageStore, Run, Stored
+from opx.connectors.repository import SourceItem, SourceRepository
+from opx.connectors.states import MAX_REFUSED, PullState
+from opx.connectors.storing import Connected, PageStore, Run, Stored
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from opx.connectors.declared import definition_of
-from opx.connectors.pulling.states import PullState
+from opx.connectors.states import PullState
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from opx.connectors.deliveries import PayloadError
 from opx.connectors.forums.threads import nested
-from opx.connectors.webhooks.deliveries import PayloadError
 from opx.domain.ids import stable_hash
 from opx.formats.data.replies import Shape, Words, shaped
 

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.pulling.schedules import MAX_RETRIES, retry_delay
+from opx.connectors.schedules import MAX_RETRIES, retry_delay
 from opx.errors import InvalidInputError, SourceBusyError
 
 if TYPE_CHECKING:
-    from opx.connectors.pulling.puller import SourcePuller
-    from opx.connectors.pulling.repository import SourceRepository
+    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.repository import SourceRepository
     from opx.ports import Clock, Queue
 
 log = logging.getLogger(__name__)
