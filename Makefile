@@ -64,7 +64,7 @@ lint: $(VENV)/.ready-dev ## ruff, mypy, and the order of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -23,8 +23,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
 from opx.edges.api_requests import bearer
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.edges.client import RemoteClient
 from opx.edges.failures import attempt
 from opx.errors import (

@@ -36,7 +36,7 @@ def synthesised_layers(outdir: Path, source: LayerSource) -> dict[str, Path]:
 def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> None:
     copy_library(tmp_path)
     package = tmp_path / "python" / "opx"
-    assert (package / "bootstrap.py").is_file()
+    assert (package / "system.py").is_file()
     assert (package / "text" / "glossaries" / "de.txt").is_file()
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
@@ -111,7 +111,7 @@ def test_compiling_again_gives_the_same_bytes(tmp_path: Path) -> None:
         assert compile_modules(folder, THIS_PYTHON)
         digests.append({file.name: file.read_bytes() for file in folder.rglob("*.pyc")})
     assert digests[0] == digests[1]
-    assert "bootstrap.cpython-" in " ".join(digests[0])
+    assert "system.cpython-" in " ".join(digests[0])
 
 
 def test_tracebacks_of_compiled_modules_name_the_path_on_lambda(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import cli, run
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli, run
 from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.settings import Settings

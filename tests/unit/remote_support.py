@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from tests.doubles.api_gateway import KEY_ID, REGION, SECRET, DeployedSystem

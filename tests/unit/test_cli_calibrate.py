@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.domain.scopes import Identity
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
 from opx.operations.context import Caller, Context

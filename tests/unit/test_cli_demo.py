@@ -8,8 +8,7 @@ from click.testing import CliRunner
 
 from opx.domain.queries import QueryConfig
 from opx.edges.cli.demo import QUESTIONS, example_documents
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from opx.text.analyzer import analyze

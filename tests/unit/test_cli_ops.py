@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap, connect

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.cli.main import run
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, run
 from opx.system import connect
 from tests.unit.cli_support import HANGING, ROOT, Opx, environment
 
@@ -166,7 +165,7 @@ def modules_after(code: str, *arguments: str) -> set[str]:
 
 def test_help_imports_neither_the_library_nor_rich() -> None:
     loaded = modules_after(
-        "import sys\nfrom opx.edges.cli.main import run\nfrom opx.edges.cli.session import Launch\n"
+        "import sys\nfrom opx.edges.cli.main import Launch, run\n"
         "from opx.system import bootstrap, connect\nrun(['--help'], Launch(bootstrap, connect))\n"
     )
     assert "opx.edges.cli.main" in loaded
@@ -188,8 +187,7 @@ SEARCH = """
 import sys
 from array import array
 from opx.system import bootstrap, connect
-from opx.edges.cli.main import run
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, run
 
 class Flat:
     model_id, dimension = "words/1", 64

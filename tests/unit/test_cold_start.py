@@ -17,8 +17,9 @@ DOCUMENT = "# Pods keep restarting\n\nLook at the memory limit and the liveness 
 
 INGEST = """
 import sys
-from opx.edges.cli.main import run
-sys.exit(run(["--home", sys.argv[1], "ingest", sys.argv[2]]))
+from opx.edges.cli.main import Launch, run
+from opx.system import bootstrap, connect
+sys.exit(run(["--home", sys.argv[1], "ingest", sys.argv[2]], Launch(bootstrap, connect)))
 """
 
 CLIENT = """
@@ -37,8 +38,9 @@ with bootstrap(Settings(home=sys.argv[1])) as system:
 
 COMMAND = """
 import sys
-from opx.edges.cli.main import run
-assert run(["--home", sys.argv[1], "search", "pods keep restarting"]) == 0
+from opx.edges.cli.main import Launch, run
+from opx.system import bootstrap, connect
+assert run(["--home", sys.argv[1], "search", "pods keep restarting"], Launch(bootstrap, connect)) == 0
 """
 
 LOADED = """

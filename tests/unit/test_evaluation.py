@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import opx.system
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.edges.cli.evaluate import eval_command
+from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, OpxError
 from opx.operations.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.operations.evaluation.bands import ROWS
@@ -25,11 +25,13 @@ from opx.operations.evaluation.runs import Run, save_run
 from opx.operations.system import System
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.fakes import WordsEmbedder
 from tests.unit.evaluation_support import PAGES, lines, write_dataset
 
 RANKED = ["a", "b", "c", "d", "e", "f"]
+
+LAUNCH = Launch(lambda settings: bootstrap(settings, embedder=WordsEmbedder()), connect, {})
 
 
 class TestMeasures:
@@ -267,13 +269,11 @@ class TestAsking:
 class TestCommand:
     @pytest.fixture
     def run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-        real = bootstrap
-        monkeypatch.setattr(opx.system, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
         monkeypatch.chdir(tmp_path)
         return CliRunner()
 
     def test_prints_a_block_a_measure_with_a_row_a_system(self, run: CliRunner, folder: Path) -> None:
-        result = run.invoke(eval_command, [str(folder)], obj=Settings(home="home"))
+        result = run.invoke(cli, ["--home", "home", "eval", str(folder)], obj=LAUNCH)
         assert result.exit_code == 0
         blocks = result.stdout.split("\n\n")
         assert blocks[0].startswith('ingest: {"pages": 4,')
@@ -288,7 +288,7 @@ class TestCommand:
         assert "ask: 3/3" in result.stderr
 
     def test_prints_json_when_asked_to(self, run: CliRunner, folder: Path) -> None:
-        result = run.invoke(eval_command, [str(folder), "--json", "--mode", "fast"], obj=Settings(home="home"))
+        result = run.invoke(cli, ["--home", "home", "eval", str(folder), "--json", "--mode", "fast"], obj=LAUNCH)
         data = json.loads(result.stdout)
         assert (list(data["confidence"]), data["ingest"]["pages"]) == (["fast"], 4)
         assert data["figures"]["lexical"]["words"]["questions"] == 2
@@ -301,7 +301,7 @@ class TestCommand:
             lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in asked])
         )
         options = ["--questions", str(folder / "asked.jsonl"), "--mode", "fast", "--floor", "0.5", "--losers", "1"]
-        saved = run.invoke(eval_command, [str(folder), *options, "--save", "run.json"], obj=Settings(home="home"))
+        saved = run.invoke(cli, ["--home", "home", "eval", str(folder), *options, "--save", "run.json"], obj=LAUNCH)
         assert saved.exit_code == 0, saved.output
         table = saved.stdout.split("refused, floor 0.5")[1].splitlines()[:2]
         assert [table[0].split(), table[1].split()] == [
@@ -309,7 +309,7 @@ class TestCommand:
             ["fast", "0.0000", "1.0000"],
         ]
         options += ["--against", "run.json", "--html", "run.html"]
-        again = run.invoke(eval_command, [str(folder), *options], obj=Settings(home="home"))
+        again = run.invoke(cli, ["--home", "home", "eval", str(folder), *options], obj=LAUNCH)
         assert again.exit_code == 0, again.output
         compared = again.stdout.split("second - first")[1].splitlines()[1:3]
         assert [line.split()[:3] for line in compared] == [
@@ -320,17 +320,17 @@ class TestCommand:
 
     def test_reuses_the_index_of_the_same_corpus(self, run: CliRunner, folder: Path) -> None:
         found = [
-            json.loads(run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home")).stdout)
+            json.loads(run.invoke(cli, ["--home", "home", "eval", str(folder), "--json"], obj=LAUNCH).stdout)
             for _ in range(2)
         ]
         assert [data["ingest"]["pages"] for data in found] == [4, 0]
         assert found[0]["figures"] == found[1]["figures"]
 
     def test_changed_corpus_gets_an_index_of_its_own(self, run: CliRunner, folder: Path, tmp_path: Path) -> None:
-        run.invoke(eval_command, [str(folder)], obj=Settings(home="home"))
+        run.invoke(cli, ["--home", "home", "eval", str(folder)], obj=LAUNCH)
         with (folder / "corpus.jsonl").open("a") as corpus:
             corpus.write(lines([{"_id": "new", "text": "New page."}]))
-        result = run.invoke(eval_command, [str(folder), "--json"], obj=Settings(home="home"))
+        result = run.invoke(cli, ["--home", "home", "eval", str(folder), "--json"], obj=LAUNCH)
         assert json.loads(result.stdout)["ingest"]["pages"] == 5
         assert len(list((tmp_path / "home" / "eval").iterdir())) == 2
 
@@ -338,8 +338,8 @@ class TestCommand:
         self, run: CliRunner, folder: Path, tmp_path: Path
     ) -> None:
         save_run(Run("other", "", (Question("q9", "x", "words", {"pods": 1}),), {}, ()), tmp_path / "run.json")
-        result = run.invoke(eval_command, [str(folder), "--against", "run.json"], obj=Settings(home="home"))
-        assert isinstance(result.exception, InvalidInputError)
+        result = run.invoke(cli, ["--home", "home", "eval", str(folder), "--against", "run.json"], obj=LAUNCH)
+        assert result.exit_code == 2
         assert not (tmp_path / "home").exists()
 
     def test_help_is_that_of_a_run(self, run: CliRunner) -> None:
@@ -350,12 +350,13 @@ class TestCommand:
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     folder = tmp_path_factory.mktemp("kept")
     dataset, saved = write_dataset(folder / "small"), folder / "run.json"
-    real, settings = bootstrap, Settings(home=str(folder / "home"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opx.system, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
-        CliRunner().invoke(eval_command, [str(dataset), "--save", str(saved)], obj=settings)
-        options = ["--against", str(saved), "--losers", "3", "--html", str(folder / "report.html")]
-        yield folder, CliRunner().invoke(eval_command, [str(dataset), *options], obj=settings).stdout
+    settings = Settings(home=str(folder / "home"))
+    CliRunner().invoke(cli, ["--home", settings.home, "eval", str(dataset), "--save", str(saved)], obj=LAUNCH)
+    options = ["--against", str(saved), "--losers", "3", "--html", str(folder / "report.html")]
+    return (
+        folder,
+        CliRunner().invoke(cli, ["--home", settings.home, "eval", str(dataset), *options], obj=LAUNCH).stdout,
+    )
 
 
 class TestKeptRun:

@@ -103,4 +103,4 @@ def test_an_error_in_a_library_tells_its_kind_and_not_the_document() -> None:
 
 def test_the_command_runs_with_the_library_that_runs_now() -> None:
     first = isolation._environment(Path("folder"))["PYTHONPATH"].split(os.pathsep)[0]
-    assert (Path(first) / "opx" / "extraction").is_dir()
+    assert (Path(first) / "opx" / "formats").is_dir()

@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
-from opx.edges.cli.main import cli
-from opx.edges.cli.session import Launch
+from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase

@@ -287,10 +287,18 @@ def test_a_token_is_not_shown() -> None:
     assert "t0k3n" not in repr(Settings(api_token="t0k3n"))
 
 
+LISTED = """
+import sys
+from opx.edges.cli.main import Launch, run
+from opx.system import bootstrap, connect
+assert run(sys.argv[1:], Launch(bootstrap, connect)) == 0
+"""
+
+
 def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx("ingest", opx.write("a.md", RUNBOOK))
-    code = "import sys\nfrom opx.edges.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
+    code = LISTED
     loaded = modules_after(code, "--home", str(opx.home), "list")
     assert "opx.edges.calling" in loaded
     assert not {
@@ -300,8 +308,9 @@ def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
 
 ASK = """
 import sys
-from opx.edges.cli.main import run
-assert run(sys.argv[1:]) == 2
+from opx.edges.cli.main import Launch, run
+from opx.system import bootstrap, connect
+assert run(sys.argv[1:], Launch(bootstrap, connect)) == 2
 """
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opx.settings import Settings
 
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from opx.edges.client import RemoteClient
     from opx.operations.system import System
     from opx.ports import Clock
+
+__all__ = ["System", "bootstrap", "command", "connect"]
+
+
+def __getattr__(name: str) -> Any:
+    """`System`, imported when it is first asked for: the command needn't load it to show its help."""
+    if name != "System":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from opx.operations.system import System
+
+    return System
 
 
 def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[Given]) -> System:

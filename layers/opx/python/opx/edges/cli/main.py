@@ -10,7 +10,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -20,7 +20,6 @@ from opx.edges.cli.session import (
     OPTIONS,
     SESSION,
     Connect,
-    Launch,
     Session,
     StartSystem,
     check,
@@ -156,7 +155,17 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
-    context.meta[SESSION] = Session(settings, launch, context)
+    context.meta[SESSION] = Session(settings, launch.start, launch.connect, context)
+
+
+class Launch:
+    """How the command was started: `start` makes the system of the settings that `environ` and options give, and `connect`
+    a client of a deployed one."""
+
+    def __init__(self, start: StartSystem, connect: Connect, environ: Mapping[str, str] | None = None) -> None:
+        self.start = start
+        self.connect = connect
+        self.environ = os.environ if environ is None else environ
 
 
 def run(arguments: Sequence[str], launch: Launch) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
-import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -87,27 +86,16 @@ StartSystem = Callable[[Settings], "System"]
 Connect = Callable[[Settings], "RemoteClient"]
 SESSION = "opx.session"
 
-
-class Launch:
-    """How the command was started: `start` makes the system of the settings that `environ` and options give, and `connect`
-    a client of a deployed one."""
-
-    def __init__(self, start: StartSystem, connect: Connect, environ: Mapping[str, str] | None = None) -> None:
-        self.start = start
-        self.connect = connect
-        self.environ = os.environ if environ is None else environ
-
-
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Session:
     """One run of the command, against a folder or against a deployed system."""
 
-    def __init__(self, settings: Settings, launch: Launch, context: click.Context) -> None:
+    def __init__(self, settings: Settings, start: StartSystem, connect: Connect, context: click.Context) -> None:
         self.settings = settings
-        self.start = launch.start
-        self._launch = launch
+        self.start = start
+        self._connect = connect
         self._context = context
 
     @property
@@ -141,7 +129,7 @@ class Session:
 
     @cached_property
     def remote_client(self) -> RemoteClient:
-        client = self._launch.connect(self.settings)
+        client = self._connect(self.settings)
         self._context.call_on_close(client.close)
         return client
 
@@ -201,7 +189,7 @@ class Session:
 
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
-        return Session(replace(self.settings, home=str(home)), self._launch, self._context)
+        return Session(replace(self.settings, home=str(home)), self.start, self._connect, self._context)
 
     @property
     def has_knowledge(self) -> bool:
