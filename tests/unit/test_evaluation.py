@@ -347,7 +347,7 @@ class TestCommand:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("kept")
     dataset, saved = write_dataset(folder / "small"), folder / "run.json"
     settings = Settings(home=str(folder / "home"))
