@@ -20,7 +20,7 @@ from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.registry import Function
-from opx.ports.tables_specs import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
+from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions

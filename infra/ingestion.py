@@ -14,7 +14,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import IngestQueue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     CALENDAR,
     DOCUMENTS,

@@ -27,7 +27,7 @@ from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.names import Names
 from opx.edges.learning_events import LAST_WAIT
-from opx.learning.events import SOURCE, Kind
+from opx.learning.fields import SOURCE, Kind
 
 ARCHIVE_DAYS = 365
 """Events can be replayed for a year, so that a mistake in what was learned from them can be undone."""

@@ -17,8 +17,8 @@ from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
-from opx.lifecycle.reindex.asked import CALIBRATE_IF_DUE
-from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
 
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aws_cdk import Aws
 
 from infra.configuration import Deployment
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 from opx.settings import Settings
 
 DEFAULTS = Settings()

@@ -21,7 +21,7 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.graph.daily import RELINK
-from opx.ports.tables_specs import DOCUMENTS, FAILURES, GAPS, SOURCES
+from opx.ports.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
 from opx.records.daily import CHECK
 from opx.runtime.knowledge_file import load_knowledge
 

@@ -13,9 +13,9 @@ from infra.constructs.queues import dead_letter_queue
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
 from infra.names import Names
-from opx.connectors.schedules import scheduler_cron
+from opx.connectors.states import scheduler_cron
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.ports.tables_specs import BASELINES
+from opx.ports.tables import BASELINES
 from opx.runtime.knowledge_file import load_knowledge
 from opx.telemetry.baselines.definitions import declared_metrics
 from opx.telemetry.baselines.rolling_up import DAYS

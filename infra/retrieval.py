@@ -13,7 +13,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     AUDIT,
     BASELINES,

@@ -16,9 +16,9 @@ from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.connectors.declared import declared_sources
-from opx.connectors.schedules import scheduler_cron
+from opx.connectors.states import scheduler_cron
 from opx.domain.knowledge import KnowledgeModel
-from opx.ports.tables_specs import SOURCES
+from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 
 LONGEST = 900

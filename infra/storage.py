@@ -8,7 +8,7 @@ from constructs import Construct
 from infra.constructs.corpus_bucket import CorpusBucket
 from infra.constructs.knowledge_table import KnowledgeTable
 from infra.names import Names
-from opx.ports.tables_specs import ALL_TABLES
+from opx.ports.tables import ALL_TABLES
 
 _COMMON = "opx-knowledge-"
 

@@ -17,9 +17,9 @@ from infra.constructs.queues import dead_letter_queue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import STREAMS_FAILED, Names
 from opx.connectors.streams.definitions import declared_streams
-from opx.connectors.streams.mappings import consumer_group, mapping_of
-from opx.domain.streams import StreamDefinition, StreamKind
-from opx.ports.tables_specs import BASELINES, SOURCES
+from opx.connectors.streams.patterns import consumer_group, mapping_of
+from opx.domain.sources import StreamDefinition, StreamKind
+from opx.ports.tables import BASELINES, SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 
 CONSUME_STREAM = FunctionSpec(

@@ -22,10 +22,10 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, co
 from infra.names import Names
 from opx.connectors.webhooks.definitions import load_webhooks
 from opx.connectors.webhooks.receiving import FOLDER
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.edges.webhooks import ROUTE
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ports.tables_specs import BASELINES, DELIVERIES
+from opx.ports.tables import BASELINES, DELIVERIES
 from opx.runtime.knowledge_file import load_knowledge
 
 RATE, BURST = 10, 20

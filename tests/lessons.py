@@ -18,7 +18,7 @@ from opx.domain.scopes import Identity
 from opx.learning.capture import KnowledgeCaptureService
 from opx.operations.system import System
 from opx.ports import Embedder
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime

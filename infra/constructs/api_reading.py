@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.ports.tables_specs import EMBEDDINGS, FAILURES, PATTERNS, STAGING
+from opx.ports.tables import EMBEDDINGS, FAILURES, PATTERNS, STAGING
 
 _CHUNKS = ("chunks/*", "clients/*/chunks/*")
 _DOCUMENTS = ("documents/*", "clients/*/documents/*")

@@ -15,7 +15,7 @@ from infra.names import Names
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import SearchMode
 from opx.records.daily import owner_labels
-from opx.records.gaps.owners import read_owners
+from opx.records.gaps.listing import read_owners
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import Metric
 

@@ -6,7 +6,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 from infra.constructs.keeping import removal_policy
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 
 
 class KnowledgeTable(Construct):

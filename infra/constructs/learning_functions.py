@@ -23,7 +23,7 @@ from infra.constructs.use_case_function import (
 from infra.names import Names
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY
 from opx.operations.registry import LEARNING
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     AUDIT,
     BASELINES,

@@ -16,7 +16,7 @@ from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, co
 from infra.names import Names
 from opx.operations.registry import OPERATIONS, REGISTRY, Run
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
-from opx.ports.tables_specs import BASELINES, PROJECTS
+from opx.ports.tables import BASELINES, PROJECTS
 from opx.telemetry.rules import TelemetryRules, read_telemetry
 
 QUERY_OPERATIONS = FunctionSpec(

@@ -14,7 +14,7 @@ from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import REBUILDS, REBUILDS_FAILED, Names
-from opx.ports.tables_specs import DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE, PROJECTS
+from opx.ports.tables import DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE, PROJECTS
 
 REBUILD_INDEX = FunctionSpec(
     use_case="rebuild_index",

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.ports.tables_specs import PROJECTS, TableSpec
+from opx.ports.tables import PROJECTS, TableSpec
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")

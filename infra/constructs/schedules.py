@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs import rights
 from infra.names import Names
-from opx.connectors.schedules import JITTER_MINUTES
+from opx.connectors.states import JITTER_MINUTES
 
 RETRIES = 3
 KEPT_SECONDS = 3600

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from opx.graph.daily import is_relink, relink
-from opx.ingestion.batches import Delivery, HandledEvents, process_batch
-from opx.ingestion.cache_metrics import reported_cache
+from opx.ingestion.indexing.embedding_cache import reported_cache
+from opx.ingestion.worker import Delivery, HandledEvents, process_batch
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

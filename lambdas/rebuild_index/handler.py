@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.lifecycle.reindex.asked import calibrate_as_asked, take_turn
+from opx.lifecycle.reindex.reindexing import calibrate_as_asked, take_turn
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

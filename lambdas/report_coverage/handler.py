@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any
 
 from opx.connectors.repository import SourceSyncs
-from opx.lifecycle.coverage import CoverageReport
-from opx.lifecycle.freshness import UnknownFreshnessError
+from opx.lifecycle.coverage import CoverageReport, UnknownFreshnessError
 from opx.operations.system import System
 from opx.records.daily import count_gaps
 from opx.runtime.functions import function_settings, observed

@@ -12,9 +12,8 @@ from opx.operations import load
 from opx.operations.registry import KNOWLEDGE, Function
 from opx.operations.system import System
 from opx.records.daily import check_gaps, is_check
-from opx.runtime.functions import function_settings, observed
+from opx.runtime.functions import around_snapshot, function_settings, observed
 from opx.runtime.metrics import Report
-from opx.runtime.snapshots import around_snapshot
 from opx.system import bootstrap
 
 

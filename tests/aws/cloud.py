@@ -18,7 +18,7 @@ from opx.adapters.aws.handled_events import DynamoHandledEvents
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.operations.system import System
 from opx.ports import Embedder, SearchIndex
-from opx.ports.tables_specs import ALL_TABLES
+from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.agent_calls import ask

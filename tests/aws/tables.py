@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 
 
 def create_table(client: Any, spec: TableSpec, prefix: str = "") -> str:

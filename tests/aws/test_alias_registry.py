@@ -10,11 +10,11 @@ import boto3
 import pytest
 
 from opx.adapters.aws.table import DynamoTable
-from opx.domain.aliases import Alias
+from opx.domain.graph import Alias
 from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, AliasTakenError
 from opx.graph.aliases import AliasRegistry
-from opx.ports.tables_specs import ALIASES
+from opx.ports.tables import ALIASES
 from tests.at_once import at_once
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime

@@ -16,8 +16,8 @@ from opx.adapters.aws.table import DynamoTable
 from opx.adapters.aws.telemetry import CloudWatchMetrics
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import StoreUnavailableError
-from opx.ports.metrics import MetricQuery
-from opx.ports.tables_specs import BASELINES
+from opx.ports.tables import BASELINES
+from opx.ports.telemetry import MetricQuery
 from opx.telemetry.baselines.readings import Reading
 from opx.telemetry.baselines.store import BaselineStore
 from tests.aws.tables import create_table

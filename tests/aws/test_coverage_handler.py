@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.report_coverage.handler import make_handler
 from opx.errors import StoreUnavailableError
-from opx.lifecycle.freshness import UnknownFreshnessError
+from opx.lifecycle.coverage import UnknownFreshnessError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import PREFIX, Cloud, a_cloud
 from tests.emf import Named, measured, metric_lines

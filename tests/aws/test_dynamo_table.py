@@ -12,7 +12,7 @@ from opx.adapters.aws.table import FLOATS, DynamoTable, from_attributes, to_attr
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import StoreUnavailableError
 from opx.ports import Absent
-from opx.ports.tables_specs import ALL_TABLES, TableSpec
+from opx.ports.tables import ALL_TABLES, TableSpec
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 

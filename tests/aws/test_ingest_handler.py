@@ -17,7 +17,7 @@ from opx.errors import StoreUnavailableError
 from opx.graph.daily import RELINK
 from opx.ingestion.worker import RetryRules
 from opx.ports import SearchFilter, SearchRequest
-from opx.ports.tables_specs import DOCUMENTS, FAILURES, IDEMPOTENCY
+from opx.ports.tables import DOCUMENTS, FAILURES, IDEMPOTENCY
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
 from opx.settings import Settings, env_name

@@ -17,7 +17,7 @@ from opx.adapters.aws.clients import client
 from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.reading import OBJECT_METADATA
-from opx.ports.tables_specs import FAILURES
+from opx.ports.tables import FAILURES
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
 from tests.api_requests import Handler, a_token, call, refusal

@@ -8,8 +8,8 @@ import boto3
 import pytest
 
 from opx.domain.queries import QueryConfig
-from opx.ingestion.outcomes import Result
-from opx.ports.tables_specs import ALL_TABLES
+from opx.ingestion.events import Result
+from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table

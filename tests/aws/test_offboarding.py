@@ -12,7 +12,7 @@ from opx.adapters.aws.object_store import S3ObjectHistory
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.ingestion.corpus.clients import ClientState
-from opx.ports.tables_specs import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
+from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.fakes import function_logs
 

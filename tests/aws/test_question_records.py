@@ -13,7 +13,7 @@ from lambdas.report_coverage.handler import make_handler as make_coverage_handle
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.operations.system import System
-from opx.ports.tables_specs import AUDIT, GAPS
+from opx.ports.tables import AUDIT, GAPS
 from opx.records.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus

@@ -16,11 +16,10 @@ from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.errors import EmbeddingError, ReindexBusyError
-from opx.ingestion.events import ObjectEvent
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import ObjectEvent, Result
 from opx.lifecycle.reindex.job import Phase
 from opx.operations.system import System
-from opx.ports.functions import ThisProcess
+from opx.ports.queues import ThisProcess
 from opx.retrieval.calibration.calibrating import Calibrator
 from opx.retrieval.calibration.models import with_changes
 from opx.retrieval.confidence import shipped

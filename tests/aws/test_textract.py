@@ -12,10 +12,10 @@ from botocore.stub import Stubber
 
 from opx.adapters.aws.clients import client
 from opx.adapters.aws.pictures import MAX_PAGE_BYTES, BedrockImageDescriber, TextractOcr
-from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, question
-from opx.adapters.openai_images import OpenAiImageDescriber
+from opx.adapters.json_chat import INSTRUCTIONS, MAX_DESCRIPTION_TOKENS, question
+from opx.adapters.openai_chat import OpenAiImageDescriber
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 from opx.settings import Settings
 from opx.system import bootstrap
 
@@ -112,7 +112,7 @@ def test_a_model_is_asked_about_the_picture(bedrock: tuple[BedrockImageDescriber
         "modelId": MODEL,
         "system": [{"text": INSTRUCTIONS}],
         "messages": [{"role": "user", "content": [picture, {"text": question("plan.png")}]}],
-        "inferenceConfig": {"maxTokens": MAX_TOKENS},
+        "inferenceConfig": {"maxTokens": MAX_DESCRIPTION_TOKENS},
     }
     bedrock[1].add_response("converse", an_answer("Two boxes."), request)
     assert describe(bedrock) == "Two boxes."

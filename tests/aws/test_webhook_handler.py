@@ -13,7 +13,7 @@ import pytest
 
 from lambdas.receive_webhook.handler import make_handler
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.ports.tables_specs import DELIVERIES
+from opx.ports.tables import DELIVERIES
 from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from opx.domain.baselines import BaselineStats, HourBaseline
 from opx.domain.scopes import Identity, reader_of
-from opx.ports.tables_specs import BASELINES
+from opx.ports.tables import BASELINES
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.telemetry.baselines.items import Series, empty_part

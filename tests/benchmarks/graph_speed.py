@@ -28,12 +28,12 @@ from opx.domain.graph import Direction, EdgeStatement, Origin, Statements, Walk
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.graph.manifest import said
 from opx.graph.rows import head_row
-from opx.graph.said import said
 from opx.graph.store import GraphStore
 from opx.graph.traversal import Traversal
 from opx.ports import Item, Table
-from opx.ports.tables_specs import GRAPH
+from opx.ports.tables import GRAPH
 
 TYPES = ("depends_on", "calls", "mentions", "affects", "runs", "hosted_on", "owned_by", "modifies")
 NAMESPACES = ("service", "host", "user", "file", "alert")

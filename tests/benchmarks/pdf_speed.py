@@ -24,7 +24,7 @@ from opx.domain.knowledge import Category, Tier
 from opx.formats.pdf.pages import read_pdf
 from opx.formats.registry import parse
 from opx.formats.sandbox.output import Job, Output
-from opx.ports.reading import ParsingLimits, ParsingTools
+from opx.ports.models import ParsingLimits, ParsingTools
 
 ROUNDS = 3
 SENTENCE = "If the replica lags more than a minute, stop the batch jobs and look at the queue of the primary first."

@@ -26,10 +26,10 @@ from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.domain.times import day_text
 from opx.ingestion.corpus.calendar import Calendar
-from opx.ingestion.corpus.catalog_items import document_item
+from opx.ingestion.corpus.catalog import document_item
 from opx.lifecycle.retention.due import RetentionState
 from opx.ports import Item
-from opx.ports.tables_specs import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
+from opx.ports.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.builders import a_version

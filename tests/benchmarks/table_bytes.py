@@ -16,7 +16,7 @@ from opx.domain.sources import SourceDocument
 from opx.ingestion.files import FileToIngest
 from opx.operations.system import System
 from opx.ports import Table
-from opx.ports.tables_specs import ALL_TABLES
+from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.fakes import WordsEmbedder

@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from opx.domain.record import replace, to_json
 from opx.errors import ModelError
-from opx.ports.models import ChatModel, ChatRequest
-from opx.ports.typed_replies import ModelAnswer, answer_schema
+from opx.ports.models import ChatModel, ChatRequest, ModelAnswer, answer_schema
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Request, Response
 from tests.doubles.language_model import LanguageModel

@@ -8,7 +8,8 @@ from opx.domain.graph import Direction, NodeStatement, Statements, Walk
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
-from opx.graph import joining, manifest, reading
+from opx.graph import manifest, rows
+from opx.graph import store as graph_store
 from opx.graph.store import GraphStore
 from opx.ports import Table
 from tests.doubles.fake_time import FakeTime
@@ -237,7 +238,7 @@ class ReadingContract:
     def test_of_a_thing_that_many_documents_name_the_best_statements_are_read(
         self, store: GraphStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for module in (joining, reading):
+        for module in (rows, graph_store):
             monkeypatch.setattr(module, "MOST_EVIDENCE", 3)
         for number in range(5):
             store.write(an_origin(f"k{number}"), stating(a_node("web")))

@@ -6,7 +6,7 @@ import pytest
 
 from opx.errors import ForbiddenAddressError, InvalidInputError, SourceRefusedError
 from opx.ports import Storage, Tables, WorkQueue
-from opx.ports.tables_specs import DOCUMENTS, PROJECTS
+from opx.ports.tables import DOCUMENTS, PROJECTS
 
 PROJECT = {"clientId": "acme", "projectId": "shop"}
 

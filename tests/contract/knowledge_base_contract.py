@@ -15,8 +15,8 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.corpus.failures import Failure
+from opx.ingestion.events import Outcome, PutFile, Result
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome, PutFile, Result
 from opx.operations.corpus import (
     DeleteDocument,
     DeleteObjects,

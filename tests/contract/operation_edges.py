@@ -21,10 +21,9 @@ from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
-from opx.edges.api_requests import bearer
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
 from opx.edges.cli.main import Launch, cli
-from opx.edges.client import RemoteClient
+from opx.edges.client import RemoteClient, bearer
 from opx.edges.failures import attempt
 from opx.errors import (
     AccessDeniedError,

@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from opx.domain.bands import Verdict
-from opx.ports.models import Candidate, Ranking, Reranker
-from opx.retrieval.rerank_candidates import MAX_CANDIDATES
+from opx.domain.queries import Verdict
+from opx.ports.models import MAX_CANDIDATES, Candidate, Ranking, Reranker
 from tests.contract.chat_model_contract import HOSTILE
 
 QUESTION = "database server disk full"

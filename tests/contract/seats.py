@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 from opx.adapters.remote.connections import Connections
 from opx.domain.requests import Request, read_request
 from opx.domain.scopes import Identity
-from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient, all_pages
-from opx.edges.client import RemoteClient
+from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader
 from opx.ingestion.corpus.failures import Failure
+from opx.ingestion.events import Outcome, PutFile
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome, PutFile
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.registry import REGISTRY, Run

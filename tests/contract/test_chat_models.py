@@ -13,8 +13,8 @@ from opx.adapters.openai_chat import OpenAiChatService
 from opx.adapters.remote.connections import Connections
 from opx.domain.record import replace, to_json
 from opx.errors import ModelError, SecretNotFoundError
-from opx.ports.typed_replies import answer_schema
-from opx.retrieval.model_budgets import BudgetedChat, CallBudget
+from opx.ports.models import answer_schema
+from opx.retrieval.models import BudgetedChat, CallBudget
 from tests.contract.chat_model_contract import ANSWER, REQUEST, ChatModelContract, Talk
 from tests.contract.models import aws_client, bedrock_talk
 from tests.doubles.bedrock import a_failure

@@ -15,11 +15,10 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
-from opx.ingestion.corpus.version import SETTLING_SECONDS, CorpusCount
-from opx.ingestion.indexing.counted_index import CountedIndex
+from opx.ingestion.corpus.version import SETTLING_SECONDS, CorpusCount, CountedIndex
 from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 from tests.aws.tables import create_table
 from tests.builders import VECTOR_DIMENSION, a_change, an_entry
 from tests.contract.corpus_version_contract import CorpusVersionContract

@@ -21,8 +21,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.indexing.embedding_cache import TEXTS_A_STEP, CachedEmbedder
-from opx.ports import Embedder, Item, Vector, Vectors
-from opx.ports import tables_specs as tables
+from opx.ports import Embedder, Item, Vector, Vectors, tables
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.fake_time import FakeTime

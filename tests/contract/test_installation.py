@@ -13,7 +13,7 @@ from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, S3Storage
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.home import FolderStorage, HomeDatabases, HomeTables, HomeWorkQueue
 from opx.errors import ReindexBusyError, SourceBusyError
-from opx.ports.tables_specs import DOCUMENTS, PROJECTS
+from opx.ports.tables import DOCUMENTS, PROJECTS
 from tests.aws.tables import create_table
 from tests.contract.installation_contracts import StorageContract, TablesContract, WorkQueueContract
 from tests.doubles.fake_time import FakeTime

@@ -12,8 +12,7 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.lifecycle.past.engine import NOT_RANKED, PastEngine, PastEntry
-from opx.lifecycle.past.terms import Analysed, Bm25, Corpus
+from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, Corpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import words
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector

@@ -9,9 +9,8 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.domain.scopes import Identity
-from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
-from opx.edges.client import RemoteClient
+from opx.edges.client import RemoteClient, bearer
 from opx.errors import InvalidScopeError, OpxError
 from opx.operations.context import Caller, Context
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project

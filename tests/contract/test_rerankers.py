@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from opx.adapters.aws.bedrock_reranker import BedrockReranker
-from opx.domain.bands import Verdict
+from opx.domain.queries import Verdict
 from opx.errors import ModelError
-from opx.ports.models import Candidate, Reading, Reranker
-from opx.retrieval.chat_reranker import INSTRUCTIONS, ChatReranker
-from opx.retrieval.model_budgets import BudgetedReranker, CallBudget
-from opx.retrieval.rerank_candidates import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS
+from opx.ports.models import MAX_CANDIDATES, MAX_CHARACTERS, MAX_TITLE_CHARACTERS, Candidate, Reading, Reranker
+from opx.retrieval.models import INSTRUCTIONS, BudgetedReranker, CallBudget, ChatReranker
 from tests.contract.chat_model_contract import HOSTILE, Talk
 from tests.contract.models import aws_client
 from tests.contract.reranker_contract import DISK, LOGS, QUESTION, SECONDS, TEA, RerankerContract

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from opx.ports import Item
-from opx.ports.tables_specs import IndexSpec, TableSpec
+from opx.ports.tables import IndexSpec, TableSpec
 
 THINGS = TableSpec(
     name="things",

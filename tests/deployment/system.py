@@ -19,7 +19,7 @@ from opx.domain.scopes import scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.operations.system import System
-from opx.ports.tables_specs import ALL_TABLES, TableSpec
+from opx.ports.tables import ALL_TABLES, TableSpec
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
 from tests.agent_calls import a_function_event, text_of

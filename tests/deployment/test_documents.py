@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 from tests.deployment.system import INGEST, RETRIEVE, SystemUnderTest, eventually
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from opx.ports.tables_specs import STAGING
+from opx.ports.tables import STAGING
 from tests.deployment.system import SystemUnderTest, eventually
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 from tests.deployment.assemblies import restrict
 from tests.deployment.cdk import Cdk, CdkError
 from tests.deployment.emulator import Emulator

@@ -21,17 +21,16 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
-from opx.ingestion.corpus.announcing import AnnouncingObjectStore
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
-from opx.ingestion.events import ObjectEvent
+from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+from opx.ingestion.events import ObjectEvent, Outcome
 from opx.ingestion.manager import IngestionManager
-from opx.ingestion.outcomes import Outcome
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.operations.system import System
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
-from opx.ports.tables_specs import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
+from opx.ports.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table

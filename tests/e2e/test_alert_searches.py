@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opx.domain.bands import Band
-from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.queries import Band, QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context

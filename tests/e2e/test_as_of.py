@@ -15,11 +15,10 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.domain.times import iso_time
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
-from opx.ingestion.corpus.catalog_items import document_item
-from opx.lifecycle.past.as_of import IN_FUTURE, UNDATED, AsOf
+from opx.ingestion.corpus.catalog import document_item
+from opx.lifecycle.past.as_of import IN_FUTURE, NOT_ALL, UNDATED, UNREADABLE, AsOf, Bounds
 from opx.lifecycle.past.engine import CAME_LATER
-from opx.lifecycle.past.reading import NOT_ALL, UNREADABLE, Bounds
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 FOLDER = "documents/runbooks/procedures/"

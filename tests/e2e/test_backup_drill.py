@@ -11,10 +11,10 @@ from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope, scope_of_key
-from opx.lifecycle.archive.rows import ARCHIVED
+from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
-from opx.ports.tables_specs import KEYS, LIFECYCLE, SOURCES
+from opx.ports.tables import KEYS, LIFECYCLE, SOURCES
 from tests.e2e.systems import SystemUnderTest, a_system
 
 PROCEDURES = "runbooks/procedures"

@@ -9,10 +9,9 @@ from pathlib import Path
 import boto3
 import pytest
 
-from opx.domain.remarks import RemarkKind
+from opx.domain.documents import RemarkKind
 from opx.errors import ModelError
-from opx.ports.models import ChatReply, ChatRequest
-from opx.ports.typed_replies import read_answer
+from opx.ports.models import ChatReply, ChatRequest, read_answer
 from tests.e2e.systems import SystemUnderTest, a_system, chunk_key
 
 KEY = "documents/runbooks/pay.md"

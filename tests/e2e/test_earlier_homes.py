@@ -17,7 +17,7 @@ import pytest
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.errors import IncompatibleIndexError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

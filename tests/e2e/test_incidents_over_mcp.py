@@ -12,7 +12,7 @@ from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
-from opx.ingestion.outcomes import Outcome
+from opx.ingestion.events import Outcome
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.operations.system import System

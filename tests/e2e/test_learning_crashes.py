@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from opx.adapters.aws.table import DynamoTable
-from opx.ports.tables_specs import OUTCOMES, PATTERNS, PROJECTS, STAGING
+from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 from tests.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables

@@ -18,7 +18,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
 from opx.retrieval.query import INDEX_DOWN

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.ports import DocumentChange, Vectors
 from tests.e2e.systems import SystemUnderTest, a_system, created
 from tests.fakes import WordsEmbedder

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from tests.e2e.systems import SystemUnderTest, chunk_key, created, key_of
 
 DISK = "documents/runbooks/disk.md"

@@ -10,10 +10,9 @@ import pytest
 
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.claims import BusyError, Claims
-from opx.ingestion.events import parse_event
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result, parse_event
 from opx.ports import DocumentChange, Vectors
-from opx.ports.tables_specs import KEYS
+from opx.ports.tables import KEYS
 from tests.e2e.systems import BACKENDS, LEASE_SECONDS, SystemUnderTest, a_system, created, key_of, with_leases
 from tests.fakes import WordsEmbedder
 

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from opx.ingestion.outcomes import Outcome
+from opx.ingestion.events import Outcome
 from opx.ports import SearchRequest
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, created, deleted, with_leases
 from tests.fakes import WordsEmbedder

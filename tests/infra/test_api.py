@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.registry import Function
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     AUDIT,
     BASELINES,

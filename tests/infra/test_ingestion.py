@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.ingestion.worker import RetryRules
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     CALENDAR,
     DOCUMENTS,

@@ -24,7 +24,7 @@ from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.learning_events import LAST_WAIT, checkpoint, learn
 from opx.edges.tools import call_tool
-from opx.learning.events import SOURCE, Kind, read_event
+from opx.learning.fields import SOURCE, Kind, read_event
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from infra.constructs.layer_contents import ROOT
-from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import BUCKET, pairs, table_arns

@@ -7,7 +7,7 @@ from aws_cdk import Aws
 
 from infra.configuration import Deployment
 from infra.names import Names
-from opx.ports.tables_specs import ALL_TABLES, DOCUMENTS
+from opx.ports.tables import ALL_TABLES, DOCUMENTS
 
 LONGEST_ENVIRONMENT = "a123456789"
 LONGEST_REGION = "ap-southeast-1"

@@ -19,7 +19,7 @@ from opx.connectors.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.lifecycle.versions.restoring import Restorer
 from opx.operations.system import System
-from opx.ports.tables_specs import DELIVERIES, PROJECTS
+from opx.ports.tables import DELIVERIES, PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table

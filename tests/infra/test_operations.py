@@ -14,8 +14,8 @@ from infra.constructs.code import LayerSource, Platform
 from infra.constructs.layer_contents import ROOT
 from infra.names import Names
 from infra.operations import OperationsStack
-from opx.ports.metrics import MetricQuery
-from opx.ports.tables_specs import BASELINES
+from opx.ports.tables import BASELINES
+from opx.ports.telemetry import MetricQuery
 from opx.settings import Settings, env_name
 from opx.telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed

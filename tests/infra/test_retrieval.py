@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.ports.tables_specs import (
+from opx.ports.tables import (
     ALIASES,
     AUDIT,
     BASELINES,

@@ -16,7 +16,7 @@ from infra.names import Names
 from infra.sources import SourcesStack
 from opx.connectors.declared import declared_sources
 from opx.connectors.pulling import LEASE_SECONDS
-from opx.ports.tables_specs import SOURCES
+from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, listed, plain

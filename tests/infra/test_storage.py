@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.ports.tables_specs import ALL_TABLES, TableSpec
+from opx.ports.tables import ALL_TABLES, TableSpec
 from tests.infra.templates import Assembly, Resource
 
 CORPUS = "CorpusBucket76874A67"

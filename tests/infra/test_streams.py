@@ -11,7 +11,7 @@ from infra.configuration import ContextError, Deployment
 from infra.constructs.layer_contents import ROOT
 from infra.streams import streams_to_read
 from opx.connectors.streams.definitions import declared_streams
-from opx.ports.tables_specs import BASELINES, SOURCES
+from opx.ports.tables import BASELINES, SOURCES
 from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment

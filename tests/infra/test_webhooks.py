@@ -15,8 +15,8 @@ from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.webhooks import WebhooksStack
 from opx.domain.knowledge import Tier
-from opx.domain.webhooks import WebhookDefinition
-from opx.ports.tables_specs import BASELINES, DELIVERIES
+from opx.domain.sources import WebhookDefinition
+from opx.ports.tables import BASELINES, DELIVERIES
 from opx.settings import Settings
 from tests.infra.templates import Assembly, lint_findings, listed
 from tests.infra.test_functions import environment

@@ -12,7 +12,7 @@ from typing import Any
 from opx.domain.scopes import Identity
 from opx.errors import OpxError
 from opx.ports import Item
-from opx.ports.tables_specs import ALIASES, LIFECYCLE, OUTCOMES, PROJECTS
+from opx.ports.tables import ALIASES, LIFECYCLE, OUTCOMES, PROJECTS
 from tests.fakes import Measured
 from tests.isolation.observing import Operation, Seat, plain, without
 from tests.isolation.systems import Observed

@@ -18,7 +18,7 @@ from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.operations.context import Caller, Context
 from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.registry import Run
-from opx.ports.tables_specs import STAGING
+from opx.ports.tables import STAGING
 from opx.records.audit import MAX_RECORDS
 from tests.isolation.systems import ORCHESTRATOR, Observed
 from tests.isolation.worlds import World

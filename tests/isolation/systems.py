@@ -21,7 +21,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
 from opx.operations.system import System
 from opx.ports import Condition, Item, KeyRange, Table
-from opx.ports.tables_specs import AUDIT, GAPS, TableSpec
+from opx.ports.tables import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.fakes import Measured

@@ -14,7 +14,7 @@ from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.ingestion.worker import RetryRules
 from opx.ports import Embedder, SearchFilter, SearchIndex
-from opx.ports.tables_specs import FAILURES
+from opx.ports.tables import FAILURES
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.query import INDEX_DOWN
 from opx.runtime.metrics import Metric

@@ -47,11 +47,11 @@ FUNCTIONS = {
     ),
     "receive_webhook": (
         "ingest",
-        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.formats.data.json_paths", "cryptography.x509"),
+        ("opx.adapters.aws.secrets", "opx.ingestion.manager", "opx.formats.data.json_mapping", "cryptography.x509"),
     ),
     "consume_stream": (
         "ingest",
-        ("opx.connectors.streams.consuming", "opx.ingestion.manager", "opx.formats.data.json_paths"),
+        ("opx.connectors.streams.consuming", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
     "query_operations": (

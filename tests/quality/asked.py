@@ -11,7 +11,7 @@ from opx.domain.record import replace
 from opx.operations.evaluation.datasets import Question
 from opx.operations.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
-from opx.retrieval.calibration.asking import without
+from opx.retrieval.calibration.questions import without
 from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
 from opx.retrieval.pages import JUDGED, PASSAGES, pages_of

@@ -20,7 +20,7 @@ from typing import Any
 from opx.domain.queries import SearchMode
 from opx.operations.evaluation.abstention import abstention, separation
 from opx.operations.evaluation.asking import ask_all
-from opx.operations.evaluation.calibration import calibrations
+from opx.operations.evaluation.bands import calibrations
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import means_by_kind
 from opx.operations.evaluation.runner import Evaluation

@@ -27,7 +27,7 @@ import numpy as np
 
 from opx.edges.cli.evaluate import evaluation_settings
 from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.measures import ndcg
+from opx.operations.evaluation.figures import ndcg
 from opx.operations.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence

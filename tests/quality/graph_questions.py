@@ -19,8 +19,8 @@ from typing import Any
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
-from opx.operations.evaluation.ingesting import CorpusIntake
-from opx.operations.evaluation.measures import hit_rate, recall, reciprocal_rank
+from opx.operations.evaluation.figures import hit_rate, recall, reciprocal_rank
+from opx.operations.evaluation.runner import CorpusIntake
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 
 from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.measures import recall
+from opx.operations.evaluation.figures import recall
 from tests.fakes import WordsEmbedder
 from tests.quality.graph_questions import FOLDER, Asked, GraphQuestions, graph_questions
 

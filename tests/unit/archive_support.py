@@ -16,7 +16,7 @@ from opx.domain.scopes import Scope
 from opx.errors import ArchiveError
 from opx.lifecycle.archive.file import ENTRIES, MANIFEST, digest_of
 from opx.operations.system import System
-from opx.ports.tables_specs import ALL_TABLES
+from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime

@@ -13,12 +13,12 @@ from PIL import Image, ImageDraw
 from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.formats.registry import parse
 from opx.formats.sandbox import child
-from opx.formats.sandbox import process as isolation
-from opx.ports.reading import ParsingTools
+from opx.formats.sandbox import parser as isolation
+from opx.ports.models import ParsingTools
 from tests.unit.parsing_support import a_category
 
 

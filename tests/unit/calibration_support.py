@@ -11,8 +11,8 @@ from random import Random
 
 from opx.operations.system import System
 from opx.ports import Vector, Vectors
-from opx.retrieval.calibration.asking import Kind, Seen
 from opx.retrieval.calibration.calibrating import Calibrator
+from opx.retrieval.calibration.questions import Kind, Seen
 from opx.retrieval.evidence import CONFIDENCE, ORDER, Parts
 from opx.settings import Settings
 from opx.system import bootstrap

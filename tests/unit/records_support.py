@@ -6,7 +6,7 @@ from typing import Any
 
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
-from opx.ports.tables_specs import AUDIT, GAPS
+from opx.ports.tables import AUDIT, GAPS
 from tests.builders import ports_of
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
-from opx.ingestion.outcomes import Outcome, Result
-from opx.lifecycle.reindex.job import Phase
-from opx.lifecycle.reindex.making import Progress
+from opx.ingestion.events import Outcome, Result
+from opx.lifecycle.reindex.job import Phase, Progress
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.operations.system import System
 from opx.ports import SearchFilter, Vector

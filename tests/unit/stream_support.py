@@ -12,7 +12,7 @@ from typing import Any
 
 from opx.connectors.streams.consuming import consume_batch
 from opx.connectors.streams.definitions import stream_of
-from opx.domain.streams import StreamDefinition
+from opx.domain.sources import StreamDefinition
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
 from opx.ports import ObjectInfo

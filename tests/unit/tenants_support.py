@@ -6,17 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.payloads import Change
+from opx.connectors.deliveries import Change
 from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
-from opx.ingestion.context_cache import ContextCache
-from opx.ingestion.contexts import ContextWriter
+from opx.ingestion.contexts import ContextCache, ContextWriter
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
-from opx.ports.models import ChatReply, ChatRequest
-from opx.ports.tables_specs import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
-from opx.ports.typed_replies import read_answer
+from opx.ports.models import ChatReply, ChatRequest, read_answer
+from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.builders import ports_of

@@ -18,7 +18,7 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.lifecycle.report import Fate, ImportReport
 from opx.operations.system import System
-from opx.ports.tables_specs import LIFECYCLE, TableSpec
+from opx.ports.tables import LIFECYCLE, TableSpec
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import (
     an_archive,
@@ -237,8 +237,8 @@ def test_an_import_whose_archive_is_lost_is_given_up_once_the_stores_agree(other
 
 def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     """A new table is to be decided on."""
-    from opx.lifecycle.archive.rows import ARCHIVED
-    from opx.ports.tables_specs import (
+    from opx.lifecycle.archive.exporting import ARCHIVED
+    from opx.ports.tables import (
         ALL_TABLES,
         CALENDAR,
         DELIVERIES,

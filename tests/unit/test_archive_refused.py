@@ -14,7 +14,7 @@ import pytest
 
 from opx.errors import ArchiveError
 from opx.lifecycle.archive.contents import ArchiveContents
-from opx.lifecycle.archive.corpus_export import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
+from opx.lifecycle.archive.exporting import DOCUMENT_LINES, FILE_LINES, VERSION_LINES
 from opx.lifecycle.archive.file import ENTRIES, MANIFEST, ArchiveReader
 from opx.operations.system import System
 from tests.unit.archive_support import (

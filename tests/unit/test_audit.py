@@ -14,7 +14,7 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.operations.system import System
-from opx.ports.tables_specs import AUDIT, GAPS
+from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, AuditRecord, InstallationKey, matching
 from opx.runtime.metrics import Metric
 from opx.settings import Settings

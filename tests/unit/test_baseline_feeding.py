@@ -18,7 +18,7 @@ from opx.domain.baselines import BaselineStats
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import InvalidInputError, KnowledgeConfigError, StoreUnavailableError
 from opx.operations.system import System
-from opx.ports.metrics import MetricQuery, NodeValues
+from opx.ports.telemetry import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings

@@ -16,7 +16,7 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Condition, Table
-from opx.ports.tables_specs import BASELINES
+from opx.ports.tables import BASELINES
 from opx.telemetry.baselines.items import MARKS, Series
 from opx.telemetry.baselines.readings import Reading
 from opx.telemetry.baselines.store import MAX_READINGS, BaselineStore

@@ -14,7 +14,7 @@ from opx.domain.scopes import Scope
 from opx.domain.times import day_text
 from opx.ingestion.corpus.calendar import Calendar
 from opx.operations.system import System
-from opx.ports.tables_specs import CALENDAR
+from opx.ports.tables import CALENDAR
 from tests.unit.archive_support import services_at
 
 INCIDENTS = "operations/incidents"

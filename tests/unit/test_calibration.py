@@ -17,18 +17,17 @@ from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
-from opx.lifecycle.reindex.asked import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
 from opx.lifecycle.reindex.job import Phase
-from opx.lifecycle.retention.daily import DailyCalibration
+from opx.lifecycle.reindex.reindexing import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
+from opx.lifecycle.retention.pruning import DailyCalibration
 from opx.operations.administration import Reindex, SwitchIndex, force_reindex, reindex
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.ports import Item, Leg, SearchRequest, SearchResponse, Vector
-from opx.ports.tables_specs import LIFECYCLE
+from opx.ports.tables import LIFECYCLE
 from opx.retrieval.calibration import calibrating
-from opx.retrieval.calibration.asking import without
 from opx.retrieval.calibration.models import Calibration, CalibrationStore, Fit, with_changes
-from opx.retrieval.calibration.questions import MOST_QUESTIONS, make_questions, too_little, usable
+from opx.retrieval.calibration.questions import MOST_QUESTIONS, make_questions, too_little, usable, without
 from opx.retrieval.confidence import OTHER, calibration_key, models_made, shipped
 from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CACHE_SECONDS, CalibratedModels

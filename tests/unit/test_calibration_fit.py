@@ -10,9 +10,9 @@ import pytest
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.errors import EmbeddingError
-from opx.retrieval.calibration.asking import MODE, Kind, Seen
-from opx.retrieval.calibration.fitting import OF_MADE, Point, cosine_map, fit, fit_scale, log_loss, loss_of
+from opx.retrieval.calibration.calibrating import OF_MADE, Point, cosine_map, fit, fit_scale, log_loss, loss_of
 from opx.retrieval.calibration.models import CosineMap, Fit, with_changes
+from opx.retrieval.calibration.questions import MODE, Kind, Seen
 from opx.retrieval.confidence import OTHER, REFERENCE, shipped
 from opx.retrieval.evidence import CONFIDENCE, ORDER
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR

@@ -23,7 +23,7 @@ from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
-from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, KEYS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
 from tests.aws.tables import create_table
 from tests.builders import a_version, changed

@@ -16,10 +16,9 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.ingestion.corpus.catalog import Catalog
-from opx.ingestion.corpus.catalog_items import document_item, tag_items
+from opx.ingestion.corpus.catalog import Catalog, document_item, tag_items
 from opx.ports import Item, KeyRange, Table
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 from tests.aws.tables import create_table
 from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime

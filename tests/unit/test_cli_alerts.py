@@ -277,7 +277,7 @@ def test_rules_from_standard_input_are_kept_under_a_name(opx: Opx) -> None:
 def test_a_file_with_more_alerts_than_the_graph_takes_says_which_are_left_out(
     opx: Opx, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.graph.extraction.gathering.MAX_NODES", 3)
+    monkeypatch.setattr("opx.graph.extraction.material.MAX_NODES", 3)
     lines = imported(opx, rules(opx, "A", "B", "C", "D"))
     assert lines[-2] == "D  left out: the file has more alerts than the graph takes of one; split it"
     assert lines[-1] == "4 alerts: 0 bound, 0 already bound, 2 without a runbook, 2 left out"

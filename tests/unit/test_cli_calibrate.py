@@ -15,8 +15,8 @@ from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
-from opx.ports.functions import ThisProcess
-from opx.ports.tables_specs import LIFECYCLE
+from opx.ports.queues import ThisProcess
+from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from tests.unit.calibration_support import ShiftedWords, a_corpus
@@ -123,7 +123,7 @@ def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> 
 
 
 def test_a_store_that_is_away_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opx.retrieval.calibration.asking import Asker
+    from opx.retrieval.calibration.questions import Asker
 
     def away(*_: object) -> None:
         raise StoreUnavailableError("the index is away")

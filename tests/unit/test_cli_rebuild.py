@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.ports.tables_specs import GRAPH
+from opx.ports.tables import GRAPH
 from tests.unit.cli_support import Opx
 
 

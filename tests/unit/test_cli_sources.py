@@ -12,7 +12,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.sources import SourceDocument
 from opx.errors import InvalidInputError, OpxError, SecretNotFoundError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

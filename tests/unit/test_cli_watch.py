@@ -14,15 +14,14 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.domain.scopes import Identity
-from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
 from opx.edges.cli.intake import Place
 from opx.edges.cli.watch import Follower
-from opx.edges.client import RemoteClient
+from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader, Waiting
 from opx.errors import StoreUnavailableError
+from opx.ingestion.events import PutFile
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import PutFile
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from tests.doubles.api_gateway import DeployedSystem

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.domain.bands import Band, band_of
-from opx.domain.queries import SearchMode
+from opx.domain.queries import Band, SearchMode, band_of
 from opx.domain.record import replace
 from opx.retrieval import confidence
 from opx.retrieval.confidence import (

@@ -16,19 +16,18 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, ModelError, StoreUnavailableError
-from opx.ingestion.context_cache import ContextCache
 from opx.ingestion.contexts import (
     CHUNKS_A_CALL,
     FAILURES_A_ROUND,
     MAX_CHUNKS,
     MAX_CONTEXT_CHARACTERS,
     ROUND_SECONDS,
+    ContextCache,
     ContextWriter,
 )
 from opx.ports import Item
-from opx.ports.models import ChatReply, ChatRequest
-from opx.ports.tables_specs import EMBEDDINGS
-from opx.ports.typed_replies import read_answer
+from opx.ports.models import ChatReply, ChatRequest, read_answer
+from opx.ports.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
 from tests.builders import a_document, a_piece, an_entry
 from tests.doubles.fake_time import FakeTime

@@ -14,7 +14,7 @@ import pytest
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import StoreUnavailableError
-from opx.ports.tables_specs import IndexSpec, TableSpec
+from opx.ports.tables import IndexSpec, TableSpec
 from tests.doubles.fake_time import FakeTime
 
 

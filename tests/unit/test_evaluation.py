@@ -19,7 +19,7 @@ from opx.errors import InvalidInputError, OpxError
 from opx.operations.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.operations.evaluation.bands import ROWS
 from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
-from opx.operations.evaluation.measures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
+from opx.operations.evaluation.figures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import Run, save_run
 from opx.operations.system import System

@@ -11,23 +11,21 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import opx.system
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
-from opx.edges.cli.evaluate import eval_command, reply_forms
+from opx.edges.cli.evaluate import reply_forms
+from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.answers import Judgement, Shown, answer_figures, judged
 from opx.operations.evaluation.asking import ask_all
-from opx.operations.evaluation.comparison import compare_runs
-from opx.operations.evaluation.datasets import load_dataset
-from opx.operations.evaluation.losers import unhelped
+from opx.operations.evaluation.comparison import compare_runs, unhelped
+from opx.operations.evaluation.datasets import Span, load_dataset, span_hash
+from opx.operations.evaluation.figures import summary
 from opx.operations.evaluation.report import report_html
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import Run, load_run, save_run
-from opx.operations.evaluation.spans import Span, span_hash
-from opx.operations.evaluation.summary import summary
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.fakes import WordsEmbedder
 from tests.unit.evaluation_support import a_question, a_reply, a_run, lines
 
@@ -326,11 +324,11 @@ class TestRuns:
 
 class TestCommand:
     @pytest.fixture
-    def printed(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        real, path = bootstrap, write_questions(folder / "asked.jsonl", *ASKED)
-        monkeypatch.setattr(opx.system, "bootstrap", lambda settings: real(settings, embedder=WordsEmbedder()))
+    def printed(self, folder: Path, tmp_path: Path) -> str:
+        path = write_questions(folder / "asked.jsonl", *ASKED)
+        launch = Launch(lambda settings: bootstrap(settings, embedder=WordsEmbedder()), connect, {})
         options = ["--questions", str(path), "--mode", "fast", "--losers", "2"]
-        result = CliRunner().invoke(eval_command, [str(folder), *options], obj=Settings(home=str(tmp_path / "home")))
+        result = CliRunner().invoke(cli, ["--home", str(tmp_path / "home"), "eval", str(folder), *options], obj=launch)
         assert result.exit_code == 0, result.output
         return click.unstyle(result.stdout)
 

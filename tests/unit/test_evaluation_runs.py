@@ -13,15 +13,19 @@ from opx.domain.record import replace
 from opx.edges.cli.evaluate import lapse_lines
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.bands import ROWS, SURE_AND_WRONG
-from opx.operations.evaluation.charts import abstention_chart, latency_chart, quality_chart, reliability_chart
-from opx.operations.evaluation.comparison import compare_runs
+from opx.operations.evaluation.comparison import compare_runs, false_answers, losers
 from opx.operations.evaluation.datasets import Question
-from opx.operations.evaluation.figures import lapses
-from opx.operations.evaluation.losers import false_answers, losers
-from opx.operations.evaluation.report import report_html, write_report
+from opx.operations.evaluation.figures import lapses, summary
+from opx.operations.evaluation.report import (
+    Drawing,
+    abstention_chart,
+    latency_chart,
+    quality_chart,
+    reliability_chart,
+    report_html,
+    write_report,
+)
 from opx.operations.evaluation.runs import Run, load_run, save_run
-from opx.operations.evaluation.summary import summary
-from opx.operations.evaluation.svg import Drawing
 from tests.unit.evaluation_support import CONFIDENCE, a_question, a_reply, a_run
 
 SURE, BANDS = 0.97, {*ROWS, SURE_AND_WRONG}

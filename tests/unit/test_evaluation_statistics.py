@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from opx.domain.record import replace
 from opx.operations.evaluation.abstention import FLOORS, abstention, separation
-from opx.operations.evaluation.bands import band_figures, band_table
-from opx.operations.evaluation.calibration import calibration, calibrations
-from opx.operations.evaluation.latency import latencies, percentiles
-from opx.operations.evaluation.significance import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
+from opx.operations.evaluation.bands import band_figures, band_table, calibration, calibrations
+from opx.operations.evaluation.comparison import ALL_UP_TO, bootstrap_interval, compared, randomisation_p
+from opx.operations.evaluation.figures import latencies, percentiles
 from tests.unit.evaluation_support import a_question, a_reply, a_run
 
 

@@ -13,8 +13,15 @@ import pytest
 from opx.domain.evidence import MAX_TEXT, Evidence
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, KnowledgeConfigError
-from opx.ingestion.evidence import EvidenceDocument, evidence_document, put_evidence, read_evidence
-from opx.ingestion.evidence_rules import EvidenceRules, Rule, read_evidence_rules
+from opx.ingestion.evidence import (
+    EvidenceDocument,
+    EvidenceRules,
+    Rule,
+    evidence_document,
+    put_evidence,
+    read_evidence,
+    read_evidence_rules,
+)
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.system import System
 from opx.runtime.knowledge_file import load_knowledge

@@ -12,7 +12,7 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.errors import UnparsableDocumentError
 from opx.ingestion.corpus.failures import MAX_REASON_CHARACTERS, FailureLog
 from opx.ingestion.events import ObjectEvent
-from opx.ports.tables_specs import FAILURES
+from opx.ports.tables import FAILURES
 from tests.doubles.fake_time import FakeTime
 
 EVENT = ObjectEvent("documents/x.md", deleted=False, sequencer="0" * 40)

@@ -26,16 +26,23 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.operations.system import System
-from opx.ports.tables_specs import GAPS
-from opx.records.capability import check_gaps
+from opx.ports.tables import GAPS
+from opx.records.capability import check_gaps, is_gap
 from opx.records.gaps.checking import check, identity_of
-from opx.records.gaps.likeness import likeness, wording_of
-from opx.records.gaps.listing import NOBODY, GapView, headline, listed, report_lines
+from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
 from opx.records.gaps.log import GapLog, absent_gap_id, gap_id, the_gap
-from opx.records.gaps.model import MAX_CALLERS, MAX_EXAMPLES, Gap, GapStatus, Nearest, from_item, to_item
-from opx.records.gaps.owners import Owners, read_owners
+from opx.records.gaps.model import (
+    MAX_CALLERS,
+    MAX_EXAMPLES,
+    Gap,
+    GapStatus,
+    Nearest,
+    from_item,
+    likeness,
+    to_item,
+    wording_of,
+)
 from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
-from opx.records.question_recording import is_gap
 from opx.retrieval.query import INDEX_DOWN, NO_TIER
 from opx.retrieval.searching import RememberedVectors
 from opx.runtime.knowledge_file import load_knowledge

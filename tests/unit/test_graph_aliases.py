@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.aliases import Alias
+from opx.domain.graph import Alias
 from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, AliasTakenError, InvalidInputError, InvalidReferenceError, InvalidScopeError
-from opx.graph import alias_changes
-from opx.graph.alias_cache import AliasCache
-from opx.graph.alias_rows import MAX_DOCUMENTS, AliasRow, alias_key
-from opx.graph.alias_view import MAX_MEMBERS, AliasView, LoadedNames
-from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasRegistry
+from opx.graph import aliases
+from opx.graph.alias_rows import MAX_DOCUMENTS, MAX_MEMBERS, AliasRow, AliasView, LoadedNames, alias_key
+from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasCache, AliasRegistry
 from opx.ports import Condition, Item
-from opx.ports.tables_specs import ALIASES
+from opx.ports.tables import ALIASES
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
 
@@ -512,7 +510,7 @@ def test_memory_is_bounded_in_scopes_and_in_aliases(time: FakeTime) -> None:
 def test_a_scope_with_too_many_aliases_is_asked_for_each(
     registry: AliasRegistry, table: CountedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alias_changes, "MAX_LOADED", 2)
+    monkeypatch.setattr(aliases, "MAX_LOADED", 2)
     for number in range(4):
         registry.register(ACME, f"a:{number}", f"a:{number + 1}")
     assert registry.resolve(READER, ["a:0"]) == {"a:0": "a:4"}

@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.scopes import Identity, Reader
 from opx.graph.knowledge_graph import KnowledgeGraph
-from opx.graph.questions.coverage import GraphCoverage, Uncovered, coverage
+from opx.graph.questions.answers import GraphCoverage, Uncovered, coverage
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

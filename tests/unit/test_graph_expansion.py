@@ -17,17 +17,15 @@ from opx.domain.documents import DocumentKey
 from opx.domain.knowledge import Tier
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
+from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource, FoundText, Hit
 from opx.domain.scopes import Identity, scope_of_object
 from opx.edges.cli.search import related_lines
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
 from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT
-from opx.graph.expansion import NO_GRAPH, NO_PASSAGES, GraphExpansion, wanted_types
+from opx.graph.expansion import DECAY, NO_GRAPH, NO_PASSAGES, UNWANTED, GraphExpansion, wanted_types
 from opx.graph.knowledge_graph import KnowledgeGraph
-from opx.graph.leads import DECAY, UNWANTED
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.operations.system import System
-from opx.retrieval.found_text import FoundText, Hit
 from opx.retrieval.query import INDEX_DOWN
 from tests.agent_calls import a_system
 from tests.api_requests import call, check_described

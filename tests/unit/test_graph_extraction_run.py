@@ -12,10 +12,9 @@ from opx.domain.documents import DocumentChunk
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.graph.extraction import gathering
+from opx.graph.extraction import material as gathering
 from opx.graph.extraction.extractor import Extractor, extract
-from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.passages import MAX_LINE, MAX_PASSAGES, has_words, whole_lines
+from opx.graph.extraction.material import MAX_LINE, MAX_PASSAGES, Findings, Material, Passages, has_words, whole_lines
 from tests.builders import a_document, a_piece
 
 DOCUMENT = a_document()

@@ -11,8 +11,7 @@ import pytest
 
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.aliases import Merge, MergeState
-from opx.domain.graph import Edge, EdgeStatement, NodeStatement, Origin, Statements, Walk, node_type
+from opx.domain.graph import Edge, EdgeStatement, Merge, MergeState, NodeStatement, Origin, Statements, Walk, node_type
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
 from opx.errors import AliasTakenError, InvalidInputError, MergeNotFoundError, StoreUnavailableError
@@ -21,7 +20,7 @@ from opx.graph.aliases import AliasRegistry
 from opx.graph.merging import MAX_PASSES, Merging
 from opx.graph.store import GraphStore
 from opx.ports import Condition, Item
-from opx.ports.tables_specs import ALIASES, GRAPH
+from opx.ports.tables import ALIASES, GRAPH
 from tests.doubles.fake_time import FakeTime
 
 ALL, ACME, SHOP, OTHER = Scope(), Scope("acme"), Scope("acme", project_id="shop"), Scope("other")

@@ -25,8 +25,7 @@ from opx.graph.extraction.model import (
     PAUSE_SECONDS,
     ModelExtraction,
 )
-from opx.ports.models import ChatReply, ChatRequest
-from opx.ports.typed_replies import read_answer
+from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.builders import a_document, a_piece

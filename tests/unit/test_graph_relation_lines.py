@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from opx.domain.documents import RemarkKind
 from opx.domain.graph import EdgeStatement
-from opx.domain.remarks import RemarkKind
-from opx.graph.extraction.gathering import MAX_EDGES
+from opx.graph.extraction.material import MAX_EDGES
 from tests.unit.extraction_support import Extraction, Said
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "documents"

@@ -15,7 +15,7 @@ from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.graph.store import GraphStore
 from opx.ports import Item
-from opx.ports.tables_specs import GRAPH
+from opx.ports.tables import GRAPH
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 from tests.graph_things import Renaming, a_node, an_edge, an_origin, settled, stating
@@ -248,8 +248,6 @@ def test_a_slow_worker_that_lost_its_claim_takes_out_what_is_only_its_own(world:
 
 def test_names_that_change_all_the_time_are_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter(range(100))
-    monkeypatch.setattr(
-        "opx.graph.writing.StatementWriter._names", lambda *_: {"service:db": f"service:db{next(turns)}"}
-    )
+    monkeypatch.setattr("opx.graph.store.StatementWriter._names", lambda *_: {"service:db": f"service:db{next(turns)}"})
     with pytest.raises(StoreUnavailableError, match="merged again"):
         world.old()

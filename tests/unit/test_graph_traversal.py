@@ -17,7 +17,7 @@ from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.store import GraphStore
 from opx.graph.traversal import Traversal
 from opx.ports import Item, Table
-from opx.ports.tables_specs import GRAPH
+from opx.ports.tables import GRAPH
 from tests.graph_things import ACME, GLOBAL, a_node, an_edge, an_origin, stating
 
 HUB_EDGES = 1_500

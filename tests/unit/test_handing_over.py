@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.domain.bands import Basis
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer
 from opx.domain.learning import Effect, StepWarning
+from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError

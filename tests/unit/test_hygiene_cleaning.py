@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene.cleaning import Cleaner, overlaps
 from tests.unit.test_hygiene_secrets import ISSUED, KEY_BODY, RANDOM, pem
 

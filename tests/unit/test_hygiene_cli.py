@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.documents import Remark, RemarkKind
 from opx.domain.record import replace
-from opx.domain.remarks import Remark, RemarkKind
 from opx.edges.cli.hits import Page
 from opx.edges.cli.output import Screen
 from opx.edges.cli.reporting import remarks_summary

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey, KnowledgeDocument, RemarkKind
 from opx.domain.queries import QueryConfig
-from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Identity, Scope
 from opx.hygiene.instructions import FLAG
 from opx.hygiene.near_duplicates import fingerprint

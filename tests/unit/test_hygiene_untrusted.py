@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.bands import Basis
+from opx.domain.queries import Basis
 from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.edges.calling import json_bytes, plain

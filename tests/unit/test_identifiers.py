@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.domain.bands import Band
-from opx.domain.queries import QueryConfig, SearchMode
+from opx.domain.queries import Band, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
 from opx.ports import IndexEntry, SearchRequest, SearchResponse

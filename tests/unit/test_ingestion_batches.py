@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from opx.ingestion.batches import Delivery, process_batch
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import Outcome, Result
+from opx.ingestion.worker import Delivery, process_batch
 from opx.runtime.metrics import Metric
 from tests.fakes import Measured
 

@@ -11,7 +11,7 @@ import pytest
 
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.errors import KnowledgeConfigError, UnknownCategoryError
-from opx.formats.data.json_paths import compile_paths
+from opx.formats.data.json_mapping import compile_paths
 from opx.runtime import knowledge_file
 from opx.runtime.knowledge_file import load_knowledge
 

@@ -12,8 +12,7 @@ import pytest
 from opx.domain.learning import EntryType, RAGPattern
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.learning.context import BEGIN, END, OrchestratorContextBuilder, label, render
-from opx.learning.framing import framed_line, skeleton
+from opx.learning.context import BEGIN, END, OrchestratorContextBuilder, framed_line, label, render, skeleton
 from opx.learning.query import RAGQueryService
 from opx.text.tokenizer import count_tokens
 

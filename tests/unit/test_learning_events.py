@@ -14,8 +14,8 @@ from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
-from opx.learning.events import Kind, LearningEvent, checkpoint_message, read_event
-from opx.ports.functions import ThisProcess
+from opx.learning.fields import Kind, LearningEvent, checkpoint_message, read_event
+from opx.ports.queues import ThisProcess
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
 from tests.doubles.fake_time import FakeTime

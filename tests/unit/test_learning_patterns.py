@@ -12,7 +12,7 @@ from opx.domain.learning import EntryType, Pattern, PatternOccurrence
 from opx.domain.record import replace
 from opx.learning.pattern_rows import head_row, keys_partition, rows_of
 from opx.learning.patterns import MOST_COUNTED, MOST_KEPT, REFRESH_DAYS, PatternStore
-from opx.ports.tables_specs import PATTERNS
+from opx.ports.tables import PATTERNS
 from tests.at_once import at_once
 from tests.doubles.fake_time import FakeTime
 from tests.lessons import Died, Writes, sqlite_tables

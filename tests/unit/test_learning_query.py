@@ -17,15 +17,23 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import IndexUnavailableError, InvalidInputError, NotOrchestratorError
-from opx.learning.orchestrators import check_orchestrator
 from opx.learning.pattern_rows import head_row
 from opx.learning.patterns import PatternStore
-from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
-from opx.learning.ranking import Match, best_of, wilson_lower_bound
-from opx.learning.rules import LearningRules
-from opx.learning.similarity import PatternQuestion, errors_agree, same_technology, similarity
+from opx.learning.query import (
+    Match,
+    PatternQuestion,
+    PatternSearch,
+    RAGQueryService,
+    best_of,
+    errors_agree,
+    same_technology,
+    similarity,
+    visible_heads,
+    wilson_lower_bound,
+)
+from opx.learning.rules import LearningRules, check_orchestrator
 from opx.ports import Table
-from opx.ports.tables_specs import PATTERNS
+from opx.ports.tables import PATTERNS
 from opx.retrieval.query import Answered, Finish
 
 PROBLEM = "Kafka consumers leave the group while a batch is worked on"

@@ -27,7 +27,7 @@ from opx.learning.outcome_rows import head_item, told_item
 from opx.learning.outcomes.store import read_head
 from opx.learning.pattern_rows import fresh_in, fresh_row, head_row, occurrence_row, pattern_in
 from opx.learning.staging import KEPT_SECONDS, Staging
-from opx.ports.tables_specs import STAGING
+from opx.ports.tables import STAGING
 
 PATTERN = Pattern(
     pattern_id="0" * 32,

@@ -25,7 +25,7 @@ from opx.learning.outcomes.learnt import MAX_SAID, LearntStore, LearntWords, sai
 from opx.learning.outcomes.store import KEPT_DAYS
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
-from opx.ports.tables_specs import OUTCOMES
+from opx.ports.tables import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
 from opx.retrieval.learnt import FEW_ENTRIES, StandIn, add_pages

@@ -10,9 +10,9 @@ import pytest
 
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
+from opx.ingestion.events import Outcome, Result
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.manager import IngestionManager
-from opx.ingestion.outcomes import Outcome, Result
 from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Meta
 
 from opx.errors import InvalidInputError
-from opx.ports.typed_replies import ModelAnswer, answer_schema, read_answer, without_bounds
+from opx.ports.models import ModelAnswer, answer_schema, read_answer, without_bounds
 
 
 class Step(ModelAnswer, frozen=True):

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from opx.domain.bands import Verdict
+from opx.domain.queries import Verdict
 from opx.errors import ModelError
 from opx.operations.system import System
-from opx.ports.models import Candidate, ChatRequest
-from opx.ports.typed_replies import ModelAnswer
+from opx.ports.models import Candidate, ChatRequest, ModelAnswer
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.contract.models import aws_client

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from opx.errors import StoreUnavailableError
-from opx.lifecycle.coverage import CoverageReport
-from opx.lifecycle.freshness import LastSync, unrecorded
+from opx.lifecycle.coverage import CoverageReport, LastSync, unrecorded
 from opx.runtime.metrics import Metric
 from tests.agent_calls import a_system
 from tests.fakes import Measured

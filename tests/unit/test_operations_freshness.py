@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from opx.lifecycle.freshness import GRACE, moment, overdue
+from opx.lifecycle.coverage import GRACE, moment, overdue
 
 DAILY = "0 3 * * *"
 

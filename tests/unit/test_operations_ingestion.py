@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.ingestion.cache_metrics import reported_cache
-from opx.ingestion.indexing.embedding_cache import CachedEmbedder
+from opx.ingestion.indexing.embedding_cache import CachedEmbedder, reported_cache
 from opx.runtime.metrics import Metric
 from tests.agent_calls import a_system
 from tests.fakes import Measured

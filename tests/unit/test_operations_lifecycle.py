@@ -78,7 +78,7 @@ from opx.operations.projects import (
 )
 from opx.operations.registry import Access, Operation
 from opx.operations.system import System
-from opx.ports.tables_specs import LIFECYCLE, PROJECTS
+from opx.ports.tables import LIFECYCLE, PROJECTS
 from tests.unit.archive_support import put
 from tests.unit.reindex_support import services_at
 

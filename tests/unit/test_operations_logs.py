@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.runtime.functions import FunctionFailedError, observed
-from opx.runtime.logs import call_ids, traceback_without_texts
+from opx.runtime.functions import FunctionFailedError, call_ids, observed, traceback_without_texts
 from opx.runtime.metrics import SERVICE, Metric, Report
 from tests.emf import log_lines, metric_lines
 from tests.fakes import FakeContext, function_logs

@@ -12,9 +12,8 @@ from opx.adapters.remote.connections import Connections
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Absent
 from opx.domain.scopes import Identity
-from opx.edges.api_requests import bearer
 from opx.edges.calling import Client, LocalClient
-from opx.edges.client import RemoteClient
+from opx.edges.client import RemoteClient, bearer
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
@@ -34,10 +33,9 @@ from opx.operations.questions import (
 )
 from opx.operations.search import Query, query
 from opx.operations.system import System
-from opx.ports.tables_specs import AUDIT
+from opx.ports.tables import AUDIT
 from opx.records.audit import AuditLog
-from opx.records.gaps.likeness import Wording
-from opx.records.gaps.model import Gap, GapStatus, Nearest, from_item
+from opx.records.gaps.model import Gap, GapStatus, Nearest, Wording, from_item
 from tests.agent_calls import DISK as DISK_FILE
 from tests.agent_calls import DISK_TITLE, a_system, id_of
 from tests.doubles.api_gateway import DeployedSystem

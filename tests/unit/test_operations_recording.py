@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opx.runtime.emf import MAX_VALUES, Recorder
+from opx.runtime.functions import MAX_VALUES, Recorder
 from opx.runtime.metrics import Metric, dimension_sets, labels_of, unit_of
 from tests.emf import Named, measured, metric_lines
 

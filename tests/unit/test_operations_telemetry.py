@@ -33,9 +33,8 @@ from opx.operations.telemetry_answers import (
     TracesAnswer,
 )
 from opx.ports.telemetry import LogShow, Trace
-from opx.telemetry.correlation import Fit
 from opx.telemetry.logs import LogAnswer
-from opx.telemetry.metrics import MetricAnswer, MetricQuestion, Related
+from opx.telemetry.metrics import Fit, MetricAnswer, MetricQuestion, Related
 from opx.telemetry.traces import TraceAnswer, parts_of
 from tests.unit.telemetry_support import GROUP, RULES, fake_stores
 

@@ -27,7 +27,7 @@ from opx.learning.outcome_rows import KnownScopes
 from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.warnings import StepWarnings
 from opx.operations.system import System
-from opx.ports.tables_specs import OUTCOMES
+from opx.ports.tables import OUTCOMES
 from opx.records.replaying import Verdict, replay
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit

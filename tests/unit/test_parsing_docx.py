@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 from tests.unit.binary_files import (
     W_FOOTNOTE,
     W_LINK,

@@ -10,7 +10,7 @@ from PIL import Image
 from opx.errors import UnparsableDocumentError
 from opx.formats import pictures
 from opx.formats.pictures import MAX_SIDE, encoded, portable
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 from tests.unit.binary_files import FakeDescriber, FakeOcr, a_picture, in_this_process, read, refused
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)

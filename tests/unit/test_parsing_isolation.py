@@ -12,10 +12,10 @@ import pytest
 
 from opx.formats.registry import parse
 from opx.formats.sandbox import child
-from opx.formats.sandbox import process as isolation
+from opx.formats.sandbox import parser as isolation
 from opx.formats.sandbox.output import Job
-from opx.formats.sandbox.process import Workspace
-from opx.ports.reading import ParsingLimits, ParsingTools
+from opx.formats.sandbox.parser import Workspace
+from opx.ports.models import ParsingLimits, ParsingTools
 from tests.unit.binary_files import PdfWriter, an_email, read, refused
 from tests.unit.parsing_support import a_category
 

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from opx.ports.reading import ParsingLimits, ParsingTools
+from opx.ports.models import ParsingLimits, ParsingTools
 from tests.unit.binary_files import a_docx, a_picture, a_zip, an_email, in_this_process, read, refused, w_paragraph
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 
-from opx.domain.remarks import RemarkKind
+from opx.domain.documents import RemarkKind
 from opx.formats.pdf import pages as pdf_reader
-from opx.formats.pdf.document import _date
-from opx.ports.reading import ParsingLimits, ParsingTools
+from opx.formats.pdf.pages import _date
+from opx.ports.models import ParsingLimits, ParsingTools
 from tests.unit.binary_files import (
     FakeDescriber,
     FakeOcr,

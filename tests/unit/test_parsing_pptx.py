@@ -10,7 +10,7 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from opx.ports.reading import ParsingLimits, ParsingTools
+from opx.ports.models import ParsingLimits, ParsingTools
 from tests.unit.binary_files import FakeDescriber, Read, a_docx, a_picture, in_this_process, read, refused, w_paragraph
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from opx.errors import UnparsableDocumentError
-from opx.formats.data.sidecar import MAX_BYTES, parse_sidecar
+from opx.formats.metadata import MAX_BYTES, parse_sidecar
 
 NAME = "a.md.metadata.json"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opx.domain.ids import normalise
 from opx.errors import UnparsableDocumentError
-from opx.formats import decoding
+from opx.formats import source as decoding
 from opx.formats.registry import parse
 from tests.unit.parsing_support import a_category, outcome, parsed, refusal, text_of
 

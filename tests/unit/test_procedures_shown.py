@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.documents import RemarkKind
 from opx.domain.procedures import Effect
-from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Identity
 from opx.edges.calling import LocalClient
 from opx.operations.context import Caller, Context

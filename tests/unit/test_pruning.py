@@ -23,7 +23,7 @@ from opx.lifecycle.retention import guard
 from opx.lifecycle.retention.guard import GuardRules
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.removal import BUSY, NEWER
-from opx.ports.tables_specs import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
+from opx.ports.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
 from tests.e2e.systems import (
     SystemUnderTest,
     a_system,
@@ -432,7 +432,7 @@ class TestOnceADay:
     def test_an_unfinished_run_goes_on_with_the_next_round(
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("opx.lifecycle.retention.daily.SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("opx.lifecycle.retention.pruning.SLICE_SECONDS", 0.0)
         monkeypatch.setattr("opx.lifecycle.retention.due.AT_ONCE", 1)
         for number in range(3):
             taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")

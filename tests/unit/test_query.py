@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from opx.domain.bands import Band, band_of
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, Fusion, QueryConfig, SearchMode
+from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Fusion, QueryConfig, SearchMode, band_of
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity, Reader, Scope, reader_of

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.domain.bands import Verdict
+from opx.domain.queries import Verdict
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.calibration import calibration
+from opx.operations.evaluation.bands import calibration
 from opx.operations.evaluation.reader_models import LabelledReading, fit_reader
 from opx.ports import Reading
-from opx.retrieval.rerank_candidates import reading_of
+from opx.ports.models import reading_of
 from opx.retrieval.reranking import ReaderModel, assumed_model, combined
 
 ANSWERS, HELPS, NO = Verdict

@@ -12,9 +12,9 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError
-from opx.ingestion.corpus.projects import ProjectRegistry
+from opx.ingestion.corpus.clients import ProjectRegistry
 from opx.ports import Item
-from opx.ports.tables_specs import PROJECTS
+from opx.ports.tables import PROJECTS
 
 ACME_WEB = Identity("acme", "web")
 

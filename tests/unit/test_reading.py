@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey, KnowledgeDocument, RemarkKind
 from opx.domain.ids import document_id
-from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Scope
 from opx.domain.times import day_number, iso_time
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError

@@ -13,13 +13,12 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.record import replace
 from opx.errors import EditionChangedError, EmbeddingError, IncompatibleIndexError, InvalidInputError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.lifecycle.reindex import steps
-from opx.lifecycle.reindex.job import Phase
-from opx.lifecycle.reindex.making import Pace
+from opx.lifecycle.reindex.job import Pace, Phase
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, SearchRequest
-from opx.ports.tables_specs import LIFECYCLE
+from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.builders import EVERYONE

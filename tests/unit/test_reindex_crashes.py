@@ -8,7 +8,7 @@ from pathlib import Path
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.operations.system import System
 from opx.ports import Table
-from opx.ports.tables_specs import LIFECYCLE, TableSpec
+from opx.ports.tables import LIFECYCLE, TableSpec
 from tests.builders import EVERYONE
 from tests.doubles.hooked_table import HookedTable
 from tests.unit.reindex_support import World, services_at

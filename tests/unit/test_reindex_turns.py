@@ -15,9 +15,9 @@ from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
-from opx.lifecycle.reindex.asked import GO_ON, take_turn
 from opx.lifecycle.reindex.job import Job, JobStore, Phase
-from opx.ports.tables_specs import LIFECYCLE
+from opx.lifecycle.reindex.reindexing import GO_ON, take_turn
+from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from tests.builders import ports_of

@@ -88,7 +88,7 @@ def test_a_deletion_whose_answer_gets_lost_does_not_end_the_command(
         opx.system.work()
         return 0.0
 
-    monkeypatch.setattr("opx.edges.api_requests.pause_before", a_worker_is_quicker)
+    monkeypatch.setattr("opx.edges.client.pause_before", a_worker_is_quicker)
     for name in ("a.md", "b.md"):
         opx.write(name, RUNBOOK + name)
     opx("ingest", opx.folder / "docs")

@@ -11,8 +11,7 @@ import pytest
 
 from opx.adapters.remote.connections import Connections
 from opx.domain.knowledge import Tier
-from opx.edges.api_requests import ATTEMPTS, ApiClient, bearer, error_of, pause_before
-from opx.edges.client import RemoteClient
+from opx.edges.client import ATTEMPTS, ApiClient, RemoteClient, bearer, error_of, pause_before
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,

@@ -10,9 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.edges.api_requests import bearer
-from opx.edges.client import RemoteClient
-from opx.edges.uploads import Uploads
+from opx.edges.client import RemoteClient, bearer
+from opx.edges.loading import Uploads
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import UploadSigner

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.remote.connections import Connections
-from opx.edges.api_requests import ATTEMPTS, Pause, bearer
-from opx.edges.client import RemoteClient
+from opx.edges.client import ATTEMPTS, Pause, RemoteClient, bearer
 from opx.edges.loading import RemoteLoader, remove_document, remove_objects
 from opx.errors import DocumentNotFoundError, OpxError, StoreUnavailableError
-from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.events import SIDECAR_SUFFIX, PutFile, Result
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import PutFile, Result
 from opx.operations.corpus import API_VERSION, GetStatus, get_status
 from opx.operations.documents import ListCategories, list_categories
 from opx.settings import Settings

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opx.edges.loading import KEYS_A_ROUND, KEYS_AT_ONCE, LONGEST_PAUSE_SECONDS, Waiting
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.ingestion.states import ObjectPhase, ObjectState
 
 WAITING, INGESTED, FAILED = ObjectPhase.WAITING, ObjectPhase.INGESTED, ObjectPhase.FAILED

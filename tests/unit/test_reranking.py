@@ -11,20 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.domain.bands import Band, Basis, Verdict, band_of
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, Basis, QueryConfig, Verdict, band_of
 from opx.domain.record import replace
 from opx.errors import ModelError
 from opx.ports import Candidate, Ranking, Reading
+from opx.ports.models import MAX_CANDIDATES as CANDIDATES
+from opx.ports.models import MAX_CHARACTERS, reading_of
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, Named, bounded, certain
 from opx.retrieval.judging import Judged, result_of
 from opx.retrieval.pages import Page
 from opx.retrieval.query_language import Asked, asked_for
-from opx.retrieval.rerank_candidates import MAX_CANDIDATES as CANDIDATES
-from opx.retrieval.rerank_candidates import MAX_CHARACTERS, reading_of
 from opx.retrieval.reranking import (
     MAX_LINE,
     MOST_USELESS,
@@ -34,7 +33,7 @@ from opx.retrieval.reranking import (
     combined,
     model_of,
 )
-from opx.runtime.deadlines import within
+from opx.runtime.parallel import within
 from tests.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")

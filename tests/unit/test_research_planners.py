@@ -12,11 +12,9 @@ import pytest
 from opx.domain.queries import QueryConfig
 from opx.domain.research import Finding, StepKind, Stopped
 from opx.errors import InvalidInputError, ModelError
-from opx.ports.models import ChatReply, ChatRequest
-from opx.ports.typed_replies import read_answer
-from opx.retrieval.research.model_planner import ChatPlanner, Queries
+from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Gap, SoFar
-from opx.retrieval.research.rules import RulePlanner
+from opx.retrieval.research.rules import ChatPlanner, Queries, RulePlanner
 from opx.retrieval.research.topics import read_topic
 from tests.unit.test_research import DISK, TLS, TWO_PARTS, Library, a_result, research
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from opx.connectors.runner import SLICE_SECONDS, Runner
-from opx.connectors.schedules import JITTER_SECONDS, due_at, next_time
-from opx.connectors.states import PullState
+from opx.connectors.states import JITTER_SECONDS, PullState, due_at, next_time
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SourceUnavailableError

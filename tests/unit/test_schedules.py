@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.connectors.schedules import scheduler_cron
+from opx.connectors.states import scheduler_cron
 from opx.errors import InvalidInputError
 from opx.runtime.knowledge_file import load_knowledge
 

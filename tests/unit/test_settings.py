@@ -10,7 +10,7 @@ import pytest
 
 from opx import errors
 from opx.errors import InvalidInputError
-from opx.ports import tables_specs as tables
+from opx.ports import tables
 from opx.settings import Settings, env_name
 
 # -- settings --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.operations.system import System
-from opx.runtime.snapshots import around_snapshot
+from opx.runtime.functions import around_snapshot
 from opx.settings import Settings
 from opx.system import bootstrap
 

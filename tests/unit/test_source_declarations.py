@@ -15,7 +15,7 @@ from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connec
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.operations.system import System
-from opx.ports.functions import ThisProcess
+from opx.ports.queues import ThisProcess
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 from opx.system import bootstrap

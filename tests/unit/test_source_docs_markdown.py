@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.connectors.github.docs_markdown import read_page
-from opx.formats.markup.front_matter import MAX_BYTES
+from opx.formats.markup.plain import MAX_BYTES
 
 PAGE = """---
 title: Restart a node

@@ -22,9 +22,9 @@ from opx.errors import (
     SourceUnavailableError,
     StoreUnavailableError,
 )
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.operations.system import System
-from opx.ports.tables_specs import SOURCES
+from opx.ports.tables import SOURCES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.fakes import WordsEmbedder

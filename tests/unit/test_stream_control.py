@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.streams import StreamDefinition
+from opx.domain.sources import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.system import System
 from opx.settings import Settings

@@ -12,11 +12,11 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.connectors.streams.definitions import StreamRepository, declared_streams, stream_of, subscription_id
-from opx.connectors.streams.mappings import mapping_of
-from opx.domain.streams import StreamDefinition, StreamKind
+from opx.connectors.streams.patterns import mapping_of
+from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports import Table
-from opx.ports.tables_specs import SOURCES
+from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS, a_stream
 

@@ -17,7 +17,7 @@ from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
 from opx.operations.system import System
-from opx.ports.tables_specs import PROJECTS
+from opx.ports.tables import PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.fakes import WordsEmbedder

@@ -11,8 +11,15 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import MetricId
-from opx.telemetry.correlation import best_fit, on_grid, prepared, problem_of
-from opx.telemetry.metrics import MetricAnswer, MetricComparison, MetricQuestion
+from opx.telemetry.metrics import (
+    MetricAnswer,
+    MetricComparison,
+    MetricQuestion,
+    best_fit,
+    on_grid,
+    prepared,
+    problem_of,
+)
 from opx.telemetry.rules import MetricFamily, TelemetryRules
 
 NOW = 1_750_000_030.0

@@ -19,7 +19,7 @@ from opx.ingestion.events import ObjectEvent, parse_event
 from opx.lifecycle.clients.holdings import Counted, Held
 from opx.lifecycle.clients.report import RemovalReport, content_hash
 from opx.operations.system import System
-from opx.ports.tables_specs import EMBEDDINGS, KEYS, PROJECTS
+from opx.ports.tables import EMBEDDINGS, KEYS, PROJECTS
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at
 

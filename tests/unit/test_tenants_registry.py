@@ -15,14 +15,13 @@ from opx.domain.scopes import Identity, Scope
 from opx.edges.calling import LocalClient, plain
 from opx.edges.tools import call_tool
 from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError
-from opx.ingestion.corpus.clients import Client, ClientRegistry, ClientState
-from opx.ingestion.corpus.projects import ProjectPlace, ProjectRegistry, SightChange
+from opx.ingestion.corpus.clients import Client, ClientRegistry, ClientState, ProjectPlace, ProjectRegistry, SightChange
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
 from opx.operations.system import System
-from opx.ports.tables_specs import PROJECTS
+from opx.ports.tables import PROJECTS
 from tests.doubles.fake_time import FakeTime
 from tests.unit.tenants_support import PROCEDURES, services_at
 

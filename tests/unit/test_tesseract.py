@@ -10,7 +10,7 @@ import pytest
 from opx.adapters.reading_tools import PROGRAM, TesseractOcr, is_installed
 from opx.adapters.reading_tools import tesseract as found_tesseract
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 from opx.settings import Settings
 from tests.unit.binary_files import a_picture, a_scan, read
 

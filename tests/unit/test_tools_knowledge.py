@@ -9,9 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import replace
 from opx.domain.research import Finding, ResearchReport, Step, StepKind
 from opx.domain.results import Absent, RetrievalResult

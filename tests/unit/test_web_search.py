@@ -19,7 +19,7 @@ from opx.errors import (
     SourceUnavailableError,
     StoreUnavailableError,
 )
-from opx.ports.web_search import WebResult
+from opx.ports.sources import WebResult
 from opx.retrieval.web.providers import CachedWebSearch, LimitedWebSearch
 from opx.retrieval.web.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIOUS, InternetSearch
 from opx.retrieval.web.setup import read_internet
@@ -133,7 +133,7 @@ def test_odd_characters_are_asked_as_text() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path, time: FakeTime) -> Iterator[Any]:
-    from opx.ports.tables_specs import WEB_CACHE
+    from opx.ports.tables import WEB_CACHE
     from opx.system import bootstrap
 
     with bootstrap(Settings(home=str(tmp_path / "home")), clock=time.clock) as services:

@@ -10,7 +10,7 @@ import pytest
 
 from opx.adapters.web.client import HttpWeb
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.ports.web_search import WebResult, WebSearch
+from opx.ports.sources import WebResult, WebSearch
 from opx.retrieval.web.providers import BraveWebSearch, GoogleWebSearch, plain_text
 from opx.retrieval.web.service import site_kind
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web

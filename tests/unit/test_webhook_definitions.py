@@ -10,7 +10,7 @@ from opx.connectors.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, loa
 from opx.connectors.webhooks.formats import sample
 from opx.connectors.webhooks.signatures import VERIFIERS
 from opx.domain.knowledge import Tier
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError
 from opx.runtime.knowledge_file import load_knowledge
 from tests.unit.webhook_support import KNOWLEDGE, TOPIC

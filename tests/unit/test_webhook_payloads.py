@@ -9,9 +9,8 @@ import pytest
 from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.atlassian import jira_webhook as jira
 from opx.connectors.atlassian import statuspage_webhook as statuspage
-from opx.connectors.deliveries import PayloadError
+from opx.connectors.deliveries import MAX_TAGS, Change, PayloadError, document, metadata, moment, part
 from opx.connectors.github import webhook as github
-from opx.connectors.payloads import MAX_TAGS, Change, document, metadata, moment, part
 from tests.unit.webhook_support import an_incident, an_issue
 
 REPOSITORY = {"full_name": "acme/shop"}

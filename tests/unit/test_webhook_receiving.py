@@ -11,12 +11,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.payloads import Change
+from opx.connectors.deliveries import MAX_BODY_BYTES, Change, Delivery
 from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.errors import StoreUnavailableError
 from opx.ports import Condition
-from opx.ports.tables_specs import DELIVERIES
+from opx.ports.tables import DELIVERIES
 from tests.unit.webhook_support import (
     KNOWLEDGE,
     NOW,

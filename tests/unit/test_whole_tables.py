@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opx.ports.tables_specs import AUDIT, EMBEDDINGS
+from opx.ports.tables import AUDIT, EMBEDDINGS
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import services_at
 

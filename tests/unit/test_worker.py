@@ -12,11 +12,10 @@ from opx.adapters.embedded.queue import SqliteQueue
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.failures import FailureLog
-from opx.ingestion.events import ObjectEvent
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import ObjectEvent, Outcome, Result
 from opx.ingestion.pipeline import Progress
 from opx.ingestion.worker import BATCH_MESSAGES, IngestionWorker, QueueDrain, RetryRules
-from opx.ports.tables_specs import FAILURES
+from opx.ports.tables import FAILURES
 from tests.doubles.fake_time import FakeTime
 
 DOWN = StoreUnavailableError("down")

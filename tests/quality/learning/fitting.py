@@ -8,8 +8,7 @@ import numpy as np
 
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.learning.query import SEARCHED, hits_of
-from opx.learning.similarity import FAILURE_MODEL, TASK_MODEL, PatternQuestion, similarity_parts
+from opx.learning.query import FAILURE_MODEL, SEARCHED, TASK_MODEL, PatternQuestion, hits_of, similarity_parts
 from opx.operations.system import System
 from tests.quality.learning.cases import FAILURE, TASK, TUNED, Case
 from tests.quality.learning.world import ASKING, CLIENT
@@ -20,7 +19,7 @@ Row = tuple[dict[str, float], bool]
 
 
 def fits(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[str]:
-    """The coefficients, in the form in which `opx.learning.similarity` has them."""
+    """The coefficients, in the form in which `opx.learning.query` has them."""
     for kind, model in ((TASK, TASK_MODEL), (FAILURE, FAILURE_MODEL)):
         inputs = [name for name in model if name != "intercept"]
         rows = [

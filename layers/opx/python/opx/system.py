@@ -50,8 +50,7 @@ def connect(settings: Settings) -> RemoteClient:
     such system.
     """
     from opx.adapters.remote.connections import Connections
-    from opx.edges.api_requests import bearer
-    from opx.edges.client import RemoteClient
+    from opx.edges.client import RemoteClient, bearer
 
     if settings.api_url and settings.api_token:  # nothing of AWS is needed
         return RemoteClient(settings.api_url, bearer(settings.api_token), Connections())

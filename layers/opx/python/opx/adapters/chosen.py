@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.home import HomeDatabases
     from opx.connectors.runner import Feed
     from opx.connectors.streams.taking import RecordTaker
-    from opx.domain.streams import StreamDefinition
+    from opx.domain.sources import StreamDefinition
     from opx.ingestion.indexing.capability import NewEmbedder
     from opx.ingestion.indexing.editions import IndexService
     from opx.ports import (
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
-    from opx.ports.functions import Functions
-    from opx.ports.metrics import MetricReader
-    from opx.ports.reading import ImageDescriber, Ocr, ParsingTools
+    from opx.ports.models import ImageDescriber, Ocr, ParsingTools
+    from opx.ports.queues import Functions
     from opx.ports.sources import OpenWeb, Secrets
-    from opx.ports.telemetry import TelemetryStores
+    from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.installation import Installation
 
 
@@ -186,7 +185,7 @@ class Ports:
         if given is not None:
             return given
         if self.work.in_process:
-            from opx.ports.functions import ThisProcess
+            from opx.ports.queues import ThisProcess
 
             return ThisProcess()
         from opx.adapters.aws.ports import DeployedFunctions
@@ -294,7 +293,7 @@ class Ports:
 
     def parsing_tools(self) -> ParsingTools:
         from opx.adapters.reading_tools import limits
-        from opx.ports.reading import ParsingTools
+        from opx.ports.models import ParsingTools
 
         return ParsingTools(ocr=self._ocr(), describer=self._describer(), limits=limits(self.settings))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from opx.errors import InvalidInputError
 from opx.ports import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
 MAX_METADATA_BYTES = 1400

@@ -7,6 +7,7 @@ schema in any case, so that a service without either may still answer.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -14,12 +15,22 @@ from typing import Any
 
 from urllib3 import BaseHTTPResponse
 
-from opx.adapters.json_chat import READ_SECONDS, BusyModelError, JsonChat, Prompt, RefusedPartError, Said
+from opx.adapters.json_chat import (
+    INSTRUCTIONS,
+    MAX_DESCRIPTION_TOKENS,
+    READ_SECONDS,
+    BusyModelError,
+    JsonChat,
+    Prompt,
+    RefusedPartError,
+    Said,
+    description,
+    question,
+)
 from opx.adapters.remote.connections import Connections
-from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError
-from opx.ports.models import ChatModel
+from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError, UnparsableDocumentError
+from opx.ports.models import ChatModel, without_bounds
 from opx.ports.sources import Secrets
-from opx.ports.typed_replies import without_bounds
 from opx.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -170,3 +181,41 @@ def _error_of(data: bytes) -> Mapping[str, Any]:
     except (ValueError, AttributeError, RecursionError):
         return {"message": data[:_MOST_READ].decode("utf-8", "replace")}
     return error if isinstance(error, Mapping) else {"message": str(error)}
+
+
+# -- openai images
+
+
+class OpenAiImageDescriber:
+    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one. Thread-safe."""
+
+    def __init__(self, url: str, model: str, key: str, connections: Connections) -> None:
+        self._completions = ChatCompletions(url, lambda: key, connections)
+        self._model = model
+
+    def describe(self, image: bytes, *, media_type: str, hint: str = "") -> str:
+        reply = self._completions.post(self._request(image, media_type, hint))
+        if reply.status != 200:
+            raise self._refused(reply.status)
+        return description(self._text(reply.data))
+
+    def _request(self, image: bytes, media_type: str, hint: str) -> dict[str, Any]:
+        address = f"data:{media_type};base64,{base64.b64encode(image).decode()}"
+        content = [{"type": "text", "text": question(hint)}, {"type": "image_url", "image_url": {"url": address}}]
+        messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": content}]
+        return {"model": self._model, "messages": messages, "max_tokens": MAX_DESCRIPTION_TOKENS}
+
+    def _refused(self, status: int) -> Exception:
+        told = f"the model {self._model} at {self._completions.url} answered with status {status}"
+        if status in REFUSING_CALLER:
+            hint = "check OPX_VISION_URL, OPX_VISION_MODEL and the secret that OPX_VISION_SECRET names"
+            return StoreUnavailableError(f"{told}; {hint}")
+        if status >= 500 or status in PASSING:
+            return StoreUnavailableError(told)
+        return UnparsableDocumentError(f"{told} to a picture")
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return str(json.loads(data)["choices"][0]["message"]["content"] or "")
+        except (ValueError, KeyError, IndexError, TypeError) as exc:
+            raise StoreUnavailableError(f"{self._completions.url} gave an answer of an unknown form: {exc!r}") from exc

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
-from opx.ports.reading import ImageDescriber, Ocr, ParsingLimits
+from opx.ports.models import ImageDescriber, Ocr, ParsingLimits
 from opx.ports.sources import Secrets
 from opx.settings import Settings
 
@@ -76,7 +76,7 @@ def tesseract(settings: Settings) -> Ocr | None:
 
 def describer_at_url(settings: Settings, secrets: Secrets) -> ImageDescriber:
     """The model at `vision_url`. Raises `SecretNotFoundError`."""
-    from opx.adapters.openai_images import OpenAiImageDescriber
+    from opx.adapters.openai_chat import OpenAiImageDescriber
     from opx.adapters.remote.connections import Connections
 
     key = secrets.get(settings.vision_secret) if settings.vision_secret else ""

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from opx.connectors.streams.taking import RecordTaker, StreamRecord
-from opx.domain.streams import StreamDefinition, StreamKind
+from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import SecretNotFoundError, StoreUnavailableError
 
 GROUP = "opx-knowledge"

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from opx.connectors.states import checked_cron
+from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
+from opx.domain.ids import stable_hash
+from opx.errors import InvalidInputError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
-from opx.ports.functions import Functions
+from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
-from opx.ports.tables_specs import SOURCES
+from opx.ports.tables import SOURCES
 from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
-    from opx.connectors.asked import PullRequests
     from opx.connectors.connecting import ConnectedSource, SourceSystem
     from opx.connectors.control import SourceControl
-    from opx.connectors.entry_points import ConnectedWaysIn
-    from opx.connectors.files.watching import DirectoryFeed
-    from opx.connectors.pulling import SourcePuller
+    from opx.connectors.files.directory import DirectoryFeed
+    from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
-    from opx.connectors.streams.baseline_values import BaselineTaker
-    from opx.connectors.streams.control import StreamControl
-    from opx.connectors.streams.definitions import StreamRepository
-    from opx.connectors.streams.taking import RecordTaker
+    from opx.connectors.streams.definitions import StreamControl, StreamRepository
+    from opx.connectors.streams.taking import BaselineTaker, RecordTaker
     from opx.connectors.webhooks.receiving import WebhookReceiver
-    from opx.domain.sources import KnowledgeSource, SourceDefinition
-    from opx.domain.streams import StreamDefinition
+    from opx.domain.sources import KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
+
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
@@ -99,8 +100,8 @@ class Connectors:
 
     def provide(self, source: KnowledgeSource, schedule: str, category: str) -> str:
         """Register a source that is an object of this process. Returns its id. Raises `InvalidInputError`."""
+        from opx.connectors.connecting import KIND
         from opx.connectors.declared import definition_of
-        from opx.connectors.provided import KIND
 
         given = {"kind": KIND, "category": category, "schedule": schedule}
         self.sources.provide(definition_of(source.name, given, self._installation.knowledge))
@@ -156,7 +157,7 @@ class Connectors:
     @property
     def stream_control(self) -> StreamControl:
         """Lists streams, and begins and ends subscriptions."""
-        from opx.connectors.streams.control import StreamControl
+        from opx.connectors.streams.definitions import StreamControl
 
         return StreamControl(self.streams, self._installation.knowledge, self._functions.stream_subscriptions)
 
@@ -172,7 +173,7 @@ class Connectors:
 
     def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
         """Adds the values of a stream to baselines."""
-        from opx.connectors.streams.baseline_values import BaselineTaker
+        from opx.connectors.streams.taking import BaselineTaker
 
         return BaselineTaker(stream, self._telemetry.baselines, self._manager(), self._installation.clock)
 
@@ -192,13 +193,13 @@ class Connectors:
 
     def directory_feed(self) -> DirectoryFeed:
         """Follows the directories among the sources."""
-        from opx.connectors.files.watching import DirectoryFeed
+        from opx.connectors.files.directory import DirectoryFeed
 
         return DirectoryFeed(self.sources, self.puller, self._installation.clock)
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
         """Does the pulls that messages ask for."""
-        from opx.connectors.asked import PullRequests
+        from opx.connectors.pulling import PullRequests
 
         puller = self.puller(report)
         return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)
@@ -213,7 +214,74 @@ class Connectors:
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
-        from opx.connectors.entry_points import ConnectedWaysIn
-
         url = self._installation.settings.webhook_url
         return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)
+
+
+# -- entry points
+
+
+BUCKET = "s3://"
+WATCHED_SHARE = 0.99
+"""Of a directory that can be listed, files that are gone are gone; one that is empty is rather not mounted."""
+
+WATCHED_EVERY = "*/15 * * * *"
+"""A bucket that isn't ours sends no events: it is listed this often."""
+
+
+class ConnectedWaysIn:
+    """`WaysIn` of an installation. `provide` takes a source that is an object of this process, with its schedule and its
+    category, and returns its id."""
+
+    def __init__(
+        self,
+        control: SourceControl,
+        streams: StreamControl,
+        provide: Callable[[KnowledgeSource, str, str], str],
+        *,
+        webhook_url: str,
+    ) -> None:
+        self._control = control
+        self._streams = streams
+        self._provide = provide
+        self._webhook_url = webhook_url
+
+    def webhook_endpoint(self, tier: str, category: str) -> str:
+        """See `IngestionManager.get_webhook_endpoint`."""
+        return webhook_endpoint(self._webhook_url, tier, category)
+
+    def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
+        """See `IngestionManager.register_source`."""
+        common = {"category": category, "tier": tier, "schedule": schedule}
+        if isinstance(source, Mapping):
+            given = dict(source)
+            name = given.pop("name", None)
+            if not isinstance(name, str):
+                raise InvalidInputError("a source needs a name, which is its id")
+            return self._control.register(name, {**given, **common}).source_id
+        return self._provide(source, checked_cron(schedule) if schedule else "", category)
+
+    def pull(self, source_id: str) -> PullReport | None:
+        return self._control.pull(source_id)
+
+    def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
+        """See `IngestionManager.subscribe_stream`."""
+        source, _, topic = stream.partition("#")
+        return self._streams.subscribe(source, category, pattern, topic=topic)
+
+    def watch(self, path: str, category: str, pattern: str) -> str:
+        """See `IngestionManager.watch_directory`."""
+        given: dict[str, Any]
+        source_id = f"watch-{stable_hash('watch', path, category)[:12]}"
+        if path.startswith(BUCKET):
+            bucket, _, prefix = path.removeprefix(BUCKET).partition("/")
+            given = {"kind": "s3_prefix", "schedule": WATCHED_EVERY, "options": {"bucket": bucket, "prefix": prefix}}
+        else:
+            folder = Path(path).expanduser().absolute()
+            if self._control.pulls_elsewhere:
+                raise InvalidInputError(f"{path}: functions can't see this machine's files; watch s3://bucket/prefix")
+            given = {"kind": "directory", "schedule": "", "options": {"path": str(folder), "pattern": pattern}}
+            given["max_missing_share"] = WATCHED_SHARE
+        self._control.register(source_id, {**given, "category": category})
+        self._control.pull(source_id)
+        return source_id

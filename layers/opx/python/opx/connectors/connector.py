@@ -20,6 +20,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import Record
 from opx.domain.requests import RequestError, fields_of, read_record
 from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
+from opx.domain.times import Clock
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,
@@ -31,7 +32,6 @@ from opx.errors import (
 from opx.formats.data.replies import OddRecordError
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
-from opx.ports.time import Clock
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.schedules import checked_cron, checked_zone
+from opx.connectors.states import checked_cron, checked_zone
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import InvalidInputError

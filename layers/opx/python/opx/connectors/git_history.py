@@ -27,8 +27,8 @@ from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocume
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
-from opx.formats.decoding import well_formed
 from opx.formats.outside_text import block, facts, joined, nested, one_line, reference, relation
+from opx.formats.source import well_formed
 from opx.hygiene.addresses import AddressBook, Target, target_of
 
 if TYPE_CHECKING:

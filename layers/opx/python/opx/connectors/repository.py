@@ -14,9 +14,9 @@ from opx.connectors.states import PullState
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
+from opx.domain.times import Clock
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan, Table
-from opx.ports.time import Clock
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from opx.connectors.schedules import due_at
+from opx.connectors.states import due_at
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import Outcome, Result
 
 if TYPE_CHECKING:
     from opx.connectors.pulling import SourcePuller

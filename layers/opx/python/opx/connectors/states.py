@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Meta, field
 
+from opx.domain.ids import stable_hash
 from opx.domain.record import Record
 from opx.domain.sources import Cursor, Health, Refused, SourceDefinition
+from opx.errors import InvalidInputError
 
 MAX_REFUSED = 50
 """Documents that a state names as unreadable; it counts all."""
@@ -101,3 +106,116 @@ class SourceView(Record, frozen=True, omit_defaults=True):
             declared=declared,
             state=Standing.of(state),
         )
+
+
+# -- schedules
+
+
+JITTER_MINUTES = 10
+"""Pulls start within these minutes after their time, so that not everything that is due at three starts then."""
+
+_ANY_DAY = "?"
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+
+def scheduler_cron(text: str) -> str:
+    """A five-field cron expression as EventBridge Scheduler takes it: `0 5 * * 0` is `cron(0 5 ? * SUN *)`.
+
+    The scheduler has a sixth field for the year, counts weekdays differently, and one of its two day fields must say
+    that it doesn't matter. Raises `InvalidInputError` for what is no cron expression, and for what can't be said there:
+    both a day of the month and a weekday, and days such as `L` or `1#2`.
+
+    Source of the target's form: EventBridge Scheduler user guide, "Cron-based schedules".
+    """
+    minutes, hours, days, months, weekdays = _fields(text)
+    if any(not isinstance(value, int) or value < 0 for value in (*days, *weekdays)):
+        raise InvalidInputError(f"schedule {text!r}: days counted from an end, as L and # do, can't be scheduled")
+    every_day, every_weekday = len(days) == 31, len(weekdays) == 8
+    if not (every_day or every_weekday):
+        raise InvalidInputError(
+            f"schedule {text!r} restricts both the day of the month and the weekday, which can't be scheduled as one: "
+            "make two schedules of it"
+        )
+    day = _ANY_DAY if not every_weekday else _listed(days, whole=31)
+    weekday = _ANY_DAY if every_weekday else ",".join(_WEEKDAYS[n] for n in sorted({n % 7 for n in weekdays}))
+    return (
+        f"cron({_listed(minutes, whole=60)} {_listed(hours, whole=24)} {day} {_listed(months, whole=12)} {weekday} *)"
+    )
+
+
+def checked_cron(text: str) -> str:
+    """The five-field cron expression, if it is one that can be followed everywhere. Raises as `scheduler_cron`."""
+    scheduler_cron(text)
+    return " ".join(text.split())
+
+
+def checked_zone(name: str) -> str:
+    """The name of a time zone, such as `Europe/Vienna`. Raises `InvalidInputError`."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise InvalidInputError(f"unknown time zone {name!r}; allowed are names such as UTC or Europe/Vienna") from exc
+    return name
+
+
+def next_time(schedule: str, time_zone: str, after: float) -> float:
+    """When a five-field cron expression is next due, in seconds since the epoch.
+
+    A time that the zone skips in spring is due at the next that there is; one that it has twice is due once.
+    """
+    from cronsim import CronSim
+
+    return float(next(CronSim(schedule, datetime.fromtimestamp(after, ZoneInfo(time_zone)))).timestamp())
+
+
+def _fields(text: str) -> tuple[set[int], set[int], set[int], set[int], set[Any]]:
+    """The values of minute, hour, day of month, month and weekday (Sunday is 0 and 7, `1#2` is a pair)."""
+    from cronsim import CronSim, CronSimError
+
+    if len(text.split()) != 5:
+        raise InvalidInputError(f"schedule {text!r}: needed are minute hour day-of-month month day-of-week")
+    try:
+        parsed = CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError as exc:
+        raise InvalidInputError(f"schedule {text!r} is not a cron expression: {str(exc).lower()}") from exc
+    return parsed.minutes, parsed.hours, parsed.days, parsed.months, parsed.weekdays
+
+
+def _listed(values: Iterable[int], *, whole: int) -> str:
+    chosen = sorted(values)
+    return "*" if len(chosen) == whole else ",".join(map(str, chosen))
+
+
+MAX_RETRIES = 3
+"""Of a pull that failed, before its next scheduled time."""
+
+FIRST_PAUSE_SECONDS = 60.0
+JITTER_SECONDS = 60
+
+
+def due_at(definition: SourceDefinition, state: PullState) -> float | None:
+    """When the source is to be pulled next, in seconds since the epoch; None if only by hand.
+
+    At once if it never was or if its last pull stopped half-way; when it says or after a pause that doubles if it
+    failed, up to three times; else at the first scheduled time after the last attempt, and up to a minute later, so
+    that not all sources start together.
+    """
+    if not (definition.schedule and definition.enabled):
+        return None
+    if not state.last_attempt:
+        return 0.0
+    tried = datetime.fromisoformat(state.last_attempt).timestamp()
+    if state.error and state.failures <= MAX_RETRIES:
+        return tried + retry_delay(state, tried)
+    if state.run and not state.error:
+        return tried
+    return next_time(definition.schedule, definition.time_zone, tried) + _jitter(definition.source_id)
+
+
+def retry_delay(state: PullState, now: float) -> float:
+    """Seconds until a pull that failed is tried again: what the source asked for, or a minute, two, four."""
+    return max(state.retry_at - now, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, state.failures - 1), 10))
+
+
+def _jitter(source_id: str) -> int:
+    return int(stable_hash("jitter", source_id), 16) % JITTER_SECONDS

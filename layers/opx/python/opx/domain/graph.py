@@ -15,10 +15,9 @@ from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from opx.domain.documents import KnowledgeDocument
+from opx.domain.documents import KnowledgeDocument, Remark
 from opx.domain.knowledge import Tier
 from opx.domain.record import INTERNAL, Record, always, derive, replace
-from opx.domain.remarks import Remark
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 
@@ -280,3 +279,46 @@ class Relinked(Record, frozen=True):
     mentions: int = 0
     busy: Annotated[int, Meta(description="Documents that were being ingested just then.")] = 0
     left_out: tuple[str, ...] = ()
+
+
+# -- aliases
+
+
+class Alias(Record, frozen=True):
+    """Another name of a thing, for those who may see the scope `area` (its key).
+
+    `seen_count` is how often it was registered, `last_seen_at` when last (ISO 8601). `set_by` is who set it, "" if that is
+    not known or nobody did; `is_set` tells whether a person did. `documents` is how many documents say it.
+    """
+
+    alias: str
+    canonical: str
+    area: Annotated[str, Meta(description="The scope that it is of.")]
+    seen_count: int = 1
+    last_seen_at: str = ""
+    is_set: bool = False
+    set_by: str = ""
+    documents: int = 0
+
+
+class MergeState(StrEnum):
+    """How far a merge is. What is `merging` or `undoing` was interrupted, or is being done."""
+
+    MERGING = "merging"
+    MERGED = "merged"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+class Merge(Record, frozen=True):
+    """Two things that were made one in the scope `area` (its key): what is said of `source` is said of `into`."""
+
+    merge_id: str
+    area: str
+    source: str
+    into: str
+    state: MergeState
+    by: str = ""
+    at: str = ""
+    undone_by: str = ""
+    undone_at: str = ""

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opx.domain.bands import Band, Basis, band_of
 from opx.domain.knowledge import Tier
 from opx.domain.procedures import Blast, Effect, SectionKind
+from opx.domain.queries import Band, Basis, band_of
 from opx.domain.record import Json, Record, always, derive
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import fields
 
-from opx.domain.bands import Band, Basis, Verdict, band_of
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
+from opx.domain.queries import Band, Basis, Verdict, band_of
 from opx.domain.record import Json, Record, always, derive, rounded
 
 # -- evidence of text and graph together, each piece with where it is from
@@ -333,3 +334,34 @@ class Answer(Record, frozen=True, omit_defaults=True):
         found = super().to_json()
         found.pop("receipt", None)
         return found
+
+
+# -- found text
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found, by its document's key and its own id."""
+
+    key_id: str
+    chunk_id: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """A question, what was found as text, and the tiers that were searched. `hits` are the best passages, also those that
+    are not good enough to be among the `results`."""
+
+    text: str
+    identifiers: Sequence[str]
+    results: Sequence[RetrievalResult]
+    hits: Sequence[Hit]
+    tiers: frozenset[Tier]
+
+
+Expanded = tuple[EvidencePack, tuple[str, ...]]
+"""The pack, and what to note about it."""
+
+GoOn = Callable[[FoundText], Expanded]
+"""Goes on along relations from what was found. Raises no `StoreUnavailableError`: what is missing is noted."""

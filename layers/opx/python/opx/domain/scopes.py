@@ -72,7 +72,7 @@ class Identity:
     """Who asks, as established by the application (session attributes, token claims, configuration).
 
     `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing but
-    who may ask for patterns (`opx.learning.orchestrators`).
+    who may ask for patterns (`opx.learning.rules`).
     """
 
     client_id: str = ""

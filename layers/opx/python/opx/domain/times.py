@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from typing import Protocol
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z")
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -55,3 +56,12 @@ def first_day(text: str) -> int | None:
 def day_text(day: int) -> str:
     """`2025-03-14` for the number of a day, which `day_number` gives."""
     return date.fromordinal(day + _EPOCH).isoformat()
+
+
+# -- time
+
+
+class Clock(Protocol):
+    """Now, in seconds since the epoch."""
+
+    def __call__(self) -> float: ...

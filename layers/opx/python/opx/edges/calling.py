@@ -55,7 +55,7 @@ def check_access(access: Access, context: Context) -> None:
     if caller.owns_system:
         return
     if access is Access.ORCHESTRATOR:
-        from opx.learning.orchestrators import check_orchestrator
+        from opx.learning.rules import check_orchestrator
 
         asked = replace(caller.identity, principal=caller.agent or caller.identity.principal)
         check_orchestrator(context.system.learning.rules, asked)

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import random
 import re
 import time
-from collections.abc import Mapping
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, Protocol, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
+from urllib3 import BaseHTTPResponse
 
 import opx
 from opx.domain.record import Record
 from opx.domain.requests import Request, read_request
-from opx.edges.api_requests import ApiClient, Authorizer, Connections, Pause
 from opx.edges.calling import decoded, encoded, given_of
-from opx.errors import InvalidInputError, OpxError
+from opx.errors import (
+    AccessDeniedError,
+    ConditionFailedError,
+    DocumentNotFoundError,
+    HeldError,
+    InvalidInputError,
+    NotFoundError,
+    OpxError,
+    StoreUnavailableError,
+    UnknownCategoryError,
+)
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, Operation, Route, Run
 
@@ -112,3 +125,196 @@ def _check_segments(name: str, text: str) -> None:
 
 def _text(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
+
+
+# -- api requests
+
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 20.0
+AGAIN = (429, 502, 503, 504)
+_USER_AGENT = f"opx-knowledge/{opx.__version__}"
+
+Pause = Callable[[float], None]
+
+
+class Connections(Protocol):
+    """Connections to any hosts, as `opx.adapters.remote.connections` has them."""
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | BinaryIO | None
+    ) -> BaseHTTPResponse:
+        """One request, not repeated and not redirected, its answer read. Raises `StoreUnavailableError` if none comes,
+        and `OpxError` if the other side can't prove who it is."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class Authorizer(Protocol):
+    """Gives a request what proves who sends it."""
+
+    def __call__(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, /) -> Mapping[str, str]:
+        """The headers to send. Raises `AccessDeniedError` if there are no credentials to use."""
+
+
+def bearer(token: str) -> Authorizer:
+    """Proves it by a token, for APIs that take JWTs. Raises `AccessDeniedError` for what no header can hold."""
+    text = token.strip()
+    if not text.isascii() or any(character.isspace() for character in text):
+        raise AccessDeniedError("OPX_API_TOKEN is no token: it has blanks or characters that aren't ASCII")
+
+    def authorize(_method: str, _url: str, headers: Mapping[str, str], _body: bytes | None) -> Mapping[str, str]:
+        return {**headers, "Authorization": f"Bearer {text}"}
+
+    return authorize
+
+
+class ApiClient:
+    """Sends requests to one API. All of them may be repeated: each leaves the same state however often it is done.
+
+    A request that is throttled, that the system can't serve for now, or that gets no answer is tried up to five times,
+    each pause about twice the one before or as long as the answer says. Thread-safe.
+    """
+
+    def __init__(
+        self, endpoint: str, authorize: Authorizer, connections: Connections, *, pause: Pause = time.sleep
+    ) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        check_endpoint(self.endpoint)
+        self._authorize = authorize
+        self._connections = connections
+        self._pause = pause
+
+    def send(self, method: str, address: str, body: bytes | None) -> bytes:
+        """The body of a successful answer. `address` is the path with its query, as it is written.
+
+        Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `NotFoundError` (404), `ConditionFailedError` (409),
+        `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
+        """
+        url = self.endpoint + address
+        response = self._repeated(method, url, body)
+        if not 200 <= response.status < 300:
+            raise error_of(response.status, response.data, response.headers, method, url)
+        return response.data
+
+    def _repeated(self, method: str, url: str, data: bytes | None) -> BaseHTTPResponse:
+        """The last response."""
+        for attempt in range(1, ATTEMPTS + 1):
+            response, problem = self._once(method, url, data)
+            if response is not None and response.status not in AGAIN:
+                return response
+            if attempt < ATTEMPTS:
+                seconds = pause_before(attempt, response.headers if response is not None else {})
+                log.info("%s %s: %s; again in %.1f s", method, url.partition("?")[0], problem, seconds)
+                self._pause(seconds)
+        if response is not None:
+            return response
+        raise StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
+
+    def _once(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse | None, str]:
+        """The response, or None and what kept it from coming."""
+        headers = {"Accept": "application/json", "User-Agent": _USER_AGENT}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            response = self._connections.request(method, url, self._authorize(method, url, headers, data), data)
+        except StoreUnavailableError as exc:
+            return None, str(exc)
+        return response, f"status {response.status}"
+
+
+def check_endpoint(url: str) -> None:
+    """Raise `InvalidInputError` for what isn't the address of an API, or would carry a token in the open."""
+    parts = urlsplit(url)
+    local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if not parts.hostname or parts.query or parts.fragment or not (parts.scheme == "https" or local):
+        raise InvalidInputError(f"{url!r} is no address of an API: https://..., without anything behind a ? or #")
+
+
+def pause_before(attempt: int, headers: Mapping[str, str]) -> float:
+    """Seconds after failed attempt `attempt` (from 1): what `Retry-After` says, else doubling, with up to half as much
+    taken off by chance, so that many clients don't come back at once."""
+    asked = headers.get("Retry-After", "")
+    if asked.isascii() and asked.isdigit():
+        return min(float(asked), LONGEST_PAUSE_SECONDS)
+    doubled = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1), LONGEST_PAUSE_SECONDS)
+    return doubled * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+
+
+# -- what an answer that is no success means, in words that say what to do
+
+_SHOWN = 300
+_BY_CODE: Mapping[str, type[OpxError]] = {
+    "invalid_argument": InvalidInputError,
+    "unknown_category": UnknownCategoryError,
+    "not_found": DocumentNotFoundError,
+    "too_large": InvalidInputError,
+    "conflict": ConditionFailedError,
+    "forbidden": AccessDeniedError,
+    "unavailable": StoreUnavailableError,
+    "held": HeldError,
+}
+_MISSING: Mapping[str, type[OpxError]] = {kind.kind: kind for kind in NotFoundError.__subclasses__()}
+
+
+_REFUSALS: Mapping[int, tuple[type[OpxError], str]] = {
+    401: (
+        AccessDeniedError,
+        "{host} doesn't accept the token of OPX_API_TOKEN ({said}): it has expired, or is another's",
+    ),
+    403: (AccessDeniedError, "{host} refused {action} ({said}): {permission}"),
+    404: (OpxError, "{host} knows no {action} ({said}): it is no such API, or was deployed from an older version"),
+    413: (InvalidInputError, "{action} is too large for the API ({said})"),
+    429: (StoreUnavailableError, "{host} is asked too much at once ({said}): try again in a while"),
+    **dict.fromkeys((502, 503, 504), (StoreUnavailableError, "{host} can't answer {action} for now ({said})")),
+}
+"""What API Gateway itself answers."""
+
+
+def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, url: str) -> OpxError:
+    """The error of an answer. The API says what is wrong; API Gateway, before it, hardly does."""
+    code, message, what = _said(body)
+    if what in _MISSING:
+        return _MISSING[what](message)
+    if code in _BY_CODE:
+        return _BY_CODE[code](message)
+    parts = urlsplit(url)
+    host, action = parts.netloc, f"{method} {parts.path}"
+    said = f"{status}, {message[:_SHOWN]}" if message else str(status)
+    if status in _REFUSALS:
+        kind, text = _REFUSALS[status]
+        return kind(text.format(host=host, action=action, said=said, permission=_permission(host, action)))
+    request = headers.get("apigw-requestid", "")
+    which = f", request {request}" if request else ""
+    kind = StoreUnavailableError if status >= 500 else OpxError
+    return kind(f"{host} answered {action} with status {said}{which}; its log may say more")
+
+
+def _said(body: bytes) -> tuple[str, str, str]:
+    """Code and message of an error of the API, and of what isn't there what it would be; or "" and the message of API
+    Gateway."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return "", "", ""
+    if not isinstance(found, dict):
+        return "", "", ""
+    error = found.get("error")
+    if isinstance(error, dict):
+        return str(error.get("code", "")), str(error.get("message", "")), str(error.get("what", ""))
+    return "", str(found.get("message", "")), ""
+
+
+def _permission(host: str, action: str) -> str:
+    """What a caller needs whom API Gateway doesn't let in."""
+    api, _, rest = host.partition(".execute-api.")
+    if not rest:
+        return "the credentials don't allow it"
+    resource = f"arn:aws:execute-api:{rest.split('.')[0]}:*:{api}/*/{action.replace(' ', '', 1)}"
+    return (
+        f"it needs execute-api:Invoke on {resource}, or a token with the right scope; expired credentials look the same"
+    )

@@ -18,7 +18,7 @@ from opx.errors import (
     StoreUnavailableError,
     UnknownProjectError,
 )
-from opx.learning.events import (
+from opx.learning.fields import (
     ENVELOPE_EVENT,
     ENVELOPE_REASON,
     PROJECT_FIELD,

@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from opx.domain.json_schema import without_references
-from opx.domain.record import INTERNAL, Json
+from opx.domain.record import INTERNAL, Json, without_references
 from opx.domain.requests import NOT_BLANK, FieldFacts, fields_of
 from opx.edges.calling import token_scopes
 from opx.operations import load

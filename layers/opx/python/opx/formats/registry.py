@@ -13,10 +13,10 @@ from typing import BinaryIO
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category
 from opx.errors import UnparsableDocumentError
 from opx.formats.code.languages import LANGUAGES
-from opx.formats.markup.front_matter import is_opening
 from opx.formats.markup.plain import LANGUAGES as CONFIGURATION
+from opx.formats.markup.plain import is_opening
 from opx.formats.source import HEAD_BYTES, ParsedSource, Parser, Source
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 
 _MAGIC = (
     (b"%PDF-", "a PDF"),
@@ -80,7 +80,7 @@ _FORMATS = {
     "asciidoc": Format("markup.asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
     "rst": Format("markup.restructured_text", "parse_restructured_text", ".rst .rest"),
     "config": Format("markup.plain", "parse_config", " ".join(CONFIGURATION)),
-    "code": Format("code.source_code", "parse_code", " ".join(LANGUAGES)),
+    "code": Format("code.outline", "parse_code", " ".join(LANGUAGES)),
 }
 EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
 

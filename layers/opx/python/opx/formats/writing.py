@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from opx.formats.decoding import MAX_PIECE
+from opx.formats.source import MAX_PIECE
 
 PIECE = 1_200
 """Characters of a code block or table, about, before another one is begun: some 400 tokens, so that it fits a chunk."""

@@ -8,10 +8,10 @@ from itertools import product
 from opx.domain.graph import Edge, Evidence, Node, Walk
 from opx.domain.graph import node_type as type_of
 from opx.domain.record import replace
-from opx.graph.alias_view import AliasView
+from opx.graph.alias_rows import AliasView
 from opx.graph.aliases import AliasRegistry
-from opx.graph.joining import of_best, of_relation
-from opx.graph.reads import Adjacent, GraphReads
+from opx.graph.rows import of_best, of_relation
+from opx.graph.views import Adjacent, GraphReads
 
 
 class AliasedReads:

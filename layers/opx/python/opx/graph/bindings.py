@@ -15,8 +15,7 @@ from functools import cached_property
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
 from opx.errors import InvalidReferenceError
-from opx.graph.extraction.own_node import page_parts, reference_of_source, runbook_at
-from opx.graph.extraction.references import is_alert_name
+from opx.graph.extraction.own_node import is_alert_name, page_parts, reference_of_source, runbook_at
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN

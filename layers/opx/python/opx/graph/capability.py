@@ -10,7 +10,7 @@ from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.domain.times import iso_time
 from opx.ingestion.corpus.capability import Corpus
 from opx.ports import ChatModel, Storage, Tables
-from opx.ports.tables_specs import ALIASES, EMBEDDINGS, GRAPH
+from opx.ports.tables import ALIASES, EMBEDDINGS, GRAPH
 from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opx.graph.naming_writer import NamingWriter
     from opx.graph.passages import PassageReader
     from opx.graph.store import GraphStore
-    from opx.ingestion.context_cache import ContextCache
+    from opx.ingestion.contexts import ContextCache
 
 
 _TEXTS = ("title", "name", "summary")
@@ -79,7 +79,7 @@ class Graph:
     def incident_text(self, scope: Scope, name: str) -> str:
         """What those who share a scope know of an incident: title, name and summary of its node, "" if there is none. Raises
         `StoreUnavailableError`."""
-        from opx.graph.extraction.references import read_id
+        from opx.graph.extraction.own_node import read_id
 
         key = read_id(name, "incident")
         identity = Identity(scope.client_id, scope.project_id)
@@ -142,7 +142,7 @@ class Graph:
     @cached_property
     def written_texts(self) -> ContextCache:
         """The cache of what language models wrote about passages."""
-        from opx.ingestion.context_cache import ContextCache
+        from opx.ingestion.contexts import ContextCache
 
         days = self._installation.settings.embedding_cache_days
         return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)

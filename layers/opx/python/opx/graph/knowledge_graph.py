@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node_type
 from opx.domain.scopes import Reader
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.graph.names import normalised
-from opx.graph.near import near, unknown
-from opx.graph.paths import MOST_HOPS
-from opx.graph.traversal import Traversal
+from opx.graph.traversal import MOST_HOPS, Traversal
 
 if TYPE_CHECKING:
-    from opx.graph.alias_view import AliasView
+    from opx.graph.alias_rows import AliasView
     from opx.graph.aliases import AliasRegistry
-    from opx.graph.reads import GraphReads
+    from opx.graph.views import GraphReads
+
 
 NAMESPACES = (
     "service", "host", "alert", "incident", "change", "runbook", "document", "cve", "product", "technique", "mitigation",
@@ -156,3 +156,34 @@ class KnowledgeGraph:
 def namespaces_of(type_name: str) -> list[str]:
     """The namespaces of things of this type."""
     return [name for name, kind in NODE_TYPES.items() if kind == type_name] or [type_name]
+
+
+# -- near
+
+
+NAMED = 3
+CONSIDERED = 200
+_ALIKE = 0.6
+
+OfType = Callable[[str, str, int], Iterable[str]]
+"""References that the reader may see: of a type, whose value begins so, so many at most."""
+
+
+def near(of_type: OfType, key: str, node_type: str) -> tuple[str, ...]:
+    """Up to three references of the same type that are written alike, the likest first. Asks for those that begin alike,
+    and only if there are none, for any."""
+    value = key.partition(":")[2]
+    for beginning in dict.fromkeys((value[:2], value[:1], "")):
+        by_value = {one.partition(":")[2]: one for one in of_type(node_type, beginning, CONSIDERED)}
+        found = get_close_matches(value, by_value, n=NAMED, cutoff=_ALIKE)
+        if found:
+            return tuple(by_value[one] for one in found)
+    return ()
+
+
+def unknown(key: str, alike: tuple[str, ...]) -> str:
+    """`no service:chekout; did you mean service:checkout?`"""
+    if not alike:
+        return f"no {key}"
+    names = " or ".join(filter(None, (", ".join(alike[:-1]), alike[-1])))
+    return f"no {key}; did you mean {names}?"

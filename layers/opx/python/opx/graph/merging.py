@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Protocol
 
-from opx.domain.aliases import Alias, Merge, MergeState
+from opx.domain.graph import Alias, Merge, MergeState
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
+from opx.domain.documents import RemarkKind
 from opx.domain.graph import Evidence
-from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import Reader
 from opx.errors import ObjectNotFoundError
 from opx.graph.views import Passage

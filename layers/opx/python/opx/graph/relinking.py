@@ -22,8 +22,7 @@ from opx.domain.graph import Origin, Relinked, Statements, node_type
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import OpxError, StoreUnavailableError
-from opx.graph.extraction.gathering import Gathered
-from opx.graph.extraction.material import Findings
+from opx.graph.extraction.material import Findings, Gathered, whole_lines
 from opx.graph.extraction.mentions import (
     MAX_NAMES,
     NAMED_TYPES,
@@ -34,9 +33,7 @@ from opx.graph.extraction.mentions import (
     without_needless,
 )
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.extraction.passages import whole_lines
-from opx.graph.naming_scopes import ScopeDirectory
-from opx.graph.naming_writer import DeclaredName
+from opx.graph.naming_writer import DeclaredName, ScopeDirectory
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent

@@ -2,22 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from heapq import merge
+from itertools import groupby, islice, product
 from typing import TYPE_CHECKING
 
-from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
-from opx.domain.scopes import Scope
+from opx.domain.graph import Direction, Edge, EdgeStatement, Node, NodeStatement, Origin, Statements, Walk, node_type
+from opx.domain.scopes import Scope, scope_of_key
+from opx.domain.times import iso_time
+from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
-from opx.graph.moving import RowMover
-from opx.graph.places import Places
-from opx.graph.reading import TableReads
-from opx.graph.rows import EdgeMark, Names, NodeMark
-from opx.graph.writing import StatementWriter
-from opx.ports import Clock, Table
+from opx.graph.manifest import Said, said
+from opx.graph.places import AdjacentRows, Found, Places
+from opx.graph.rows import (
+    EDGE,
+    HEAD,
+    MOST_EVIDENCE,
+    NODE,
+    EdgeMark,
+    Mark,
+    Names,
+    NodeMark,
+    declared_place,
+    edges_of,
+    ends,
+    is_node,
+    key_in_table,
+    mark_in,
+    moved,
+    node_of,
+    place,
+    row_key,
+)
+from opx.graph.views import Adjacent
+from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+from opx.ports.graph import Canonical
 from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
     from opx.graph.aliases import AliasRegistry
+
+
+# -- reading
+
+
+INDEXES = {
+    Direction.OUT: ("out-index",),
+    Direction.IN: ("in-index",),
+    Direction.BOTH: ("out-index", "in-index"),
+}
+MOST_BETWEEN = 200
+
+
+class TableReads:
+    """The reads of `opx.graph.views.GraphReads`. Heads of places are asked for first, a hundred a call: most scopes know
+    nothing of most things."""
+
+    def __init__(self, table: Table, each: Each, canonical: Canonical) -> None:
+        self._table = table
+        self._each = each
+        self._canonical = canonical
+
+    def nodes(self, scopes: Sequence[str], keys: Sequence[str]) -> list[Node]:
+        known = self._known(scopes, keys)
+        rows: dict[str, list[Item]] = {}
+        for (_, key), found in zip(known, self._each(self._statements, known), strict=True):
+            rows.setdefault(key, []).extend(found)
+        nodes = (node_of(key, rows.get(key, ())) for key in dict.fromkeys(keys))
+        return [node for node in nodes if node]
+
+    def edges(self, scopes: Sequence[str], key: str, walk: Walk) -> Adjacent:
+        return self.edges_of(scopes, [key], walk).get(key, ([], False))
+
+    def edges_of(self, scopes: Sequence[str], keys: Sequence[str], walk: Walk) -> dict[str, Adjacent]:
+        adjacent = AdjacentRows(self._table, walk)
+        known = self._known(scopes, keys)
+        jobs = list(product(known, INDEXES[walk.direction]))
+        answers = self._each(lambda job: adjacent.read(place(*job[0]), job[1]), jobs)
+        found: dict[str, list[Found]] = {key: [] for _, key in known}
+        for ((_, key), _), answer in zip(jobs, answers, strict=True):
+            found[key].append(answer)
+        return {key: _newest(found[key], walk.fan_out) for key in dict.fromkeys(keys) if key in found}
+
+    def between(self, scopes: Sequence[str], one: str, other: str) -> list[Edge]:
+        jobs = [
+            (scope, *pair) for scope in dict.fromkeys(scopes) for pair in dict.fromkeys([(one, other), (other, one)])
+        ]
+        return edges_of(row for rows in self._each(self._from_to, jobs) for row in rows)
+
+    def references(self, scopes: Sequence[str], chunks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        by_scope: dict[str, dict[str, list[str]]] = {}
+        for (_, chunk), stated in manifest.read_chunks(self._table, list(dict.fromkeys(chunks))).items():
+            if stated.scope_key in scopes:
+                keys = sorted({key for mark in stated.marks for key in ends(mark)})
+                by_scope.setdefault(stated.scope_key, {})[chunk] = keys
+        for scope_key, stated_keys in by_scope.items():
+            every = sorted({key for keys in stated_keys.values() for key in keys})
+            names = self._canonical(scope_of_key(scope_key), every)
+            for chunk, keys in stated_keys.items():
+                found[chunk] = tuple(dict.fromkeys(names.get(key, key) for key in keys))
+        return {chunk: found[chunk] for _, chunk in chunks if chunk in found}
+
+    def existing(self, scopes: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
+        return {key: key for _, key in self._known(scopes, keys)}
+
+    def of_type(
+        self,
+        scopes: Sequence[str],
+        node_type: str,
+        *,
+        begins_with: str = "",
+        after: str = "",
+        limit: int = 1_000,
+        declared: bool = False,
+    ) -> list[Node]:
+        where = KeyRange(begins_with=begins_with) if begins_with else KeyRange(low=after) if after else None
+
+        def listed(scope: str) -> list[str]:
+            name = declared_place(scope, node_type) if declared else place(scope, node_type)
+            most = None if declared else limit + bool(after)  # of a thing that several declare, there are several rows
+            items = self._table.query(name, index="type-index", where=where, limit=most)
+            keys = (str(item["nodeKey"]) for item in items)
+            return list(islice((key for key, _ in groupby(keys) if key > after), limit))
+
+        keys = dict.fromkeys(merge(*self._each(listed, list(dict.fromkeys(scopes)))))
+        return [Node(key, node_type, declared=declared) for key in islice(keys, limit)]
+
+    def _known(self, scopes: Sequence[str], keys: Sequence[str]) -> list[tuple[str, str]]:
+        """Which scopes have a place for which of these things."""
+        wanted = {place(scope, key): (scope, key) for key in dict.fromkeys(keys) for scope in dict.fromkeys(scopes)}
+        heads = self._table.get_many([{"place": name, "entry": HEAD} for name in wanted])
+        there = {str(head["place"]) for head in heads}
+        return [job for name, job in wanted.items() if name in there]
+
+    def _statements(self, job: tuple[str, str]) -> list[Item]:
+        """The best of what is said of a thing in one place."""
+        where = KeyRange(begins_with=NODE)
+        return list(self._table.query(place(*job), where=where, reverse=True, limit=MOST_EVIDENCE))
+
+    def _from_to(self, job: tuple[str, str, str]) -> list[Item]:
+        scope, source, target = job
+        rows = self._table.query(
+            place(scope, source), where=KeyRange(begins_with=f"{EDGE}{target}#"), limit=MOST_BETWEEN
+        )
+        return [row for row in rows if row["to"] == target]
+
+
+def _newest(found: Sequence[Found], fan_out: int) -> Adjacent:
+    edges = edges_of((row for one in found for row in one.rows), fan_out + 1)
+    return edges[:fan_out], len(edges) > fan_out or any(one.more for one in found)
+
+
+# -- store
 
 
 class GraphStore(TableReads):
@@ -83,3 +221,208 @@ def _as_stated(scope: Scope, keys: Sequence[str]) -> Names:  # noqa: ARG001 - of
 
 def _nowhere_else(scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:  # noqa: ARG001 - as above
     return {}
+
+
+# -- writing
+
+
+Filed = Callable[[Scope, Sequence[str]], Mapping[str, tuple[str, ...]]]
+"""All references under which statements may be filed just now, of those that may be under others than themselves."""
+
+MOST_MERGES = 5
+"""That a writer follows while it writes one document."""
+
+
+class StatementWriter:
+    """Writes and removes the statements of documents; see `opx.ports.graph.GraphWriter`."""
+
+    def __init__(self, table: Table, places: Places, canonical: Canonical, filed: Filed, clock: Clock) -> None:
+        self._table = table
+        self._places = places
+        self._canonical = canonical
+        self._filed = filed
+        self._clock = clock
+
+    def write(self, origin: Origin, statements: Statements) -> None:
+        """Raises `InvalidInputError` too where the document key is known to be of another scope."""
+        new = said(origin, statements, iso_time(self._clock()))
+        held = self._held(origin.key_id, origin.scope)
+        gone = manifest.marks_in(*held.pages, *held.leaving) - new.statements.keys()
+        leaving = manifest.leaving(origin.key_id, origin.scope, gone)
+        self._places.list(leaving)
+        pages = list(manifest.pages(origin, new.evidence, statements.own))
+        self._places.list(pages)
+        listed = {page["entry"] for page in pages}
+        self._places.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
+        self._put(new)
+        self._clear(origin.key_id, origin.scope, gone)
+        self._places.delete(list(map(key_in_table, (*held.leaving, *leaving))))
+        if pages and not self._holds(pages[0]):
+            self._clear(origin.key_id, origin.scope, new.statements, [origin.document_id])
+
+    def add(self, origin: Origin, statements: Statements) -> bool:
+        """Have the version say this too. False, and nothing done, if it isn't this version that is listed."""
+        held = self._held(origin.key_id, origin.scope)
+        if not held.pages or any(page["documentId"] != origin.document_id for page in held.pages):
+            return False
+        stated = held.evidence()
+        every = said(origin, statements, iso_time(self._clock())).under(stated)
+        new = every.beyond(self._written(origin, every))
+        touched = {
+            chunk for mark, chunks in new.evidence.items() for chunk in chunks if chunk not in stated.get(mark, ())
+        }
+        pages = manifest.pages(origin, {**stated, **new.evidence}, held.own)
+        self._places.list([page for page in pages if page["chunk"] in touched])
+        self._put(new)
+        self._places.put_heads(every.rows(self._names(origin.scope, every.statements)))
+        return True
+
+    def remove(self, key_id: str, scope: Scope, document_ids: Collection[str] | None = None) -> None:
+        held = self._held(key_id, scope)
+        pages = held.of(document_ids)
+        if document_ids is None:
+            marks = manifest.marks_in(*pages, *held.leaving)
+        else:
+            others = [page for page in held.pages if page not in pages]
+            marks = manifest.marks_in(*pages) - manifest.marks_in(*others)
+        leaving = manifest.leaving(key_id, scope, marks)
+        self._places.list(leaving)
+        self._places.delete(list(map(key_in_table, pages)))
+        self._clear(key_id, scope, marks, document_ids)
+        listed = (*held.leaving, *leaving) if document_ids is None else leaving
+        self._places.delete(list(map(key_in_table, listed)))
+
+    def _held(self, key_id: str, scope: Scope) -> manifest.Held:
+        held = manifest.read(self._table, key_id)
+        if held.scopes - {scope.key}:
+            raise InvalidInputError(
+                f"document key {key_id} belongs to another scope than {scope.key}: relations don't cross scopes, "
+                "put the document into the scope whose things it is about"
+            )
+        return held
+
+    def _holds(self, page: Item) -> bool:
+        """Whether what was listed still is: else another worker took the document over meanwhile."""
+        found = self._table.get(key_in_table(page))
+        return found is not None and found["documentId"] == page["documentId"]
+
+    def _written(self, origin: Origin, new: Said) -> dict[Mark, Item]:
+        """The rows that there are of these: what is listed alone may be what an interruption left."""
+        names = self._names(origin.scope, new.statements)
+        keys = {mark: key_in_table(row_key(mark, origin.key_id, origin.scope.key, names)) for mark in new.statements}
+        there = {(row["place"], row["entry"]): row for row in self._table.get_many(list(keys.values()))}
+        return {mark: row for mark, key in keys.items() if (row := there.get((key["place"], key["entry"])))}
+
+    def _put(self, new: Said) -> None:
+        """Write the rows where their references belong, until these stay the same over it."""
+        scope, key_id = new.origin.scope, new.origin.key_id
+        names = self._names(scope, new.statements)
+        for _ in range(MOST_MERGES):
+            self._places.put(new.rows(names))
+            before, names = names, self._names(scope, new.statements)
+            if names == before:
+                return
+            old = [row_key(mark, key_id, scope.key, before) for mark in new.statements]
+            kept = [row_key(mark, key_id, scope.key, names) for mark in new.statements]
+            self._take_out([key for key, now in zip(old, kept, strict=True) if key != now])
+        raise StoreUnavailableError("names of things are merged again and again: try again later")
+
+    def _clear(
+        self, key_id: str, scope: Scope, marks: Iterable[Mark], document_ids: Collection[str] | None = None
+    ) -> None:
+        """Take out the rows of these marks, wherever a merge that isn't finished may have left them."""
+        marks = list(marks)
+        filed = self._filed(scope, _ends(marks)) if marks else {}
+        keys = [
+            row_key(mark, key_id, scope.key, dict(zip(ends(mark), places, strict=True)))
+            for mark in marks
+            for places in product(*(filed.get(end, (end,)) for end in ends(mark)))
+        ]
+        self._take_out(keys, document_ids)
+
+    def _take_out(self, keys: Iterable[dict[str, str]], document_ids: Collection[str] | None = None) -> None:
+        found = list({(key["place"], key["entry"]): key_in_table(key) for key in keys}.values())
+        self._places.delete(found, document_ids)
+        self._places.tidy(key["place"] for key in found)
+
+    def _names(self, scope: Scope, marks: Collection[Mark]) -> Names:
+        return self._canonical(scope, _ends(marks)) if marks else {}
+
+
+def _ends(marks: Iterable[Mark]) -> list[str]:
+    return list(dict.fromkeys(key for mark in marks for key in ends(mark)))
+
+
+# -- moving
+
+
+ROWS_AT_ONCE = 100
+
+
+class RowMover:
+    """Puts rows where the references that they state belong now. Documents may be written and removed meanwhile: what a
+    document doesn't say any more is not moved but removed, and what its writer put there already stays."""
+
+    def __init__(self, table: Table, places: Places, canonical: Canonical, each: Each) -> None:
+        self._table = table
+        self._each = each
+        self._places = places
+        self._canonical = canonical
+
+    def rewrite(self, scope: Scope, key: str) -> int:
+        """Move the rows of this scope that are filed under `key`, by either end; returns how many there were to move.
+
+        May be interrupted and done again. An index may not show yet what has just been written: 0 is final a moment
+        after the merge.
+        """
+        name, count = place(scope.key, key), 0
+        for index in ("", "in-index"):
+            rows = iter(self._table.query(name, index=index))
+            while batch := list(islice(rows, ROWS_AT_ONCE)):
+                count += self._move(scope, batch)
+        self._places.tidy([name])
+        return count
+
+    def _move(self, scope: Scope, batch: Sequence[Item]) -> int:
+        keys = [key_in_table(row) for row in batch if row["entry"] != HEAD]
+        rows = self._table.get_many(keys)  # an index may show what isn't there any more
+        ends = list(dict.fromkeys(str(key) for row in rows for key in row["stated"]))
+        names = self._canonical(scope, ends) if ends else {}
+        changes = [(row, moved(row, names)) for row in rows]
+        misplaced = [(row, new) for row, new in changes if key_in_table(new) != key_in_table(row)]
+        in_place = [row for row, new in changes if key_in_table(new) == key_in_table(row)]
+        for row in self._unstated(in_place):  # what an interruption has left
+            self._delete(row, Equals("documentId", row["documentId"]))
+        self._each(self._put_in_place, misplaced)
+        return len(misplaced)
+
+    def _put_in_place(self, change: tuple[Item, Item]) -> None:
+        old, new = change
+        token = secrets.token_hex(8)
+        try:
+            self._table.put({**new, "moved": token}, condition=Absent())
+        except ConditionFailedError:
+            token = ""  # by the document's writer, or before an interruption
+        if is_node(new):
+            self._places.put_heads([new])
+        if token and self._unstated([old]):
+            self._delete(new, Equals("moved", token))
+            self._places.tidy([new["place"]])
+        self._delete(old, Equals("documentId", old["documentId"]))
+
+    def _unstated(self, rows: Sequence[Item]) -> list[Item]:
+        """Those that their documents don't state now."""
+        chunks = {id(row): [(str(row["keyId"]), str(chunk)) for chunk in row["chunkIds"]] for row in rows}
+        stated = manifest.read_chunks(
+            self._table, list(dict.fromkeys(name for names in chunks.values() for name in names))
+        )
+        nothing = manifest.Stated("")
+        return [
+            row for row in rows if not any(mark_in(row) in stated.get(name, nothing).marks for name in chunks[id(row)])
+        ]
+
+    def _delete(self, row: Item, condition: Equals) -> None:
+        try:
+            self._table.delete(key_in_table(row), condition=condition)
+        except ConditionFailedError:
+            return  # its writer was there first, or it is gone

@@ -2,13 +2,123 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
-from opx.domain.graph import Edge, EdgeName, Reached, Route, Subgraph, Walk
+from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, EdgeName, Reached, Route, Subgraph, Walk
+from opx.domain.record import replace
+from opx.domain.times import first_day, iso_time
 from opx.errors import InvalidInputError
-from opx.graph.contradictions import contradicting
-from opx.graph.paths import MOST_HOPS, PathSearch
-from opx.graph.reads import GraphReads
+from opx.graph.places import is_within
+from opx.graph.views import GraphReads
+
+# -- paths
+
+
+MOST_HOPS = 6
+_BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
+
+
+class PathSearch:
+    """Goes on from the end with fewer nodes to go on from, a distance at a time, until both ends meet.
+
+    Of several shortest ways it finds the same one each time: the newest edges come first. `most_nodes` bounds what both
+    ends reach together.
+    """
+
+    def __init__(self, store: GraphReads, scopes: Sequence[str], walk: Walk, most_hops: int) -> None:
+        if not 1 <= most_hops <= MOST_HOPS:
+            raise InvalidInputError(f"a path may have 1 to {MOST_HOPS} edges, not {most_hops}")
+        self._store = store
+        self._scopes = scopes
+        self._walk = walk
+        self._most_hops = most_hops
+
+    def find(self, source: str, target: str) -> Route:
+        if source == target:
+            return Route(source, target, ())
+        direct = self._direct(source, target)
+        if direct:
+            return Route(source, target, (direct,))
+        ends = _End(source, self._walk), _End(target, replace(self._walk, direction=_BACK[self._walk.direction]))
+        for _ in range(self._most_hops):
+            if any(not end.level and not end.cut for end in ends):
+                return Route(source, target, None)  # all around one end was seen, whatever is behind the other's bounds
+            near = min(ends, key=lambda end: len(end.level) or math.inf)  # the source, if both are alike
+            far = ends[1] if near is ends[0] else ends[0]
+            met = self._grow(near, far)
+            if met:
+                return Route(source, target, (*ends[0].way(met), *reversed(ends[1].way(met))), _cut(ends))
+        return Route(source, target, None, _cut(ends))
+
+    def _direct(self, source: str, target: str) -> Edge | None:
+        """An edge between the two: of two things with very many edges neither would show it."""
+        walk = self._walk
+        for edge in self._store.between(self._scopes, source, target):
+            along = walk.direction is Direction.BOTH or (edge.source == source) == (walk.direction is Direction.OUT)
+            wanted = not walk.edge_types or edge.edge_type in walk.edge_types
+            if along and wanted and is_within(edge, walk):
+                return edge
+        return None
+
+    def _grow(self, near: _End, far: _End) -> str:
+        """Go one edge further from the near end; returns where it met the other, or ""."""
+        level, near.level = near.level, []
+        for start in range(0, len(level), PLACES_AT_ONCE):
+            keys = level[start : start + PLACES_AT_ONCE]
+            if len(near.steps) + len(far.steps) >= self._walk.most_nodes:
+                near.cut.update(dict.fromkeys(keys))
+                continue
+            adjacent = self._store.edges_of(self._scopes, keys, near.walk)
+            for key in keys:
+                edges, more = adjacent.get(key, ([], False))
+                if more:
+                    near.cut[key] = None
+                met = next((one for one in near.follow(key, edges) if one in far.steps), "")
+                if met:
+                    return met
+        return ""
+
+
+def _cut(ends: Iterable[_End]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for end in ends for key in end.cut))
+
+
+class _End:
+    """What was reached from one end: of each node the edge that led to it, and from where."""
+
+    def __init__(self, start: str, walk: Walk) -> None:
+        self.walk = walk
+        self.steps: dict[str, tuple[str, Edge] | None] = {start: None}
+        self.level = [start]
+        self.cut: dict[str, None] = {}
+
+    def follow(self, key: str, edges: Sequence[Edge]) -> list[str]:
+        """The nodes that are new."""
+        new = []
+        for edge in edges:
+            other = edge.other(key)
+            if other not in self.steps:
+                self.steps[other] = (key, edge)
+                new.append(other)
+        self.level.extend(new)
+        return new
+
+    def way(self, key: str) -> list[Edge]:
+        """The edges from the start to this node."""
+        way: list[Edge] = []
+        step = self.steps[key]
+        while step:
+            key, edge = step
+            way.append(edge)
+            step = self.steps[key]
+        return way[::-1]
+
+
+# -- traversal
+
 
 PLACES_AT_ONCE = 64
 FEWEST_AT_ONCE = 8
@@ -101,3 +211,89 @@ class _Found:
     def subgraph(self) -> Subgraph:
         edges = tuple(self._edges.values())
         return Subgraph(tuple(self._reached.values()), edges, tuple(self.cut), contradicting(edges))
+
+
+# -- contradictions
+
+
+ONE_WAY = frozenset((
+    "blocks", "caused", "contains", "creates", "depends_on", "extends", "fixes", "hosted_on", "instance_of", "owned_by",
+    "parent", "resolved_by",
+))  # fmt: skip
+"""Types of relations that two things have in one direction at most."""
+
+
+def contradicting(edges: Iterable[Edge]) -> tuple[tuple[Edge, Edge], ...]:
+    """Pairs of edges that say the opposite of one another. Both are kept: which of them is right, their evidence says."""
+    known = {edge.name: edge for edge in edges if edge.edge_type in ONE_WAY}
+    pairs = (
+        (edge, known.get((target, kind, source))) for (source, kind, target), edge in known.items() if source < target
+    )
+    return tuple((edge, back) for edge, back in pairs if back)
+
+
+# -- asked
+
+
+MAX_SHOWN = 500
+"""Things or relations in one answer."""
+
+MAX_FOUND = 200
+"""Things whose name begins in the same way."""
+
+_AGO = re.compile(r"([1-9][0-9]{0,4})([mhdw])\Z")
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
+
+
+def walk_of(
+    *,
+    now: float,
+    hops: int = 1,
+    direction: str = Direction.BOTH.value,
+    edge_types: Sequence[str] = (),
+    since: str = "",
+    until: str = "",
+    limit: int | None = None,
+) -> Walk:
+    """A walk that reaches `limit` things besides its start; without one, as many as a walk does by default. Raises
+    `InvalidInputError`."""
+    if direction not in tuple(Direction):
+        raise InvalidInputError(f"direction must be one of {', '.join(Direction)}, not {direction[:50]!r}")
+    default = Walk()
+    return Walk(
+        hops=hops,
+        direction=Direction(direction),
+        edge_types=tuple(edge_types),
+        fan_out=min(MAX_FAN_OUT, max(default.fan_out, limit or 0)),
+        most_nodes=default.most_nodes if limit is None else min(MAX_NODES, limit + 1),
+        since=since_when(since, now),
+        until=until_when(until, now),
+    )
+
+
+def since_when(text: str, now: float) -> str:
+    """`1d` before `now`, a day or a time, as ISO 8601 in UTC; "" for "". Raises `InvalidInputError`."""
+    return _moment(text.strip(), now, "00:00:00")
+
+
+def until_when(text: str, now: float) -> str:
+    """The same; of a day, its end."""
+    return _moment(text.strip(), now, "23:59:59")
+
+
+def _moment(text: str, now: float, time_of_day: str) -> str:
+    if not text:
+        return ""
+    if ago := _AGO.match(text):
+        return iso_time(max(0.0, now - int(ago[1]) * _SECONDS[ago[2]]))
+    if _DAY.match(text) and first_day(text) is not None:
+        return f"{text}T{time_of_day}Z"
+    try:
+        found = datetime.fromisoformat(text)
+        return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError, OSError):
+        raise InvalidInputError(
+            f"{text[:50]!r} is no time: give how long ago (30m, 12h, 1d, 2w), a day (2026-03-31) "
+            "or a time (2026-03-31T10:00:00Z)"
+        ) from None

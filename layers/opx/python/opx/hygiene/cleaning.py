@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
 from opx.hygiene.private_keys import HINT

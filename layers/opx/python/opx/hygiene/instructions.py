@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from opx.domain.documents import RemarkKind
 from opx.domain.record import replace
-from opx.domain.remarks import RemarkKind
 from opx.hygiene import invisible
 
 FLAG = RemarkKind.SUSPECTED_INSTRUCTION.value

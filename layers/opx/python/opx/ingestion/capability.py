@@ -11,14 +11,13 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
 from opx.ports.graph import GraphWriter
-from opx.ports.reading import ParsingTools
-from opx.ports.tables_specs import EMBEDDINGS
+from opx.ports.models import ParsingTools
+from opx.ports.tables import EMBEDDINGS
 from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
-    from opx.ingestion.context_cache import ContextCache
-    from opx.ingestion.contexts import ContextWriter
-    from opx.ingestion.evidence_rules import EvidenceRules
+    from opx.ingestion.contexts import ContextCache, ContextWriter
+    from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.prepared import Extract
@@ -114,7 +113,7 @@ class Ingestion:
     @cached_property
     def written_contexts(self) -> ContextCache:
         """The cache of what language models wrote about passages."""
-        from opx.ingestion.context_cache import ContextCache
+        from opx.ingestion.contexts import ContextCache
 
         days = self._installation.settings.embedding_cache_days
         return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)
@@ -165,6 +164,6 @@ class Ingestion:
     @cached_property
     def evidence_rules(self) -> EvidenceRules:
         """The categories of evidence. Raises `KnowledgeConfigError`."""
-        from opx.ingestion.evidence_rules import read_evidence_rules
+        from opx.ingestion.evidence import read_evidence_rules
 
         return read_evidence_rules(self._installation.knowledge, self._installation.knowledge_path)

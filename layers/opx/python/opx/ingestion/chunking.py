@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
-from opx.formats.markdown_lines import Line, scan
-from opx.ingestion.windows import MIN_FRESH, split_section
+from opx.formats.markdown_lines import Break, Line, is_item, scan
+from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character
 
 DEFAULT_TOKENS = 500
 DEFAULT_OVERLAP = 50
@@ -153,3 +154,174 @@ def _common_section(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[st
     if len(first) == len(second) and first[:-1] == second[:-1]:
         return (*first[:-1], f"{first[-1]} / {second[-1]}")
     return None
+
+
+# -- windows
+
+
+MIN_FRESH = 8
+"""Tokens of a window, at least, that the one before doesn't have: a character has up to four."""
+
+_LONG_LINE = 16_384
+_BETWEEN_WORDS = re.compile(r"[^\W\d_](?= [^\W\d_])")
+_WORDS_WITHIN = 1024
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A piece of text with its offset and token count; `whole` if it is all of its section."""
+
+    text: str
+    start: int
+    tokens: int
+    whole: bool
+
+
+class _Run(msgspec.Struct):
+    """A line, or a part of one, with its tokens; `torn` if the line begins earlier."""
+
+    text: str
+    start: int
+    tokens: list[int]
+    break_before: Break
+    torn: bool = False
+
+
+def split_section(lines: Iterable[Line], limit: int, overlap: int) -> Iterator[Window]:
+    """Windows over one section, in order. Holds about two windows of text at a time. `limit` is at least `MIN_FRESH`."""
+    buffer: list[_Run] = []
+    size = seen = 0  # tokens in the buffer, and how many of its first ones are in a window already
+    whole = True
+    for run in _runs(lines):
+        buffer.append(run)
+        size += len(run.tokens)
+        while size > 2 * limit:
+            window, buffer, seen = _cut(buffer, seen, limit, overlap)
+            size = sum(len(run.tokens) for run in buffer)
+            whole = False
+            yield window
+    while size > limit or (size > seen and _count(buffer) > limit):
+        window, buffer, seen = _cut(buffer, seen, limit, overlap)
+        size = sum(len(run.tokens) for run in buffer)
+        whole = False
+        yield window
+    if size > seen:
+        yield _window(buffer, whole=whole)
+
+
+def _runs(lines: Iterable[Line]) -> Iterator[_Run]:
+    """Lines with their tokens. A very long line comes in pieces, which are parted anew where a token surely ends."""
+    rest = ""
+    for line in lines:
+        text, start = rest + line.text, line.start - len(rest)
+        end = len(text) if text.endswith("\n") or len(text) < _LONG_LINE else _end_of_word(text)
+        text, rest = text[:end], text[end:]
+        yield _Run(text, start, encode(text), line.break_before)
+    if rest:
+        yield _Run(rest, start + len(text), encode(rest), Break.INSIDE)
+
+
+def _end_of_word(text: str) -> int:
+    """Where the last word but one ends, if that is near the end of the text, else the end of the text."""
+    near = max(0, len(text) - _WORDS_WITHIN)
+    ends = [match.end() for match in _BETWEEN_WORDS.finditer(text, near)]
+    return ends[-1] if ends else len(text)
+
+
+def _window(runs: list[_Run], *, whole: bool = False) -> Window:
+    return Window("".join(run.text for run in runs), runs[0].start, _count(runs), whole)
+
+
+def _count(runs: list[_Run]) -> int:
+    """Tokens of the joined text. Lines add up; a part of one may have other tokens alone than within its line."""
+    total = 0
+    line: list[_Run] = []
+    for run in runs:
+        line.append(run)
+        if run.text.endswith("\n"):
+            total += _count_line(line)
+            line = []
+    return total + _count_line(line)
+
+
+def _count_line(parts: list[_Run]) -> int:
+    if len(parts) == 1 and not parts[0].torn and parts[0].text.endswith("\n"):
+        return len(parts[0].tokens)
+    return count_tokens("".join(part.text for part in parts))
+
+
+def _cut(runs: list[_Run], seen: int, limit: int, overlap: int) -> tuple[Window, list[_Run], int]:
+    """The first window of `runs` (more than `limit` tokens), what is left with the overlap, and how long that is."""
+    at, next_unit = _best_cut(runs, seen, limit)
+    head, tail = _split_at(runs, at)
+    while (count := _count(head)) > limit and at - (count - limit) > seen + 4:
+        at -= count - limit
+        head, tail = _split_at(runs, at)
+    size = sum(len(run.tokens) for run in head)
+    kept = max(0, min(overlap, limit - max(next_unit, MIN_FRESH), size - 1))
+    repeated = _split_at(head, size - kept, forward=True)[1] if kept else []
+    return _window(head), repeated + tail, sum(len(run.tokens) for run in repeated)
+
+
+def _ends(runs: list[_Run]) -> list[int]:
+    total = 0
+    ends = []
+    for run in runs:
+        total += len(run.tokens)
+        ends.append(total)
+    return ends
+
+
+def _best_cut(runs: list[_Run], seen: int, limit: int) -> tuple[int, int]:
+    """Where to end the window, in tokens, and how long the unit is that begins there (0 if it may be torn)."""
+    ends = _ends(runs)
+    for strength in (Break.BLOCK, Break.NESTED):
+        cut = 0
+        for run, end in zip(runs[1:], ends, strict=False):
+            if end > limit:
+                break
+            if end > seen and run.break_before >= strength:
+                cut = end
+        if not cut:
+            continue
+        unit = _unit_length(runs, ends, cut, strength)
+        if unit <= limit and (cut * 2 >= limit or _stays_whole(runs, ends, cut)):
+            return cut, unit
+    return limit, 0
+
+
+def _unit_length(runs: list[_Run], ends: list[int], cut: int, strength: Break) -> int:
+    """Tokens from `cut` to the next break of this strength, or to the end of what is known."""
+    for run, end in zip(runs[1:], ends, strict=False):
+        if end > cut and run.break_before >= strength:
+            return end - cut
+    return ends[-1] - cut
+
+
+def _stays_whole(runs: list[_Run], ends: list[int], cut: int) -> bool:
+    """Whether the unit at `cut` is a list item, or has lines that belong together: code, a table."""
+    first, *others = [run for run, end in zip(runs, ends, strict=True) if end > cut][:2]
+    return is_item(first.text) or any(other.break_before in (Break.INSIDE, Break.NESTED) for other in others)
+
+
+def _split_at(runs: list[_Run], at: int, *, forward: bool = False) -> tuple[list[_Run], list[_Run]]:
+    """Divide runs at a token position, moved to the start of a character (back, or forward) if it falls within one."""
+    before: list[_Run] = []
+    for index, run in enumerate(runs):
+        if at >= len(run.tokens):
+            at -= len(run.tokens)
+            before.append(run)
+            continue
+        while 0 < at < len(run.tokens) and not starts_character(run.tokens[at]):
+            at += 1 if forward else -1
+        left, right = _parted(run, at)
+        return before + left, right + runs[index + 1 :]
+    return before, []
+
+
+def _parted(run: _Run, at: int) -> tuple[list[_Run], list[_Run]]:
+    if not 0 < at < len(run.tokens):
+        return ([run], []) if at else ([], [run])
+    middle = characters_of(run.tokens[:at])
+    left = _Run(run.text[:middle], run.start, run.tokens[:at], run.break_before, run.torn)
+    right = _Run(run.text[middle:], run.start + middle, run.tokens[at:], Break.INSIDE, torn=True)
+    return [left], [right]

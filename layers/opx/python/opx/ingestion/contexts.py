@@ -16,17 +16,54 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, KnowledgeDocument, Remark, RemarkKind
 from opx.domain.ids import stable_hash
-from opx.domain.remarks import Remark, RemarkKind
-from opx.errors import ModelError
+from opx.errors import ModelError, StoreUnavailableError
 from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import one_line
-from opx.ingestion.context_cache import ContextCache
-from opx.ports.models import ChatModel, ChatRequest
-from opx.ports.time import Clock
-from opx.ports.typed_replies import ModelAnswer
+from opx.ports import Clock, Table
+from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
+
+# -- context cache
+
+
+class ContextCache:
+    """Keeps texts in the table of `tables.EMBEDDINGS` for `days`, under keys that no vector has.
+
+    If the table can't be read or written, the work is done without it.
+    """
+
+    def __init__(self, table: Table, *, days: float, clock: Clock = time.time) -> None:
+        self._table = table
+        self._seconds = days * 86_400
+        self._clock = clock
+
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
+        """The texts that are known."""
+        try:
+            items = self._table.get_many([{"cacheKey": key} for key in keys]) if keys else []
+        except StoreUnavailableError as exc:
+            log.warning("the cache of contexts can't be read, writing all %d: %s", len(keys), exc)
+            return {}
+        return {item["cacheKey"]: item["context"] for item in items if item.get("context")}
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Remove texts. Raises `StoreUnavailableError`."""
+        for key in dict.fromkeys(keys):
+            self._table.delete({"cacheKey": key})
+
+    def put(self, texts: Mapping[str, str]) -> None:
+        expires = int(self._clock() + self._seconds)
+        items = [{"cacheKey": key, "context": text, "expiresAt": expires} for key, text in texts.items()]
+        try:
+            self._table.put_many(items)
+        except StoreUnavailableError as exc:
+            log.warning("the cache of contexts can't be written, %d are not kept: %s", len(items), exc)
+
+
+# -- contexts
+
 
 MAX_CHUNKS = 200
 """Of a document that contexts are written for, in their order: 100,000 tokens, and 25 calls."""

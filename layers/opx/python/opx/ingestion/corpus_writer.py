@@ -19,9 +19,8 @@ from opx.formats.metadata import validated
 from opx.formats.registry import is_binary, is_known
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, Outcome, Result
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
-from opx.ingestion.outcomes import Outcome, Result
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
 

@@ -7,21 +7,23 @@ becomes one, else Markdown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.ids import stable_hash
-from opx.domain.knowledge import Category
+from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.requests import read_record
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.evidence_rules import EvidenceRules, read_evidence_rules
+from opx.runtime.knowledge_file import Marked, read_section
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus_writer import CorpusWriter
     from opx.ports import ObjectStore
+
 
 __all__ = [
     "EvidenceDocument",
@@ -120,7 +122,7 @@ def _is_read_by(category: Category, record: Mapping[str, Any]) -> bool:
     """Whether the category's mapping finds a title and a content in the record."""
     if not category.json_mapping:
         return False
-    from opx.formats.data.json_paths import compile_paths
+    from opx.formats.data.json_mapping import compile_paths
 
     found = (compile_paths(category.json_mapping[name]) for name in ("title", "content"))
     return all(any(path.values(record) for path in paths) for paths in found)
@@ -136,3 +138,96 @@ def _markdown(record: Mapping[str, Any]) -> str:
         text = "\n".join(f"- {' '.join(each.split())}" for each in value) if isinstance(value, list) else str(value)
         parts.append(f"## {called}\n\n{text}\n")
     return "\n".join(parts)
+
+
+# -- evidence rules
+
+
+_CONDITIONS = ("agent_type", "outcome", "verified", "has")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Fits evidence whose agent type and outcome are among those named (any, if none is), whose `verified` is as said
+    (either, if nothing is), and that has the fields `has`."""
+
+    category: str
+    agent_types: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    verified: bool | None = None
+    has: tuple[str, ...] = ()
+
+    def fits(self, evidence: Evidence) -> bool:
+        return (
+            _is_among(evidence.agent_type, self.agent_types)
+            and _is_among(evidence.outcome, self.outcomes)
+            and self.verified in (None, bool(evidence.verified))
+            and all(getattr(evidence, name) for name in self.has)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRules:
+    """Which category evidence belongs to: that of the first rule that fits, or else the default."""
+
+    knowledge: KnowledgeModel
+    default: str
+    rules: tuple[Rule, ...] = ()
+
+    def category_of(self, evidence: Evidence) -> Category:
+        return self.knowledge.category(
+            next((rule.category for rule in self.rules if rule.fits(evidence)), self.default)
+        )
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """All that evidence may end up in."""
+        return tuple(dict.fromkeys((self.default, *(rule.category for rule in self.rules))))
+
+
+def read_evidence_rules(knowledge: KnowledgeModel, path: Path | None = None) -> EvidenceRules:
+    """The rules of the file. Without them all evidence is of the default category. Raises `KnowledgeConfigError` with
+    file and line."""
+    section = read_section("evidence", path)
+    if section is None:
+        return EvidenceRules(knowledge, knowledge.default_category)
+    given = section.fields(required=("default",), optional=("rules",))
+    rules = [_rule(entry, knowledge) for entry in given["rules"].items()] if "rules" in given else []
+    return EvidenceRules(knowledge, _category(given["default"], knowledge), tuple(rules))
+
+
+def _rule(entry: Marked, knowledge: KnowledgeModel) -> Rule:
+    given = entry.fields(required=("category",), optional=_CONDITIONS)
+    verified = given["verified"].plain() if "verified" in given else None
+    if verified is not None and not isinstance(verified, bool):
+        raise given["verified"].error("verified must be true or false")
+    has = _texts(given.get("has"))
+    for name in has:
+        if name not in EVIDENCE_FIELDS:
+            raise given["has"].error(
+                f"has names {name!r}, which evidence has not; there are: {', '.join(EVIDENCE_FIELDS)}"
+            )
+    return Rule(
+        category=_category(given["category"], knowledge),
+        agent_types=_texts(given.get("agent_type")),
+        outcomes=_texts(given.get("outcome")),
+        verified=verified,
+        has=has,
+    )
+
+
+def _category(entry: Marked, knowledge: KnowledgeModel) -> str:
+    try:
+        return knowledge.category(entry.text()).path
+    except InvalidInputError as exc:
+        raise entry.error(str(exc)) from exc
+
+
+def _texts(entry: Marked | None) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    return tuple(item.text() for item in entry.items()) if isinstance(entry.plain(), list) else (entry.text(),)
+
+
+def _is_among(value: str, allowed: Sequence[str]) -> bool:
+    return not allowed or value.casefold() in {each.casefold() for each in allowed}

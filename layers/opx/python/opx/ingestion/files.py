@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.errors import InvalidInputError
-from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import SIDECAR_SUFFIX, Outcome, Result
 
 _HASH_BLOCK = 1024 * 1024
 

@@ -11,13 +11,13 @@ from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus_writer import Content, CorpusWriter
-from opx.ingestion.outcomes import IngestionResult, Outcome, Result
+from opx.ingestion.events import IngestionResult, Outcome, Result
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
     from opx.domain.sources import KnowledgeSource, PullReport
-    from opx.ingestion.evidence_rules import EvidenceRules
+    from opx.ingestion.evidence import EvidenceRules
 
 
 class WaysIn(Protocol):

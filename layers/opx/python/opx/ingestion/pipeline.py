@@ -20,9 +20,8 @@ from opx.domain.titles import is_completed
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
-from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent
-from opx.ingestion.indexing.writers import OneIndex, Writers
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent, Outcome, Result
+from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.publishing import Publisher, Step, claim_of
 from opx.ingestion.reading import DocumentReader, title_path

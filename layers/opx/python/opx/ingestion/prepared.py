@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import (
+    ChunkMetadata,
+    DocumentChunk,
+    DocumentKey,
+    KnowledgeDocument,
+    Remark,
+    RemarkKind,
+    bounded,
+)
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
 from opx.domain.record import replace
-from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
 from opx.hygiene import near_duplicates

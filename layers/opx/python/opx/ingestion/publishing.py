@@ -13,7 +13,7 @@ from opx.domain.ids import entry_id
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import Claim, current_id
-from opx.ingestion.indexing.writers import OneIndex, Writers
+from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import Chunks, Prepared
 from opx.ports import ChunkCopies, CopyChange, DocumentChange, SearchIndex
 from opx.ports.graph import GraphWriter

@@ -13,22 +13,29 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import IO, Any, BinaryIO
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument, Revision, expiry_day, fetched_expiry
+from opx.domain.documents import (
+    DocumentKey,
+    KnowledgeDocument,
+    Remark,
+    RemarkKind,
+    Revision,
+    bounded,
+    expiry_day,
+    fetched_expiry,
+)
 from opx.domain.ids import document_id, normalise
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier
 from opx.domain.record import replace
-from opx.domain.remarks import Remark, RemarkKind, bounded
 from opx.domain.times import iso_time
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
-from opx.formats.data.sidecar import parse_sidecar
 from opx.formats.markdown_lines import Line, scan
-from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, validated
+from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, parse_sidecar, validated
 from opx.formats.registry import parse
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ports import Clock, ObjectInfo, ObjectStore
-from opx.ports.reading import ParsingTools
+from opx.ports.models import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language
 
 OBJECT_METADATA = "opx-document"

@@ -10,7 +10,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Tables
-from opx.ports.tables_specs import OUTCOMES, PATTERNS, STAGING
+from opx.ports.tables import OUTCOMES, PATTERNS, STAGING
 from opx.records.capability import QuestionRecords
 from opx.runtime.installation import Installation
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from opx.learning.outcomes.learnt import LearntStore
     from opx.learning.outcomes.recording import OutcomeService
     from opx.learning.outcomes.store import OutcomeStore
+    from opx.learning.pattern_rows import LearningProjects
     from opx.learning.patterns import PatternStore
-    from opx.learning.projects import LearningProjects
     from opx.learning.rules import LearningRules
     from opx.learning.staging import Staging
     from opx.learning.warnings import StepWarnings
@@ -72,7 +72,7 @@ class Learning:
     @cached_property
     def projects(self) -> LearningProjects:
         """The projects that captured something."""
-        from opx.learning.projects import LearningProjects
+        from opx.learning.pattern_rows import LearningProjects
 
         return LearningProjects(self._tables.table(PATTERNS))
 

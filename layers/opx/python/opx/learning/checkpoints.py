@@ -29,16 +29,15 @@ from opx.domain.scopes import Identity, Scope
 from opx.domain.times import iso_time
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.learning.pattern_documents import joined, key_of, occurrence_of, problem_of, record_of, seed_of
-from opx.learning.projects import project_of, unknown_project
+from opx.learning.pattern_rows import project_of, unknown_project
 from opx.learning.warnings import warning_document
 
 if TYPE_CHECKING:
-    from opx.ingestion.corpus.clients import ClientRegistry
-    from opx.ingestion.corpus.projects import ProjectRegistry
+    from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry
     from opx.ingestion.manager import IngestionManager
     from opx.learning.matching import PatternMatcher
+    from opx.learning.pattern_rows import LearningProjects
     from opx.learning.patterns import PatternStore
-    from opx.learning.projects import LearningProjects
     from opx.learning.rules import LearningRules
     from opx.learning.staging import Staging
     from opx.ports import Clock

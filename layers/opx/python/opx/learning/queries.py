@@ -8,8 +8,8 @@ from opx.domain.scopes import Identity
 from opx.ingestion.corpus.capability import Corpus
 from opx.learning.capability import Learning
 from opx.learning.context import OrchestratorContextBuilder
-from opx.learning.orchestrators import check_orchestrator
 from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
+from opx.learning.rules import check_orchestrator
 from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
 from opx.runtime.installation import Installation

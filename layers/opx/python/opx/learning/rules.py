@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from opx.domain.scopes import Scope
+from opx.domain.scopes import Identity, Scope
+from opx.errors import NotOrchestratorError
 from opx.runtime.knowledge_file import read_section
 
 SECTION = "learning"
@@ -56,3 +58,32 @@ def read_learning_rules(path: Path | None = None) -> LearningRules:
         raise fields["share"].error(f"unknown share {share!r}; allowed: {', '.join(Share)}")
     names = fields["orchestrators"].items() if "orchestrators" in fields else []
     return LearningRules(Share(share), frozenset(name.text() for name in names))
+
+
+# -- orchestrators
+
+
+_ROLE = re.compile(r"arn:[\w-]+:(?:iam|sts)::\d*:(?:assumed-role|role)/(?P<path>.+)\Z", re.ASCII)
+
+
+def check_orchestrator(rules: LearningRules, identity: Identity) -> None:
+    """Raises `NotOrchestratorError` unless the identity's principal is one of the named orchestrators.
+
+    A name is compared as it is; that of a role in AWS also stands for each of its sessions.
+    """
+    if rules.orchestrators.isdisjoint(_names(identity.principal)):
+        raise NotOrchestratorError(
+            f"{identity.principal[:100] or 'a caller without a name'} is no orchestrator, and patterns are told to these "
+            "alone: name it in knowledge.yaml under `learning: {orchestrators: [...]}`"
+        )
+
+
+def _names(principal: str) -> set[str]:
+    """What a principal may be called: as it is, and by the role that an ARN names."""
+    names = {principal} - {""}
+    role = _ROLE.match(principal)
+    if role:
+        session_of = principal.split(":")[2] == "sts"
+        path = role["path"].split("/")
+        names.add(path[0] if session_of else path[-1])
+    return names

@@ -13,7 +13,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
-from opx.ports.tables_specs import KEYS, LIFECYCLE
+from opx.ports.tables import KEYS, LIFECYCLE
 from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from opx.lifecycle.consistency.reconcile import Reconciler
     from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler
-    from opx.lifecycle.reindex.making import Pace
+    from opx.lifecycle.reindex.job import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.lifecycle.report import PruneReports
-    from opx.lifecycle.retention.daily import DailyCalibration, DailyPruning
     from opx.lifecycle.retention.due import RetentionState
     from opx.lifecycle.retention.holds import Holds
-    from opx.lifecycle.retention.pruning import KnowledgePruningService
+    from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
     from opx.retrieval.calibration.calibrating import Calibrator
 
@@ -107,17 +106,15 @@ class Lifecycle:
 
     def daily_pruning(self) -> DailyPruning:
         """Prunes once a day, in the rounds of one process."""
-        from opx.lifecycle.retention.daily import DailyPruning
+        from opx.lifecycle.retention.pruning import DailyPruning
 
         return DailyPruning(self.pruning, self._retention_state, self._installation.clock)
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes documents whose retention is over, of all scopes. Raises `KnowledgeConfigError`."""
-        from opx.lifecycle.retention.due import DueVersions
+        from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
         from opx.lifecycle.retention.guard import read_guard_rules
-        from opx.lifecycle.retention.patterns import PatternKeeper
         from opx.lifecycle.retention.pruning import KnowledgePruningService
-        from opx.lifecycle.retention.redating import Redating
         from opx.lifecycle.retention.removal import Removal
 
         corpus, tables, installation = self._corpus, self._tables, self._installation
@@ -154,7 +151,7 @@ class Lifecycle:
     def reviews(self) -> Reviews:
         """Documents that are to be reviewed. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.retention.reviews import Reviews
-        from opx.records.gaps.owners import read_owners
+        from opx.records.gaps.listing import read_owners
         from opx.runtime.knowledge_file import read_section
 
         installation = self._installation
@@ -207,8 +204,7 @@ class Lifecycle:
     ) -> Reconciler:
         """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is
         compared, and how many there were."""
-        from opx.lifecycle.consistency.reconcile import Reconciler
-        from opx.lifecycle.consistency.repairs import Repairs
+        from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
         from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
         stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing)
@@ -219,7 +215,7 @@ class Lifecycle:
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
         what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
-        from opx.graph.naming_scopes import ScopeDirectory
+        from opx.graph.naming_writer import ScopeDirectory
         from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
         from opx.retrieval.calibration.models import CalibrationStore
 
@@ -240,7 +236,7 @@ class Lifecycle:
 
     def daily_calibration(self) -> DailyCalibration:
         """Calibrates when it is due, in the rounds of one process."""
-        from opx.lifecycle.retention.daily import DailyCalibration
+        from opx.lifecycle.retention.pruning import DailyCalibration
 
         return DailyCalibration(self.calibrator, self._installation.clock)
 
@@ -249,9 +245,8 @@ class Lifecycle:
     @property
     def reindexer(self) -> Reindexer:
         """Makes a new index. Raises `InvalidInputError` where that can't be."""
-        from opx.graph.naming_scopes import ScopeDirectory
-        from opx.lifecycle.reindex.job import JobStore
-        from opx.lifecycle.reindex.making import Making
+        from opx.graph.naming_writer import ScopeDirectory
+        from opx.lifecycle.reindex.job import JobStore, Making
         from opx.lifecycle.reindex.reindexing import Reindexer
 
         self._require_editions()
@@ -278,7 +273,7 @@ class Lifecycle:
 
     @property
     def _reindex_pace(self) -> Pace:
-        from opx.lifecycle.reindex.making import Pace
+        from opx.lifecycle.reindex.job import Pace
 
         settling = self._indexing.indexes.settling_seconds
         if self._work.in_process:

@@ -28,7 +28,7 @@ from opx.operations.registry import Access, operation
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
-    from opx.lifecycle.clients.administration import Administration
+    from opx.lifecycle.clients.offboarding import Administration
     from opx.lifecycle.reindex.reindexing import Reindexer
 
 STEP_SECONDS = 2.0
@@ -200,9 +200,9 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     A worker that was at work before a rebuild of the graph began finds them unchanged: it is to be started again. Raises
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
-    from opx.ingestion.corpus.announcing import AnnouncingObjectStore
-    from opx.ingestion.corpus.incarnation import renew
-    from opx.ports.tables_specs import GRAPH
+    from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+    from opx.ingestion.corpus.version import renew
+    from opx.ports.tables import GRAPH
 
     store = context.system.store
     if not isinstance(store, AnnouncingObjectStore):
@@ -353,8 +353,8 @@ def _worked(context: Context, reindexer: Reindexer) -> Job:
 
 
 def _delegated(context: Context, reindexer: Reindexer) -> Job:
-    from opx.lifecycle.reindex.asked import GO_ON
-    from opx.lifecycle.reindex.making import Progress
+    from opx.lifecycle.reindex.job import Progress
+    from opx.lifecycle.reindex.reindexing import GO_ON
 
     assert context.system.functions.rebuilds is not None
     with suppress(ReindexBusyError):  # a function has it in hand already

@@ -95,7 +95,7 @@ def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noq
     calibrator = _calibrator(context)
     rebuilds = context.system.functions.rebuilds
     if rebuilds is not None:
-        from opx.lifecycle.reindex.asked import CALIBRATE
+        from opx.lifecycle.reindex.reindexing import CALIBRATE
 
         rebuilds.send(CALIBRATE)
         return CalibrationReport(calibrator.embedder, asked=True)

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field
 
-from opx.domain.aliases import Alias, Merge
-from opx.domain.graph import MAX_HOPS, Direction, Edge, Node, Relinked, Walk
+from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Relinked, Walk
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.results import PathStep
-from opx.graph.asked import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.names import edge_type
-from opx.graph.questions.answers import GraphAnswer
-from opx.graph.questions.coverage import GraphCoverage, coverage
+from opx.graph.questions.answers import GraphAnswer, GraphCoverage, coverage
+from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.views import (
     Connection,
     Names,

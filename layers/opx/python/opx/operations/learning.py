@@ -159,7 +159,7 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
     if requests is None:
         checkpoints = context.system.learning.checkpoints(context.identity)
         return Checkpoint(False, checkpoints.process_checkpoint(request.project_id, request.checkpoint_type))
-    from opx.learning.events import checkpoint_message
+    from opx.learning.fields import checkpoint_message
 
     project = request.project_id or context.identity.project_id
     requests.send(checkpoint_message(context.scope, project, request.checkpoint_type))

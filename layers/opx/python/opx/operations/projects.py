@@ -10,7 +10,7 @@ from opx.domain.record import Record
 from opx.domain.requests import Request, Text
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ForbiddenError, InvalidScopeError
-from opx.ingestion.corpus.projects import ProjectPlace, SightChange
+from opx.ingestion.corpus.clients import ProjectPlace, SightChange
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
 

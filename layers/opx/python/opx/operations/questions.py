@@ -201,7 +201,7 @@ def report_gap(context: Context, request: ReportGap) -> GapAnswer:
 
     Raises `InvalidInputError` for a question without words, and where no gaps are kept.
     """
-    from opx.records.gaps.likeness import is_empty
+    from opx.records.gaps.model import is_empty
 
     if is_empty(request.question):
         raise InvalidInputError("question has no words to search for")

@@ -11,11 +11,10 @@ from urllib.parse import unquote
 
 from msgspec import Meta, field
 
-from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import FilledCommand, NextCall, SectionView, StepView, call
 from opx.domain.knowledge import Tier
-from opx.domain.queries import MAX_BUDGET, MIN_BUDGET, QueryConfig
+from opx.domain.queries import MAX_BUDGET, MIN_BUDGET, Band, QueryConfig
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request
 from opx.domain.results import Answer

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
-from opx.domain.bands import Band
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
-from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, QueryConfig, SearchMode
+from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step

@@ -13,15 +13,14 @@ from msgspec.structs import asdict
 from opx.connectors.states import SourceView
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError, Text
-from opx.domain.sources import PullReport
-from opx.domain.streams import StreamDefinition
+from opx.domain.sources import PullReport, StreamDefinition
 from opx.errors import ForbiddenError
 from opx.operations.context import Context
 from opx.operations.registry import Access, Function, operation
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl
-    from opx.connectors.streams.control import StreamControl
+    from opx.connectors.streams.definitions import StreamControl
 
 MAX_URLS = 100
 _DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."

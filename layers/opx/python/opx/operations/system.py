@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opx.connectors.runner import Feed, Runner
     from opx.connectors.streams.taking import RecordTaker
     from opx.domain.scopes import Identity, Scope
-    from opx.domain.streams import StreamDefinition
+    from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
     from opx.graph.relinking import Relinking
     from opx.ingestion.capability import Ingestion
@@ -48,11 +48,10 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
-    from opx.ports.functions import Functions
-    from opx.ports.metrics import MetricReader
-    from opx.ports.reading import ParsingTools
+    from opx.ports.models import ParsingTools
+    from opx.ports.queues import Functions
     from opx.ports.sources import OpenWeb, Secrets
-    from opx.ports.telemetry import TelemetryStores
+    from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query import KnowledgeQuery
     from opx.retrieval.query_language import Asked

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request
-from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
+from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation

@@ -6,6 +6,7 @@ error. They don't change what they are given.
 
 from __future__ import annotations
 
+from opx.domain.times import Clock
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reading, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue
@@ -28,7 +29,6 @@ from opx.ports.search import (
     mean_vector,
 )
 from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table, Tables
-from opx.ports.time import Clock
 
 __all__ = [
     "Absent",

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from opx.domain.sources import RateLimit, SourceDefinition
-from opx.domain.streams import StreamDefinition
+from opx.domain.sources import RateLimit, SourceDefinition, StreamDefinition
 from opx.errors import SourceShapeError
 
 
@@ -176,3 +175,28 @@ class StreamSubscriptions(Protocol):
 
     def delete(self, definition: StreamDefinition) -> None:
         """Have it read no more. Nothing happens if it never was."""
+
+
+# -- web search
+
+
+@dataclass(frozen=True, slots=True)
+class WebResult:
+    """A page that was found. `text` is a passage of it, plain; `published` is ISO 8601, "" if it isn't known."""
+
+    title: str
+    url: str
+    text: str
+    published: str = ""
+
+
+class WebSearch(Protocol):
+    """An engine, named for notes and caches."""
+
+    @property
+    def name(self) -> str: ...
+
+    def search(self, query: str, limit: int) -> list[WebResult]:
+        """Up to `limit` (1-10) pages, the best first, each address once; `[]` if there are none. Raises
+        `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`, `ForbiddenAddressError`, and
+        `SecretNotFoundError` if there is no key."""

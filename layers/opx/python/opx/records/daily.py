@@ -13,7 +13,7 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.records.capability import QuestionRecords
-    from opx.records.gaps.owners import Owners
+    from opx.records.gaps.listing import Owners
     from opx.retrieval.capability import Questions
 
 CHECK: Mapping[str, object] = {"task": "check_gaps"}

@@ -20,9 +20,9 @@ from opx.domain.procedures import Outline, SectionKind, Unit
 from opx.domain.results import RetrievalResult
 from opx.retrieval.question import is_identifier
 from opx.text.analyzer import analyze
-from opx.text.estimates import estimated_tokens
 from opx.text.languages import question_languages
 from opx.text.procedures.layout import is_row, with_heads
+from opx.text.tokenizer import estimated_tokens
 
 MAX_DOCUMENTS = 5
 """Documents of which text is shown; those behind them are named."""

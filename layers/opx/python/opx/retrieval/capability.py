@@ -15,9 +15,9 @@ from opx.errors import KnowledgeConfigError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, Tables
-from opx.ports.tables_specs import LIFECYCLE
-from opx.retrieval.expansion import Expander
+from opx.ports.tables import LIFECYCLE
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
+from opx.retrieval.readable import Expander
 from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import Passage
     from opx.domain.procedures import Classified, Command
+    from opx.domain.results import Expanded, FoundText, GoOn
     from opx.retrieval.calibration.models import CalibrationStore
-    from opx.retrieval.found_text import Expanded, FoundText, GoOn
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.judging import Experience as JudgedExperience
     from opx.retrieval.learnt import LearntWords
@@ -246,7 +246,7 @@ class Questions:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported
         and audited as questions are; in a planner's words, they tell of no gaps."""
         from opx.retrieval.research.researcher import Researcher
-        from opx.runtime.serialized import in_turns
+        from opx.runtime.parallel import in_turns
 
         query = self.search(identity, in_turns(report), gaps=False)
         return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
@@ -254,8 +254,7 @@ class Questions:
     @cached_property
     def _planner(self) -> Planner:
         """Decides which searches a research does."""
-        from opx.retrieval.research.model_planner import ChatPlanner
-        from opx.retrieval.research.rules import RulePlanner
+        from opx.retrieval.research.rules import ChatPlanner, RulePlanner
 
         chat = self._models().chat if self._installation.settings.research_planner != "rules" else None
         return ChatPlanner(chat) if chat else RulePlanner()

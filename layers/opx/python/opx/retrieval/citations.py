@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opx.domain.bands import Band, Basis
+from opx.domain.documents import RemarkKind
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
-from opx.domain.remarks import RemarkKind
+from opx.domain.queries import Band, Basis
 from opx.domain.results import EvidencePack, RetrievalResult
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.retrieval.judging import STALE

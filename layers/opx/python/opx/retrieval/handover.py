@@ -19,8 +19,8 @@ from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
 from opx.runtime.parallel import Each
-from opx.text.estimates import estimated_tokens
 from opx.text.procedures.layout import laid_out, whole_steps
+from opx.text.tokenizer import estimated_tokens
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.bands import Basis
 from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
+from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.domain.times import iso_time

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from opx.domain.bands import Band
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
+from opx.domain.queries import Band
 from opx.domain.record import replace
 from opx.hygiene.untrusted import one_line
 from opx.ports import SearchEngine, SearchFilter, SearchRequest

@@ -11,11 +11,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.bands import Band, band_of
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
-from opx.domain.queries import MAX_QUERY_CHARACTERS, Expand, QueryConfig, SearchMode
+from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Expand, QueryConfig, SearchMode, band_of
 from opx.domain.record import replace
 from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
@@ -32,10 +31,10 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
-    from opx.retrieval.expansion import Expander
-    from opx.retrieval.found_text import GoOn
+    from opx.domain.results import GoOn
     from opx.retrieval.identifiers import Bound
     from opx.retrieval.learnt import LearntWords
+    from opx.retrieval.readable import Expander
     from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
@@ -289,7 +288,7 @@ class KnowledgeQuery:
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
-        from opx.retrieval.found_text import FoundText, Hit
+        from opx.domain.results import FoundText, Hit
 
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
         text = asked.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` in it is a filter for the text, here a name

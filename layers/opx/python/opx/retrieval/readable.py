@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
+from opx.domain.queries import Expand
+from opx.domain.record import replace
+from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Reader
 from opx.domain.times import iso_time
-from opx.errors import DocumentNotFoundError, ObjectNotFoundError
+from opx.errors import DocumentNotFoundError, ObjectNotFoundError, StoreUnavailableError
 from opx.retrieval.judging import expired_since
 from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
-    from opx.domain.documents import DocumentChunk
     from opx.domain.procedures import Outline
     from opx.ingestion.corpus.capability import Corpus
+
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 
@@ -70,3 +74,109 @@ class ReadableDocuments:
             return read_outline(self._corpus.store, document.key, document.document_id, document.title)
         except ObjectNotFoundError:
             raise DocumentNotFoundError(f"the text of {document.document_id} is gone: ingest it again") from None
+
+
+# -- expansion
+
+
+log = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 30_000
+"""Of an expanded result; more is cut at pieces, around the one that was found."""
+
+UNREADABLE = "some results could not be expanded: their documents' texts were not readable"
+
+ChunksOf = Callable[[str], Iterable[DocumentChunk]]
+"""The chunks of the document with an id, as far as the reader may see it. Raises `DocumentNotFoundError`."""
+
+
+class Expander:
+    """Reads what stands around results."""
+
+    def __init__(self, chunks_of: ChunksOf) -> None:
+        self._chunks_of = chunks_of
+
+    def expanded(
+        self, results: Sequence[RetrievalResult], expand: Expand
+    ) -> tuple[tuple[RetrievalResult, ...], tuple[str, ...]]:
+        """The results with more text, one for each section or document, in the best one's place; and what to note.
+
+        `metadata.expanded` says of what the text is (`of`), which pieces it has (`chunkIds`) and whether it was `cut`.
+        """
+        documents: dict[str, list[DocumentChunk] | None] = {}
+        kept: list[RetrievalResult] = []
+        covered: set[str] = set()
+        for result in results:
+            name, chunk_id = result.document_id, str(result.metadata.get("chunkId", ""))
+            if chunk_id in covered:
+                continue
+            if name not in documents:
+                documents[name] = self._read(name) if name else None
+            chunks = documents[name]
+            more = _around(result, chunks, expand) if chunks else result
+            covered.update(more.metadata.get("expanded", {}).get("chunkIds", ()))
+            kept.append(more)
+        unread = any(name and chunks is None for name, chunks in documents.items())
+        return tuple(kept), ((UNREADABLE,) if unread else ())
+
+    def _read(self, document_id: str) -> list[DocumentChunk] | None:
+        try:
+            return list(self._chunks_of(document_id))
+        except (DocumentNotFoundError, StoreUnavailableError):
+            log.warning("the chunks of document %s can't be read", document_id, exc_info=True)
+            return None
+
+
+def _around(result: RetrievalResult, chunks: Sequence[DocumentChunk], expand: Expand) -> RetrievalResult:
+    at = next((n for n, chunk in enumerate(chunks) if chunk.chunk_id == result.metadata.get("chunkId")), None)
+    if at is None:
+        return result
+    first, last = _section(chunks, at) if expand is Expand.SECTION else (0, len(chunks) - 1)
+    low, high = _fitting(chunks, at, first, last)
+    pieces = chunks[low : high + 1]
+    about: dict[str, Any] = {
+        "of": expand.value,
+        "chunkIds": [chunk.chunk_id for chunk in pieces],
+        "cut": (low, high) != (first, last),
+    }
+    return replace(result, content=joined(pieces), metadata={**result.metadata, "expanded": about})
+
+
+def _section(chunks: Sequence[DocumentChunk], at: int) -> tuple[int, int]:
+    """The first and last neighbour with the same section path."""
+    path = chunks[at].section
+    first = last = at
+    while first > 0 and chunks[first - 1].section == path:
+        first -= 1
+    while last + 1 < len(chunks) and chunks[last + 1].section == path:
+        last += 1
+    return first, last
+
+
+def _fitting(chunks: Sequence[DocumentChunk], at: int, first: int, last: int) -> tuple[int, int]:
+    """As many neighbours on both sides in turn as fit in `MAX_CHARACTERS`."""
+    low = high = at
+    size = len(chunks[at].content)
+    grown = True
+    while grown:
+        grown = False
+        for step in (1, -1):
+            following = high + 1 if step == 1 else low - 1
+            if not first <= following <= last or size + len(chunks[following].content) > MAX_CHARACTERS:
+                continue
+            size += len(chunks[following].content)
+            low, high = min(low, following), max(high, following)
+            grown = True
+    return low, high
+
+
+def joined(chunks: Sequence[DocumentChunk]) -> str:
+    """The text of pieces in order. What two of them share is there once; an empty line stands for what none has."""
+    text, end = "", 0
+    for chunk in chunks:
+        shared = end - chunk.start if text else 0
+        if shared < 0:
+            text += "\n\n"
+        text += chunk.content[max(shared, 0) :]
+        end = max(end, chunk.end)
+    return text

@@ -17,22 +17,24 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from opx.domain.bands import Verdict
 from opx.domain.documents import DocumentChunk
+from opx.domain.queries import Verdict
 from opx.domain.record import replace
 from opx.errors import ModelError
-from opx.ports.models import Candidate, Reading, Reranker
-from opx.retrieval.confidence import logistic
-from opx.retrieval.judging import DocumentReading, Judged
-from opx.retrieval.query_language import Asked
-from opx.retrieval.rerank_candidates import (
+from opx.ports.models import (
     MAX_CANDIDATES,
     MAX_CHARACTERS,
     MAX_TITLE_CHARACTERS,
+    Candidate,
+    Reading,
+    Reranker,
     check_readings,
     lines_of,
 )
-from opx.runtime.deadlines import within
+from opx.retrieval.confidence import logistic
+from opx.retrieval.judging import DocumentReading, Judged
+from opx.retrieval.query_language import Asked
+from opx.runtime.parallel import within
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from opx.retrieval.judging import Judged
 from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
-from opx.runtime.deadlines import within
+from opx.runtime.parallel import within
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 

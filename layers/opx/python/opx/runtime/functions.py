@@ -5,17 +5,32 @@ There is no Tracer: it would load the X-Ray SDK into every cold start, and the f
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, wraps
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
-from opx.errors import OpxError
-from opx.runtime.emf import Recorder
-from opx.runtime.logs import TextlessFormatter, call_ids
-from opx.runtime.metrics import ENVIRONMENT, SERVICE, Report
+from opx.errors import (
+    ConditionFailedError,
+    IncompatibleIndexError,
+    InvalidScopeError,
+    KnowledgeConfigError,
+    ObjectNotFoundError,
+    OpxError,
+    StoreUnavailableError,
+)
+from opx.ports import Clock
+from opx.runtime.metrics import ENVIRONMENT, NAMESPACE, SERVICE, Metric, Report, dimension_sets, labels_of, unit_of
 from opx.settings import Settings, environment_name
 
 Answer_co = TypeVar("Answer_co", covariant=True)
@@ -71,3 +86,211 @@ def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
         return prepared()(event, context)
 
     return handler
+
+
+# -- logs
+
+
+TOLD = (
+    ConditionFailedError,
+    IncompatibleIndexError,
+    InvalidScopeError,
+    KnowledgeConfigError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+)
+"""Errors whose messages name stores, keys and ids, and nothing of a question or a document."""
+
+_ID = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
+_GATEWAY_REQUEST = "bedrockAgentCoreAwsRequestId"
+_BAD_ID = "malformed"
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class TextlessFormatter(LambdaPowertoolsFormatter):
+    """Powertools' JSON, with exceptions as `traceback_without_texts` has them unless debugging."""
+
+    def __init__(self) -> None:
+        super().__init__(serialize_stacktrace=False, use_rfc3339=True, utc=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info and not _debugging():
+            record.exception_notes = None
+        return super().format(record)
+
+    def formatException(self, ei: ExcInfo) -> str:  # noqa: N802 - the name is logging's
+        if ei[1] is None or _debugging():
+            return super().formatException(ei)
+        return traceback_without_texts(ei[1])
+
+
+def traceback_without_texts(error: BaseException) -> str:
+    """The traceback of an exception and of those that led to it, with messages of `TOLD` errors only."""
+    lines: list[str] = []
+    for raised in reversed(list(_chain(error))):
+        lines += traceback.format_tb(raised.__traceback__)
+        lines.append(_told(raised) + "\n")
+    return "".join(lines).rstrip()
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, what it was raised from, and so on."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _told(error: BaseException) -> str:
+    name = type(error).__name__
+    if isinstance(error, TOLD):
+        return f"{name}: {error}"
+    code = _service_code(error)
+    return f"{name} ({code})" if code else name
+
+
+def _service_code(error: BaseException) -> str:
+    """The code of an error that an AWS service answered with."""
+    response = getattr(error, "response", None)
+    found = response.get("Error") if isinstance(response, Mapping) else None
+    return str(found.get("Code", "")) if isinstance(found, Mapping) else ""
+
+
+def _debugging() -> bool:
+    return logging.getLogger(SERVICE).isEnabledFor(logging.DEBUG)
+
+
+def call_ids(event: Any, context: Any) -> dict[str, str | list[str]]:
+    """By what a call's lines are found: `correlation_id` is the caller's id of the request or session where it has one,
+    else the function's; `message_ids` are those of the queue's messages, where the call brings some."""
+    own = str(getattr(context, "aws_request_id", ""))
+    client = getattr(context, "client_context", None)
+    if client is not None:  # through a gateway the event is what a model chose, and nothing of it may get into the log
+        custom = getattr(client, "custom", None) or {}
+        return {"correlation_id": _checked(custom.get(_GATEWAY_REQUEST, "")) or own}
+    fields = event if isinstance(event, Mapping) else {}
+    ids: dict[str, str | list[str]] = {"correlation_id": _callers_id(fields) or own}
+    records = fields.get("Records")
+    if isinstance(records, list):
+        ids["message_ids"] = [_checked(record.get("messageId")) for record in records if isinstance(record, Mapping)]
+    return ids
+
+
+def _callers_id(event: Mapping[str, Any]) -> str:
+    request = event.get("requestContext")  # of the HTTP API
+    if isinstance(request, Mapping):
+        return _checked(request.get("requestId", ""))
+    return _checked(event.get("sessionId", "") if "actionGroup" in event else "")
+
+
+def _checked(value: object) -> str:
+    """The id if it can be one."""
+    if value == "":
+        return ""
+    return value if isinstance(value, str) and _ID.fullmatch(value) else _BAD_ID
+
+
+# -- emf
+
+
+MAX_VALUES = 100
+"""Of a metric in a line. Source: CloudWatch user guide, "Specification: Embedded metric format"."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """Metrics that have no label with different values."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    values: dict[Metric, list[float]] = field(default_factory=dict)
+
+    def takes(self, metric: Metric, labels: Mapping[str, str]) -> bool:
+        agrees = all(self.labels.get(name, value) == value for name, value in labels.items())
+        return agrees and len(self.values.get(metric, ())) < MAX_VALUES
+
+
+class Recorder:
+    """A `Report` that collects, and writes what it has as lines to the standard output.
+
+    Raises `TypeError` for a measurement whose labels are not those that its metric is declared with.
+    """
+
+    def __init__(self, environment: str, *, clock: Clock = time.time) -> None:
+        self._environment = environment
+        self._clock = clock
+        self._lines: list[_Line] = []
+
+    def __call__(self, metric: Metric, value: float = 1.0, /, **labels: str) -> None:
+        if labels.keys() != labels_of(metric):
+            declared = ", ".join(sorted(labels_of(metric))) or "none"
+            raise TypeError(f"{metric} is declared with labels {declared}; reported with {', '.join(labels) or 'none'}")
+        line = next((line for line in self._lines if line.takes(metric, labels)), None)
+        if line is None:
+            line = _Line()
+            self._lines.append(line)
+        line.labels |= labels
+        line.values.setdefault(metric, []).append(value)
+
+    def flush(self, facts: Mapping[str, str | list[str]]) -> None:
+        """Write the lines, each with the facts beside, by which lines of one call are found together."""
+        lines, self._lines = self._lines, []
+        for line in lines:
+            sys.stdout.write(json.dumps(self._embedded(line, facts), separators=(",", ":")) + "\n")
+
+    def _embedded(self, line: _Line, facts: Mapping[str, str | list[str]]) -> dict[str, Any]:
+        metadata = {"Timestamp": int(self._clock() * 1000), "CloudWatchMetrics": list(_directives(line.values))}
+        return {
+            "service": SERVICE,
+            **facts,
+            "_aws": metadata,
+            ENVIRONMENT: self._environment,
+            **line.labels,
+            **{metric.value: values for metric, values in line.values.items()},
+        }
+
+
+def _directives(metrics: Iterable[Metric]) -> Iterable[dict[str, Any]]:
+    """One for all metrics with the same dimension sets."""
+    grouped: dict[tuple[tuple[str, ...], ...], list[Metric]] = {}
+    for metric in metrics:
+        grouped.setdefault(dimension_sets(metric), []).append(metric)
+    for sets, members in grouped.items():
+        named = [{"Name": metric.value, "Unit": unit_of(metric)} for metric in members]
+        yield {"Namespace": NAMESPACE, "Dimensions": [list(names) for names in sets], "Metrics": named}
+
+
+# -- snapshots
+
+
+class Started(Protocol):
+    """A system in the making; `opx.system.System` is one."""
+
+    def load(self) -> None:
+        """Read code and files. Must open nothing: copies of the snapshot would share it."""
+
+    def open(self) -> None:
+        """Make the clients, with credentials of their own."""
+
+
+def around_snapshot(start: Callable[[], Started], *also: Callable[[], object]) -> bool:
+    """Have a snapshot hold what is read, and each function restored from it open clients before its first event.
+
+    `start` gives the function's one system, `also` reads more code. False where there are no snapshots: on a laptop, and
+    in runtimes without the hooks. They are called by Lambda alone, and only if the function has SnapStart.
+    """
+    try:
+        from snapshot_restore_py import register_after_restore, register_before_snapshot
+    except ImportError:
+        return False
+
+    def read() -> None:
+        start().load()
+        for load in also:
+            load()
+
+    register_before_snapshot(read)
+    register_after_restore(lambda: start().open())
+    return True

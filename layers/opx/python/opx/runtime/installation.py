@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Identity, Scope
-from opx.ports.time import Clock
+from opx.domain.times import Clock
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
 

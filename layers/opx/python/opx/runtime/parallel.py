@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
 from typing import TypeVar
+
+from opx.errors import ModelError, OpxError
+from opx.runtime.metrics import Metric, Report
+
+# -- deadlines
+
+
+def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError] = ModelError) -> T:
+    """What the work returns or raises. The error `late` if it takes longer; then it goes on in a thread of its own.
+
+    Time limits of connections are not enough: finding a host's address has none, and one of reading begins anew with
+    every byte.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as exc:  # noqa: BLE001 - raised again in the thread that waits
+            answer.set_exception(exc)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        return answer.result(timeout=max(0.0, seconds))
+    except NotInTime as exc:
+        if answer.done():  # just now, or the error is the work's own
+            return answer.result()
+        raise late(f"{name} did not answer within {seconds:g} s") from exc
+
+
+# -- parallel
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,3 +56,17 @@ class Each:
             return [work(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, items))
+
+
+# -- serialized
+
+
+def in_turns(report: Report) -> Report:
+    """The same report, told one thing after the other."""
+    lock = threading.Lock()
+
+    def tell(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
+        with lock:
+            report(metric, value, **labels)
+
+    return tell

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from opx.errors import InvalidInputError
 from opx.ports import Tables
-from opx.ports.metrics import MetricReader
-from opx.ports.tables_specs import BASELINES
-from opx.ports.telemetry import TelemetryStores
+from opx.ports.tables import BASELINES
+from opx.ports.telemetry import MetricReader, TelemetryStores
 from opx.runtime.installation import Installation
 from opx.runtime.metrics import Report, unreported
 

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, told
 from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
 from opx.errors import ModelError
-from opx.ports.typed_replies import without_bounds
+from opx.ports.models import without_bounds
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient

@@ -14,9 +14,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, told
 from opx.errors import ModelError
-from opx.ports.models import Candidate, Ranking, Reading
-from opx.retrieval.rerank_candidates import MAX_QUESTION_CHARACTERS, check_number, ranking, readable, reading_of
-from opx.runtime.deadlines import within
+from opx.ports.models import (
+    MAX_QUESTION_CHARACTERS,
+    Candidate,
+    Ranking,
+    Reading,
+    check_number,
+    ranking,
+    readable,
+    reading_of,
+)
+from opx.runtime.parallel import within
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10

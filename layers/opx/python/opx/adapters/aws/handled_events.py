@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyIt
 
 from opx.adapters.aws.vendor_errors import translated_errors
 from opx.errors import StoreUnavailableError
-from opx.ports.tables_specs import IDEMPOTENCY
+from opx.ports.tables import IDEMPOTENCY
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -24,7 +24,7 @@ from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_obje
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedPut
-from opx.ports.object_history import PastObject
+from opx.ports.objects import PastObject
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

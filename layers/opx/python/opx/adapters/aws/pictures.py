@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, told, translated_errors
-from opx.adapters.image_prompts import INSTRUCTIONS, MAX_TOKENS, description, question
+from opx.adapters.json_chat import INSTRUCTIONS, MAX_DESCRIPTION_TOKENS, description, question
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 
 if TYPE_CHECKING:
@@ -80,5 +80,5 @@ class BedrockImageDescriber:
             "modelId": self._model,
             "system": [{"text": INSTRUCTIONS}],
             "messages": [{"role": "user", "content": [picture, {"text": question(hint)}]}],
-            "inferenceConfig": {"maxTokens": MAX_TOKENS},
+            "inferenceConfig": {"maxTokens": MAX_DESCRIPTION_TOKENS},
         }

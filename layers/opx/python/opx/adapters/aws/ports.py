@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ForbiddenAddressError
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.aws.object_store import S3ObjectHistory, S3ObjectStore, S3PastObjects, S3UploadSigner

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.domain.times import Clock
 from opx.errors import SecretNotFoundError
-from opx.ports.time import Clock
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

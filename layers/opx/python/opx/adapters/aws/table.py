@@ -20,7 +20,7 @@ from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, transla
 from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, AllOf, AnyOf, Clock, Condition, Equals, Item, KeyRange
-from opx.ports.tables_specs import TableSpec
+from opx.ports.tables import TableSpec
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

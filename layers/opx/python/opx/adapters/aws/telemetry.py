@@ -23,8 +23,16 @@ from typing import Any
 from opx.adapters.aws.vendor_errors import answers, passed_over, translated_errors
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock
-from opx.ports.metrics import MetricQuery, NodeValues
-from opx.ports.telemetry import FoundTraces, LogProgress, LogQuery, MetricId, Trace, TraceSummary
+from opx.ports.telemetry import (
+    FoundTraces,
+    LogProgress,
+    LogQuery,
+    MetricId,
+    MetricQuery,
+    NodeValues,
+    Trace,
+    TraceSummary,
+)
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
-from opx.ports.tables_specs import ALL_TABLES, AUDIT, GAPS, TableSpec
+from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.database import Database, SqliteSequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.table import SqliteTable
     from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Table
-    from opx.ports.object_history import ObjectHistory
+    from opx.ports.objects import ObjectHistory
 
 QUEUE_NAME = "ingest"
 

@@ -12,8 +12,7 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, expiry, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError
 from opx.ports import Clock, Condition, Item, KeyRange
-from opx.ports.item_json import from_json, to_json
-from opx.ports.tables_specs import IndexSpec, TableSpec
+from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
 
 # -- SQL that makes a table
 

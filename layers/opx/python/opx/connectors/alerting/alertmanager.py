@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import field
 
-from opx.connectors.deliveries import PayloadError
-from opx.connectors.payloads import Change, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import Change, PayloadError, document, metadata, moment, part, read_payload
 from opx.domain.ids import stable_hash
 from opx.formats.data.replies import Shape, Words
 

@@ -9,8 +9,17 @@ from typing import Any
 
 from msgspec import field
 
-from opx.connectors.deliveries import PayloadError, refuse_deep
-from opx.connectors.payloads import Change, document, metadata, moment, one_line, part, read_payload
+from opx.connectors.deliveries import (
+    Change,
+    PayloadError,
+    document,
+    metadata,
+    moment,
+    one_line,
+    part,
+    read_payload,
+    refuse_deep,
+)
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 

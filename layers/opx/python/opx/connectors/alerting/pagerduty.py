@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.connectors.payloads import Change, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import Change, document, metadata, moment, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import field
 
 from opx.connectors.atlassian.adf import adf_markdown
-from opx.connectors.deliveries import PayloadError
-from opx.connectors.payloads import Change, Named, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import Change, Named, PayloadError, document, metadata, moment, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from opx.connectors.forums.threads import outside_comments
 from opx.errors import UnparsableDocumentError
-from opx.formats.markup.front_matter import read_front_matter
+from opx.formats.markup.plain import read_front_matter
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
 _ALERT = re.compile(r"\A([ \t]{0,20}>[ \t]{0,20})\[!(NOTE|TIP|IMPORTANT|CAUTION|WARNING)\]\s*", re.IGNORECASE)

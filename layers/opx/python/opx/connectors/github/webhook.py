@@ -9,9 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from opx.connectors.deliveries import Delivery, PayloadError
+from opx.connectors.deliveries import (
+    Change,
+    Delivery,
+    Named,
+    PayloadError,
+    document,
+    metadata,
+    moment,
+    one_line,
+    part,
+    read_payload,
+)
 from opx.connectors.forums.threads import thread
-from opx.connectors.payloads import Change, Named, document, metadata, moment, one_line, part, read_payload
 from opx.domain.record import replace
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
-from opx.connectors.mail.documents import message_document
+from opx.connectors.mail.mailbox_files import message_document
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opx.connectors.streams.baseline_values import BaselineTaker
-from opx.connectors.streams.taking import StreamRecord, StreamTaker
+from opx.connectors.streams.taking import BaselineTaker, StreamRecord, StreamTaker
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.domain.streams import StreamDefinition
+from opx.domain.sources import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.runtime.metrics import Metric, Report

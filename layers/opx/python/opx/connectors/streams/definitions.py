@@ -6,18 +6,22 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from opx.connectors.streams.patterns import checked_pattern
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.streams import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
+from opx.domain.sources import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
 from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
+
+if TYPE_CHECKING:
+    from opx.ports.sources import StreamSubscriptions
+
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +78,7 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
     fields |= {key: _text(given.get(key, ""), key, name) for key in _FIELDS if key not in ("filter", "json", *_LISTS)}
     fields["json"] = _paths(given.get("json"), name)
     if fields["identity"]:
-        from opx.formats.data.json_paths import compile_paths
+        from opx.formats.data.json_mapping import compile_paths
 
         compile_paths(fields["identity"])
     found = StreamDefinition(
@@ -118,7 +122,7 @@ def _paths(given: Any, name: str) -> dict[str, str]:
     """Where records have the parts of a value."""
     if not given:
         return {}
-    from opx.formats.data.json_paths import compile_paths
+    from opx.formats.data.json_mapping import compile_paths
 
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"stream {name}: json must be a mapping of {', '.join(VALUE_FIELDS)} to JSONPaths")
@@ -224,3 +228,56 @@ class StreamRepository:
     def remove(self, name: str) -> None:
         """Forget a subscription; its documents stay. Nothing happens if it isn't there."""
         self._table.delete({"sourceId": REGISTERED, "entry": name})
+
+
+# -- control
+
+
+class StreamControl:
+    """The streams of an installation. `subscriptions` has them read on AWS; None where this machine's process reads."""
+
+    def __init__(
+        self, streams: StreamRepository, knowledge: KnowledgeModel, subscriptions: StreamSubscriptions | None
+    ) -> None:
+        self._streams = streams
+        self._knowledge = knowledge
+        self._subscriptions = subscriptions
+
+    def subscribe(
+        self, source: str, category: str, pattern: Mapping[str, Any] | None, *, name: str = "", **more: Any
+    ) -> str:
+        """Have records become documents from now on. Returns the stream's name. Raises `InvalidInputError`."""
+        topic = str(more.get("topic", ""))
+        chosen = name or subscription_id(source, topic, category)
+        given = {"source": source, "category": category, "filter": dict(pattern or {}), **more}
+        definition = stream_of(chosen, given, self._knowledge)
+        self._check_reader(definition)
+        streams, subscriptions = self._streams, self._subscriptions
+        before = next((one for one in streams.all() if one.name == chosen), None)
+        streams.put(definition)
+        if subscriptions is not None:
+            if before is not None and not before.is_of(definition.source, definition.topic):
+                subscriptions.delete(before)
+            subscriptions.put(definition)
+        return chosen
+
+    def _check_reader(self, definition: StreamDefinition) -> None:
+        """Redis is read by this machine's process, all else by a function of a deployed system."""
+        deployed = self._subscriptions is not None
+        if deployed and definition.kind is StreamKind.REDIS:
+            raise InvalidInputError(
+                f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does"
+            )
+        if not deployed and definition.kind is not StreamKind.REDIS:
+            raise InvalidInputError(
+                f"stream {definition.name}: {definition.kind} is read by a function of a deployed system "
+                "(OPX_BACKEND=aws, OPX_STREAM_FUNCTION); `opx run` reads Redis"
+            )
+
+    def end(self, name: str) -> None:
+        """End a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for one that
+        isn't there."""
+        definition = self._streams.subscribed(name)
+        if self._subscriptions is not None:
+            self._subscriptions.delete(definition)
+        self._streams.remove(name)

@@ -34,9 +34,9 @@ from opx.connectors.web.urls import (
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import Page, PullRequest, SourceDocument
+from opx.domain.times import Clock
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
-from opx.ports.time import Clock
 
 MAX_UNPACKED = 16 * 1024 * 1024
 

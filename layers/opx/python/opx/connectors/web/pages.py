@@ -17,8 +17,8 @@ from urllib.parse import urljoin
 from bs4 import BeautifulSoup, Tag
 
 from opx.connectors.web.urls import identity, page_url
-from opx.formats.decoding import declared_charset
 from opx.formats.markup.html import read_html
+from opx.formats.source import declared_charset
 from opx.ports.sources import WebReply
 
 _PLACE = (

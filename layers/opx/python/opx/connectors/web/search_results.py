@@ -11,7 +11,7 @@ from opx.connectors.forums.threads import described, thread
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
-from opx.ports.web_search import WebResult, WebSearch
+from opx.ports.sources import WebResult, WebSearch
 from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, BraveWebSearch, GoogleWebSearch
 
 

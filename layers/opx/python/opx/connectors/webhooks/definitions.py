@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError
 from opx.runtime.knowledge_file import Marked, read_section
 

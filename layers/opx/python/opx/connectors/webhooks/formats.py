@@ -9,13 +9,12 @@ from typing import Any
 from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.atlassian import jira_webhook as jira
 from opx.connectors.atlassian import statuspage_webhook as statuspage
-from opx.connectors.deliveries import Delivery
+from opx.connectors.deliveries import Change, Delivery
 from opx.connectors.github import webhook as github
-from opx.connectors.payloads import Change
 from opx.connectors.webhooks import generic
 from opx.connectors.webhooks.definitions import TOPIC_FORMAT
 from opx.domain.knowledge import Category
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 
 _BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": alertmanager, "jira": jira}
 

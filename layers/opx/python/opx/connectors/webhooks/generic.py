@@ -6,13 +6,21 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from opx.connectors.deliveries import Delivery, PayloadError, WebhookSetupError
+from opx.connectors.deliveries import (
+    Change,
+    Delivery,
+    PayloadError,
+    WebhookSetupError,
+    metadata,
+    moment,
+    one_line,
+    part,
+)
 from opx.connectors.forums.threads import nested
-from opx.connectors.payloads import Change, metadata, moment, one_line, part
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
 
 EVENT_HEADER = "x-opx-event"
@@ -76,7 +84,7 @@ def _first(expressions: str, record: Mapping[str, Any]) -> str:
     if not expressions:
         return ""
     from opx.errors import InvalidInputError
-    from opx.formats.data.json_paths import compile_paths
+    from opx.formats.data.json_mapping import compile_paths
 
     try:
         paths = compile_paths(expressions)

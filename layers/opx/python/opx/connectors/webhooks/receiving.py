@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
+    Change,
     Delivery,
     ExpiredError,
     UnknownWebhookError,
     UnverifiedError,
     WebhookSetupError,
+    moment,
 )
-from opx.connectors.payloads import Change, moment
 from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
 from opx.connectors.webhooks.formats import Read, read
 from opx.connectors.webhooks.remembering import Deliveries, Order
 from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
-from opx.domain.webhooks import WebhookDefinition
+from opx.domain.sources import WebhookDefinition
 from opx.errors import (
     InvalidInputError,
     KnowledgeConfigError,
@@ -37,7 +38,7 @@ from opx.errors import (
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ports import Clock
 from opx.ports.sources import OpenWeb, Secrets, WebClient
-from opx.ports.tables_specs import DELIVERIES
+from opx.ports.tables import DELIVERIES
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from opx.connectors.payloads import Change
+from opx.connectors.deliveries import Change
 from opx.domain.ids import stable_hash
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Absent, AllOf, AnyOf, Clock, Equals, LessThan, Table

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from opx.connectors.webhooks.definitions import load_webhooks, webhook_endpoint
 from opx.connectors.webhooks.formats import sample
 from opx.connectors.webhooks.signatures import proof_of
-from opx.domain.webhooks import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
+from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
 from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.ports.sources import Secrets, WritableSecrets
 from opx.runtime.knowledge_file import load_knowledge

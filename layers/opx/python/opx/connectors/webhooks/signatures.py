@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from opx.connectors.deliveries import Delivery, ExpiredError, PayloadError, UnverifiedError
-from opx.connectors.payloads import epoch_of
+from opx.connectors.deliveries import Delivery, ExpiredError, PayloadError, UnverifiedError, epoch_of
 from opx.domain.ids import stable_hash
-from opx.domain.webhooks import DeliveryProof, WebhookDefinition
+from opx.domain.sources import DeliveryProof, WebhookDefinition
 from opx.errors import ForbiddenAddressError, InvalidInputError, SourceRefusedError, StoreUnavailableError
 from opx.ports.sources import WebClient
 

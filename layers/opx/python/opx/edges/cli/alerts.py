@@ -28,9 +28,9 @@ from opx.formats.data.alert_rules import (
     read_rules,
 )
 from opx.graph.bindings import BoundBy
-from opx.graph.extraction.references import made
+from opx.graph.extraction.own_node import made
+from opx.ingestion.events import Outcome
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome
 from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")

@@ -21,10 +21,9 @@ from opx.settings import Settings
 if TYPE_CHECKING:
     from opx.operations.context import Context
     from opx.operations.evaluation.answers import Form, Judgement, TextTable
-    from opx.operations.evaluation.comparison import Compared
+    from opx.operations.evaluation.comparison import Compared, Loser
     from opx.operations.evaluation.datasets import Dataset, Question
     from opx.operations.evaluation.figures import Table
-    from opx.operations.evaluation.losers import Loser
     from opx.operations.evaluation.runs import Run
     from opx.operations.system import System
 
@@ -130,10 +129,10 @@ def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tupl
 
 def reply_forms(services: System) -> dict[str, Form]:
     """Every form of reply that is judged: agents', at several bars, and a person's."""
-    from opx.domain.bands import Band
+    from opx.domain.queries import Band
     from opx.domain.scopes import Identity
     from opx.operations.context import Caller, Context
-    from opx.operations.evaluation.forms import agent_forms
+    from opx.operations.evaluation.asking import agent_forms
 
     context = Context(services, Caller(Identity(), owns_system=True))
     return {**agent_forms(context, Band.LIKELY.least, Band.SURE.least), "terminal": _terminal(context)}
@@ -145,7 +144,7 @@ def _terminal(context: Context) -> Form:
     from opx.edges.cli.hits import Page
     from opx.edges.cli.output import Screen
     from opx.operations.evaluation.answers import Shown
-    from opx.operations.evaluation.forms import sources
+    from opx.operations.evaluation.asking import sources
     from opx.operations.search import Query, query
 
     def reply(question: str) -> Shown:
@@ -160,9 +159,9 @@ def _terminal(context: Context) -> Form:
 def _show(
     run: Run, before: Run | None, *, as_json: bool, floor: float, losers: int, save: Path | None, html: Path | None
 ) -> None:
+    from opx.operations.evaluation.figures import summary
     from opx.operations.evaluation.report import write_report
     from opx.operations.evaluation.runs import save_run
-    from opx.operations.evaluation.summary import summary
 
     if save:
         save_run(run, save)
@@ -256,7 +255,7 @@ def _show_losers(run: Run, count: int, before: Run | None) -> None:
 
 
 def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
-    from opx.operations.evaluation.losers import false_answers, losers, unhelped
+    from opx.operations.evaluation.comparison import false_answers, losers, unhelped
 
     system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
     yield f"\nquestions that {system} {'lost at' if before else 'does worst at'}"
@@ -321,7 +320,7 @@ def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
     """A row a mode: what is refused at the floor, whether the rest is right, and whether confidences mean what they say."""
     from opx.operations.evaluation.abstention import abstention, separation
-    from opx.operations.evaluation.calibration import calibrations
+    from opx.operations.evaluation.bands import calibrations
 
     heads = ("answerable refused", "unanswerable refused", "first page right", "separation", "Brier", "ECE")
     yield f"{f'confidence, floor {floor:g}':<24}" + "".join(f"{head:>{max(len(head), 6) + 3}}" for head in heads)
@@ -351,7 +350,7 @@ def _refusal_lines(run: Run, floor: float) -> Iterator[str]:
 
 def _latency_lines(run: Run) -> Iterator[str]:
     """A row a mode and part of its answers, in milliseconds."""
-    from opx.operations.evaluation.latency import PERCENTILES, latencies
+    from opx.operations.evaluation.figures import PERCENTILES, latencies
 
     yield f"{'milliseconds':<24}" + "".join(f"{f'p{at}':>12}" for at in PERCENTILES)
     for mode in run.modes:
@@ -406,7 +405,7 @@ def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
 
 def _unhelped_lines(found: Iterable[tuple[Question, Judgement]]) -> Iterator[str]:
     """A question, where its page was found, and the lines that would have been enough."""
-    from opx.operations.evaluation.spans import ENOUGH
+    from opx.operations.evaluation.datasets import ENOUGH
 
     for question, one in found:
         where = "not found" if one.rank is None else f"found at {one.rank}"

@@ -17,7 +17,7 @@ from opx.edges.cli.operations import OperationGroup, Shape, request_of
 from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.ingestion.outcomes import Result
+from opx.ingestion.events import Result
 from opx.operations.evidence import PutEvidence, put_evidence
 from opx.operations.learning import CaptureEntry, capture_entry
 from opx.operations.outcomes import get_document_outcomes, record_outcome

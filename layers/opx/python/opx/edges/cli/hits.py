@@ -10,10 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from opx.domain.bands import Basis
 from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
-from opx.domain.queries import Expand
+from opx.domain.queries import Basis, Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.cli.output import Screen, aligned, plural, printable
 

@@ -26,8 +26,7 @@ from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.failures import Failure
-from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import SIDECAR_SUFFIX, Outcome, Result
 from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
 from opx.operations.corpus import MAX_BATCH, FailurePage, ListFailures, RetryFailures, list_failures, retry_failures
 

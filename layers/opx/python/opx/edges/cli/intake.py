@@ -16,9 +16,8 @@ from opx.edges.cli.output import exit_unless, plural, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
 from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, Outcome, Result
 from opx.ingestion.files import FileToIngest, plan_files, source_name
-from opx.ingestion.outcomes import Outcome, Result
 from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:

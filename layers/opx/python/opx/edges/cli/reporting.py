@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.edges.cli.output import plural
-from opx.ingestion.outcomes import Outcome, Result
+from opx.ingestion.events import Outcome, Result
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

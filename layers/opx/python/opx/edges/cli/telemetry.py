@@ -171,7 +171,7 @@ def push_values(
 
 
 def _rows_of(file: str, kind: str | None, common: Mapping[str, str]) -> Iterator[Row]:
-    from opx.telemetry.baselines.files import CSV, FORMATS, JSON_LINES, values_of
+    from opx.telemetry.baselines.readings import CSV, FORMATS, JSON_LINES, values_of
 
     kind = kind or (CSV if file.lower().endswith(".csv") else JSON_LINES)
     if kind not in FORMATS:

@@ -18,7 +18,7 @@ from opx.operations import administration, projects
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opx.ingestion.corpus.projects import SightChange
+    from opx.ingestion.corpus.clients import SightChange
 
 _ELSEWHERE = (
     "clients are administered where the stores are: leave --profile and --api out, and for a system on AWS set "

@@ -24,9 +24,8 @@ from opx.edges.cli.output import warn
 from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.events import SIDECAR_SUFFIX, Outcome
 from opx.ingestion.files import FileToIngest
-from opx.ingestion.outcomes import Outcome
 
 if TYPE_CHECKING:
     from opx.edges.calling import Client

@@ -17,7 +17,7 @@ from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_
 
 if TYPE_CHECKING:
     from opx.connectors.webhooks.setup import WebhookSetup
-    from opx.domain.webhooks import WebhookView
+    from opx.domain.sources import WebhookView
 
 _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
 _NAMED = Shape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
-from opx.formats.decoding import NOTHING, cut_lines, text_lines
-from opx.formats.source import ParsedSource, Source
+from opx.formats.source import NOTHING, ParsedSource, Source, cut_lines, text_lines
 from opx.formats.writing import cell, table_head, table_row
 
 PORTION = 900

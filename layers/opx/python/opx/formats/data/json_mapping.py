@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from jsonpath_ng.exceptions import JSONPathError
+from jsonpath_ng.ext.parser import parse as parse_path
+
+from opx.domain.documents import Remark, RemarkKind
 from opx.domain.ids import normalise
 from opx.domain.knowledge import JSON_MAPPING_FIELDS
-from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
-from opx.formats.data.json_paths import SEPARATOR, FieldPath, compile_paths
-from opx.formats.decoding import cut_lines, filled_lines, read_text, well_formed
-from opx.formats.source import ParsedSource, Source
+from opx.formats.source import ParsedSource, Source, cut_lines, filled_lines, read_text, well_formed
 from opx.formats.writing import fenced, heading, plain_text
 
 MAX_DEPTH = 200
@@ -300,3 +304,67 @@ def _name(record: dict[str, Any]) -> str:
     """What the record calls itself, if that is short; else "", and it joins the section before."""
     names = (record.get(key) for key in _NAMES)
     return next((name for name in names if isinstance(name, str) and 0 < len(name.strip()) <= _MAX_NAME), "")
+
+
+# -- json paths
+
+
+SEPARATOR = " | "
+INSTEAD = " || "
+"""Between paths of which the first that leads to something counts."""
+
+_NAME = re.compile(r"\.\s*([A-Za-z_][\w-]*)")
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """One expression, or several of which the first that finds something counts. `label` is the name of the field that
+    (the first of) it leads to."""
+
+    text: str
+    label: str
+    compiled: tuple[Any, ...]
+
+    def values(self, record: object) -> list[Any]:
+        """All values found, without nulls, empty texts and empty collections."""
+        for each in self.compiled:
+            if found := [value for value in _found(each, record) if not _is_empty(value)]:
+                return found
+        return []
+
+
+@lru_cache(maxsize=256)
+def compile_paths(expressions: str) -> tuple[FieldPath, ...]:
+    """The paths of a mapping entry, which ` | ` separates; ` || ` is between a path and what stands in for it.
+
+    Raises `InvalidInputError` for one that is no JSONPath."""
+    paths = []
+    for text in expressions.split(SEPARATOR):
+        try:
+            compiled = tuple(map(parse_path, text.split(INSTEAD)))
+        except JSONPathError as exc:
+            problem = " ".join(str(exc).split())
+            raise InvalidInputError(
+                f"{text!r} is not a JSONPath ({problem}); allowed: such as $.items[*].name"
+            ) from exc
+        paths.append(FieldPath(text, _label(text.partition(INSTEAD)[0]), compiled))
+    return tuple(paths)
+
+
+def _label(text: str) -> str:
+    """The last name of the path; that of its parent if it is a mere `value` or `name`."""
+    names: list[str] = _NAME.findall(_BRACKETS.sub("", text)) or [text]
+    return names[-2] if names[-1] in ("value", "name") and len(names) > 1 else names[-1]
+
+
+def _found(compiled: Any, record: object) -> list[Any]:
+    """Nothing if the path applies a function for texts, such as `sub`, to something else."""
+    try:
+        return [match.value for match in compiled.find(record)]
+    except TypeError:
+        return []
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value in ([], {}) or (isinstance(value, str) and not value.strip())

@@ -13,11 +13,10 @@ from typing import Any
 
 import yaml
 
-from opx.domain.remarks import Remark, RemarkKind
+from opx.domain.documents import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.formats.data.json_mapping import parse_record
-from opx.formats.decoding import cut_lines, filled_lines, read_up_to
-from opx.formats.source import ParsedSource, Source
+from opx.formats.source import ParsedSource, Source, cut_lines, filled_lines, read_up_to
 from opx.formats.writing import PIECE, fenced, heading
 
 MAX_CHARACTERS = 2 * 1024 * 1024

@@ -13,6 +13,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from oxmsg import Message as OutlookMessage
+
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line, plain
 from opx.formats.sandbox.output import Job, Output
@@ -327,7 +329,7 @@ def _moment(value: str, parameters: str) -> str:
 def body_markdown(text: str, html: str) -> str:
     """The message as Markdown; what it answers comes under a heading of its own, a signature at the end goes."""
     if not text.strip():
-        from opx.formats.markup.embedded_html import markdown_of
+        from opx.formats.markup.html import markdown_of
 
         return markdown_of(html)
     text = text.replace("\r\n", "\n").replace("\r", "\n").rstrip() + "\n"
@@ -368,3 +370,29 @@ def _split(text: str) -> tuple[str, str]:
 
 def _unquoted(text: str) -> str:
     return "\n".join(re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line) for line in text.splitlines()).strip()
+
+
+# -- outlook
+
+
+def read_msg(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+    """The text, or else the HTML, then the attachments."""
+    message = OutlookMessage.load(str(path))
+    output.text(body_markdown(message.body or "", message.html_body or ""))
+    attachments = list(message.attachments)
+    for number, attachment in enumerate(attachments[:MAX_ATTACHMENTS], start=1):
+        name = attachment.file_name or f"attachment {number}"
+        if attachment.attached_by_value and attachment.file_bytes:
+            output.attachment(attachment.file_bytes, name)
+        else:
+            output.unread(f"attachment {name} is another message or a link, which is not read; save it by itself")
+    if len(attachments) > MAX_ATTACHMENTS:
+        output.unread(f"{len(attachments) - MAX_ATTACHMENTS} more attachments are not read")
+    output.finish(message.subject or "", _outlook_metadata(message))
+
+
+def _outlook_metadata(message: OutlookMessage) -> dict[str, Any]:
+    found: dict[str, Any] = {"author": message.sender or ""}
+    if message.sent_date:
+        found["created_at"] = found["last_updated"] = message.sent_date.isoformat()
+    return {name: value for name, value in found.items() if value}

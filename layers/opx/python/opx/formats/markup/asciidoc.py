@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opx.domain.remarks import Remark, RemarkKind
-from opx.formats.decoding import cut_lines, filled_lines
-from opx.formats.source import ParsedSource, Source
+from opx.domain.documents import Remark, RemarkKind
+from opx.formats.source import ParsedSource, Source, cut_lines, filled_lines
 from opx.formats.writing import cell, fenced, heading, plain_text, table_head, table_row
 
 _TITLE = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +16,9 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from opx.domain.ids import normalise
+from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
-from opx.formats.decoding import cut_lines, read_html_text, well_formed
-from opx.formats.source import ParsedSource, Source
+from opx.formats.source import ParsedSource, Source, cut_lines, read_html_text, well_formed
 
 MAX_DEPTH = 150
 """Levels of elements; pages have up to about 60. The converter recurses three calls a level."""
@@ -325,3 +327,22 @@ def _rows(cell: Tag) -> int:
 def _text(cell: Tag) -> str:
     text = " ".join(cell.get_text(" ").split())
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
+
+
+# -- embedded html
+
+
+def markdown_of(html: str) -> str:
+    """The Markdown of a page, "" if it has no text. Raises `UnparsableDocumentError` for what is nested too deeply."""
+    if not html.strip():
+        return ""
+    data = codecs.BOM_UTF8 + html.encode(
+        "utf-8", "replace"
+    )  # whatever charset the page declares, it is decoded already
+    no_category = Category("documents", Tier.INTERNAL, 1.0, "permanent")
+    try:
+        return "".join(parse_html(Source("it", data, io.BytesIO(), no_category)).lines)
+    except UnparsableDocumentError as exc:
+        if "no text" in str(exc):
+            return ""
+        raise UnparsableDocumentError(str(exc).removeprefix("it: ")) from exc

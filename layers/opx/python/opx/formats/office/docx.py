@@ -14,7 +14,7 @@ from mammoth.documents import Image
 
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import one_line, plain
-from opx.formats.markup.embedded_html import markdown_of
+from opx.formats.markup.html import markdown_of
 from opx.formats.office.packages import checked_package, core_metadata
 from opx.formats.sandbox.output import Job, Output
 

@@ -18,13 +18,13 @@ INPUT = "input"
 REFUSED, NO_MEMORY, NO_SPACE = 3, 4, 5
 _READERS = {
     "pdf": ("pdf.pages", "read_pdf"),
-    "pdf_pages": ("pdf.document", "draw_pages"),
+    "pdf_pages": ("pdf.pages", "draw_pages"),
     "docx": ("office.docx", "read_docx"),
     "pptx": ("office.pptx", "read_pptx"),
     "xlsx": ("office.xlsx", "read_xlsx"),
     "email": ("mail.messages", "read_email"),
-    "msg": ("mail.outlook", "read_msg"),
-    "image": ("office.image", "read_image"),
+    "msg": ("mail.messages", "read_msg"),
+    "image": ("image", "read_image"),
 }
 
 

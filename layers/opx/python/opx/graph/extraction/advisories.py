@@ -13,12 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement
-from opx.domain.remarks import Remark, RemarkKind
-from opx.graph.extraction.gathering import VERSIONS
-from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.references import named, product_key
+from opx.graph.extraction.material import VERSIONS, Findings, Material
+from opx.graph.extraction.own_node import named, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:

@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.knowledge import Category
-from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.formats.code.languages import LANGUAGES, Language
-from opx.formats.decoding import text_lines
-from opx.formats.source import HEAD_BYTES, Source
+from opx.formats.source import HEAD_BYTES, Source, text_lines
 from opx.graph.extraction import code_nodes as nodes
 from opx.graph.extraction.material import Findings, Material, Passages, Statement
-from opx.graph.extraction.references import made
+from opx.graph.extraction.own_node import made
 
 if TYPE_CHECKING:
     from opx.graph.extraction.code_reading import Call, CodeFile, Definition
@@ -60,7 +58,7 @@ def code_structure(material: Material, passages: Passages, findings: Findings) -
 
 def _text(material: Material, language: Language) -> str:
     """The code as the parser read it, or "" where that kept it without sections."""
-    from opx.formats.code.source_code import readable_code
+    from opx.formats.code.outline import readable_code
 
     document = material.document
     category = Category(document.category, document.tier, document.trust, "permanent")

@@ -11,12 +11,20 @@ from typing import BinaryIO
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
 from opx.domain.record import replace
-from opx.graph.extraction.gathering import Gathered
-from opx.graph.extraction.material import ChunkRule, DocumentRule, Findings, Material, Passages, PassagesRule
+from opx.graph.extraction.material import (
+    ChunkRule,
+    DocumentRule,
+    Findings,
+    Gathered,
+    Material,
+    Naming,
+    Passages,
+    PassagesRule,
+    whole_lines,
+)
 from opx.graph.extraction.mentions import without_needless
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.extraction.passages import Naming, whole_lines
-from opx.graph.said import said
+from opx.graph.manifest import said
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +52,16 @@ class Extractor:
 @cache
 def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[PassagesRule, ...]]:
     """Those that read a document as a whole, one passage, and all passages together; each in their order."""
-    from opx.graph.extraction import (
-        advisories,
-        alert_rules,
-        code,
-        commits,
-        front_matter,
-        inventory,
-        mentions,
-        operations,
-        pages,
-        relation_lines,
-    )
+    from opx.graph.extraction import advisories, code, front_matter, inventory, mentions, operations, relation_lines
 
     of_documents: tuple[DocumentRule, ...] = (
         relation_lines.relationships_field,
         front_matter.stated_fields,
         operations.tagged_alerts,
         inventory.inventory_entries,
-        alert_rules.alerts_of_rules,
+        operations.alerts_of_rules,
         advisories.affected_in_record,
-        commits.author,
+        operations.author,
         mentions.listed,
     )
     of_chunks: tuple[ChunkRule, ...] = (
@@ -72,9 +69,9 @@ def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[Pas
         operations.handled_alerts,
         operations.causes,
         advisories.affected_products,
-        commits.changes,
-        pages.links,
-        pages.named_code,
+        operations.changes,
+        relation_lines.links,
+        relation_lines.named_code,
         mentions.patterned,
     )
     return of_documents, of_chunks, (code.code_structure,)

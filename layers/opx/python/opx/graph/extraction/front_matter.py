@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from opx.domain.documents import Remark, RemarkKind
 from opx.domain.graph import EdgeStatement, Value
 from opx.domain.knowledge import Tier
-from opx.domain.remarks import Remark, RemarkKind
 from opx.formats.metadata import MAX_ITEMS
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import reference_of_source, runbook_of
-from opx.graph.extraction.references import (
+from opx.graph.extraction.own_node import (
     has_namespace,
     is_alert_name,
     made,
@@ -23,6 +22,8 @@ from opx.graph.extraction.references import (
     product_of,
     read,
     read_id,
+    reference_of_source,
+    runbook_of,
     value_of,
 )
 

@@ -13,12 +13,20 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from opx.domain.documents import Remark, RemarkKind
 from opx.domain.graph import EdgeStatement, Value
 from opx.domain.record import replace
-from opx.domain.remarks import Remark, RemarkKind
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import runbook_of
-from opx.graph.extraction.references import has_namespace, made, name_of_product, named, product_key, product_of, read
+from opx.graph.extraction.own_node import (
+    has_namespace,
+    made,
+    name_of_product,
+    named,
+    product_key,
+    product_of,
+    read,
+    runbook_of,
+)
 from opx.graph.versions import MAX_VERSION
 from opx.hygiene.secrets import mask
 

@@ -20,8 +20,8 @@ from opx.domain.graph import EdgeStatement, Node, NodeStatement, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction import front_matter, inventory
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.pages import PAGES
-from opx.graph.extraction.references import made
+from opx.graph.extraction.own_node import made
+from opx.graph.extraction.relation_lines import PAGES
 from opx.ports import Clock
 
 log = logging.getLogger(__name__)

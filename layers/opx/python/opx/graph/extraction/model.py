@@ -18,17 +18,15 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, field
 
-from opx.domain.documents import DocumentChunk
+from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.ids import stable_hash
-from opx.domain.remarks import Remark, RemarkKind
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.references import made
+from opx.graph.extraction.own_node import made
 from opx.hygiene.instructions import suspicions
 from opx.ports import Clock
-from opx.ports.models import ChatModel, ChatRequest
-from opx.ports.typed_replies import ModelAnswer
+from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
 
 RULE = "model"
 CONFIDENCE = 0.6

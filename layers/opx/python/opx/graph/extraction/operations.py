@@ -5,13 +5,20 @@ The forms are those that such pages have in common; a name that only might be an
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from opx.domain.documents import DocumentChunk
-from opx.domain.graph import EdgeStatement
-from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.references import is_alert_name, made, named, of_shape, value_of
+from opx.domain.documents import DocumentChunk, Remark, RemarkKind
+from opx.domain.graph import EdgeStatement, NodeStatement, Value
+from opx.domain.knowledge import ALERT_RULES_CATEGORY as CATEGORY
+from opx.domain.knowledge import Tier
+from opx.domain.record import replace
+from opx.formats.data.alert_rules import HINTS, MAX_BYTES, AlertRule, UnreadableRulesError, first, read_rules
+from opx.graph.extraction.material import MAX_NODES, Findings, Material
+from opx.graph.extraction.own_node import is_alert_name, made, named, of_shape, runbook_at, value_of
+from opx.hygiene.secrets import mask
+from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
 
 MAX_LINE = 2_000
 
@@ -167,3 +174,148 @@ class _Told:
         if text != value_of(key):
             self._findings.add(named(text, key, self._chunk_ids))
         self._findings.add(edge)
+
+
+# -- alert rules
+
+
+_YAML = (".yaml", ".yml", ".rules")
+_LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
+_MAX_WHEN = 20
+
+
+def alerts_of_rules(material: Material, findings: Findings) -> None:
+    """A document rule: the alerts that a file of rules defines, and runbook -[handles]-> alert where it names one."""
+    document = material.document
+    is_rules = document.category == CATEGORY
+    if not is_rules and (document.tier is not Tier.INTERNAL or not document.source.lower().endswith(_YAML)):
+        return
+    with material.open() as stream:
+        data = stream.read(MAX_BYTES + 1)
+    if not is_rules and not HINTS.search(data):
+        return
+    try:
+        found = read_rules(data)
+    except UnreadableRulesError as exc:
+        where = f", line {exc.line}" if exc.line else ""
+        if is_rules:
+            _remark(findings, f"the alert rules can't be read{where}: {exc}")
+        return
+    if is_rules and not found.rules:
+        _remark(
+            findings,
+            "it defines no alerts: it needs `groups` with `rules`, or a list `alerts` whose entries have a `name`",
+        )
+    for problem in found.problems:
+        _remark(findings, problem)
+    _state_all(found.rules[: MAX_NODES + 1], findings)  # one too many has it remarked on
+
+
+def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
+    of_alert: dict[str, list[AlertRule]] = {}
+    for rule in rules:
+        key = made("alert", rule.name)
+        if key:
+            of_alert.setdefault(key, []).append(rule)
+        else:
+            _remark(findings, f"line {rule.line}: {rule.name[:60]!r} is no name of an alert")
+    for key, own in of_alert.items():
+        _state(key, own, findings)
+
+
+def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
+    """One alert. Several rules may define it, each with its own severity and runbook."""
+    about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
+    about["severity"] = ", ".join(dict.fromkeys(rule.severity for rule in rules if rule.severity))
+    texts = {name: _line(text)[: _LENGTHS[name]] for name, text in about.items() if text}
+    statement = named(_line(rules[0].name), key, declared=True)
+    findings.add(replace(statement, properties={**statement.properties, **texts}))
+    named_by: dict[str, list[AlertRule]] = {}
+    for rule in rules:
+        if runbook := runbook_at(rule.runbook):
+            named_by.setdefault(runbook, []).append(rule)
+    for runbook, naming in named_by.items():
+        when = [{_line(name): _line(text) for name, text in rule.labels.items()} for rule in naming[:_MAX_WHEN]]
+        properties = {RUNBOOK: _line(naming[0].runbook)[: _LENGTHS["runbook"]], WHEN: json.dumps(when)}
+        findings.add(EdgeStatement(runbook, "handles", key, rule=RULE, properties=properties))
+
+
+def _line(text: str) -> str:
+    """One line without secrets."""
+    return " ".join(mask(text)[0].split())
+
+
+def _remark(findings: Findings, text: str) -> None:
+    findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, text))
+
+
+# -- commits
+
+
+COMMIT_RULE = "commit"
+
+_PAGE = re.compile(
+    r"https?://(?P<host>[\w.:-]+)/(?P<repository>[\w.-]+(?:/[\w.-]+)+?)/(?:-/)?commits?/[0-9a-f]{7,64}/?\Z"
+)
+"""Addresses of commits: of GitHub, and of GitLab and others that are built alike."""
+
+_ISSUE = re.compile(
+    r"(?P<verb>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?[ \t]+)?"
+    r"(?<![\w/.-])(?P<repository>[\w.-]+(?:/[\w.-]+)+)?(?P<mark>[#!])(?P<number>[1-9]\d{0,8})(?![\w-])",
+    re.IGNORECASE,
+)
+"""The verbs are those that close an issue (GitHub Docs, "Linking a pull request to an issue"); `!` is a merge request of
+GitLab ("GitLab-specific references")."""
+
+_FILE = re.compile(
+    r"^- `(?P<path>[^`\n]+)`(?: \(\+(?P<added>\d+), -(?P<removed>\d+)\))?(?:, (?P<kind>\w+))?$", re.MULTILINE
+)
+
+
+def author(material: Material, findings: Findings) -> None:
+    """user -creates-> commit."""
+    name = material.document.author
+    key = made("user", name) if _is_commit(material) else ""
+    if key:
+        findings.add(
+            NodeStatement(key, "user", {"name": name}), EdgeStatement(key, "creates", material.own, rule=COMMIT_RULE)
+        )
+
+
+def changes(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
+    """commit -modifies-> file with how it changed, and commit -fixes-> or -references-> issues of its repository."""
+    if not _is_commit(material):
+        return
+    for match in _FILE.finditer(chunk.content):
+        key = made("file", match["path"])
+        if key:
+            where = (chunk.chunk_id,)
+            findings.add(
+                EdgeStatement(material.own, "modifies", key, where, rule=COMMIT_RULE, properties=_changed(match))
+            )
+    page = _PAGE.match(material.document.source_uri)
+    if page:
+        _issues(material, chunk, findings, page)
+
+
+def _issues(material: Material, chunk: DocumentChunk, findings: Findings, page: re.Match[str]) -> None:
+    forge = "github" if page["host"] == "github.com" else "gitlab"
+    for match in _ISSUE.finditer(chunk.content):
+        if match["mark"] == "!" and forge == "github":
+            continue
+        repository = match["repository"] or page["repository"]
+        key = made(forge, f"{repository}{match['mark']}{match['number']}")
+        if key:
+            kind = "fixes" if match["verb"] else "references"
+            findings.add(EdgeStatement(material.own, kind, key, (chunk.chunk_id,), rule=COMMIT_RULE, confidence=0.9))
+
+
+def _changed(match: re.Match[str]) -> dict[str, Value]:
+    found: dict[str, Value] = {"change": match["kind"] or "modify"}
+    if match["added"]:
+        found |= {"added": int(match["added"]), "removed": int(match["removed"])}
+    return found
+
+
+def _is_commit(material: Material) -> bool:
+    return material.own.startswith("commit:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, field
@@ -79,3 +79,100 @@ def is_a(key: str, *namespaces: str) -> bool:
 def paths_of(found: Subgraph) -> dict[str, tuple[Edge, ...]]:
     """By which relations each thing was reached; the starts by none."""
     return {one.key: one.path for one in found.reached}
+
+
+# -- coverage
+
+
+MOST_LOOKED_AT = 1_000
+"""Of each type of things."""
+
+
+class Uncovered(Record, frozen=True):
+    """A thing that something is missing for. `firings` of the alerts in question in the time that was looked at, of each
+    alert `MAX_FAN_OUT` at most, and when the last was."""
+
+    key: str
+    firings: int = 0
+    last_fired: str = ""
+
+
+class GraphCoverage(Record, frozen=True):
+    """What is missing, as far as the reader may know. `since`: firings from then on count, "" for all."""
+
+    since: str = ""
+    alerts_without_runbook: Annotated[tuple[Uncovered, ...], Meta(description="Those that fired most first.")] = ()
+    runbooks_never_fired: Annotated[
+        tuple[Uncovered, ...], Meta(description="They are for alerts, none of which fired.")
+    ] = ()
+    runbooks_without_alert: tuple[Uncovered, ...] = ()
+    services_without_runbook: tuple[Uncovered, ...] = ()
+    looked_at: Annotated[Mapping[str, int], Meta(description="Things by type.")] = field(default_factory=dict)
+    cut: Annotated[tuple[str, ...], Meta(description="Types that have more than were looked at.")] = ()
+
+
+def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED_AT) -> GraphCoverage:
+    """Looks at up to `limit` alerts, runbooks and services that the reader may see, by the index of types. Raises
+    `InvalidInputError` for a `since` that is no time, and `StoreUnavailableError`."""
+    looking = _Looking(graph, since, limit)
+    alerts, runbooks, services = (looking.things(kind) for kind in ("alert", "runbook", "service"))
+    handled = looking.edges(alerts, Direction.IN, "handles", "runbook")
+    handles = looking.edges(runbooks, Direction.OUT, "handles", "alert")
+    elsewhere = looking.elsewhere(edge for some in (*handled.values(), *handles.values()) for edge in some)
+    handled = {key: [edge for edge in some if edge.source not in elsewhere] for key, some in handled.items()}
+    handles = {book: some for book, some in handles.items() if book not in elsewhere}
+    documented = looking.edges(services, Direction.IN, "documents", "runbook")
+    fired = looking.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})
+    silent = [book for book, some in handles.items() if some and not any(fired[edge.target] for edge in some)]
+    return GraphCoverage(
+        since=since,
+        alerts_without_runbook=_by_firings([alert for alert in alerts if not handled[alert]], fired),
+        runbooks_never_fired=tuple(map(Uncovered, silent)),
+        runbooks_without_alert=tuple(Uncovered(book) for book, some in handles.items() if not some),
+        services_without_runbook=tuple(Uncovered(service) for service in services if not documented[service]),
+        looked_at={"alert": len(alerts), "runbook": len(runbooks), "service": len(services)},
+        cut=tuple(looking.cut),
+    )
+
+
+class _Looking:
+    """Reads of one report."""
+
+    def __init__(self, graph: KnowledgeGraph, since: str, limit: int) -> None:
+        self._store = graph.store
+        self._scopes = graph.reader.visible
+        self._since = since
+        self._limit = limit
+        self.cut: list[str] = []
+
+    def things(self, node_type: str) -> list[str]:
+        """The references of this type, in order. Those that are only mentioned count, too: an alert that fires is one."""
+        found = [node.key for node in self._store.of_type(self._scopes, node_type, limit=self._limit + 1)]
+        if len(found) > self._limit:
+            self.cut.append(node_type)
+        return found[: self._limit]
+
+    def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
+        """Runbooks that rules of alerts name, and that aren't here."""
+        from opx.text.procedures.alerts import RULE
+
+        named = {edge.source for edge in handling if all(proof.rule == RULE for proof in edge.evidence)}
+        return named - {node.key for node in self._store.nodes(self._scopes, sorted(named)) if node.declared}
+
+    def firings(self, alerts: Collection[str]) -> dict[str, list[Edge]]:
+        walk = Walk(1, Direction.IN, ("instance_of",), MAX_FAN_OUT, since=self._since)
+        return self._edges(sorted(alerts), walk)
+
+    def edges(self, keys: Sequence[str], direction: Direction, edge_type: str, other: str) -> dict[str, list[Edge]]:
+        """Relations of a type to things of a namespace, of each of these."""
+        found = self._edges(keys, Walk(1, direction, (edge_type,), MAX_FAN_OUT))
+        return {key: [edge for edge in some if is_a(edge.other(key), other)] for key, some in found.items()}
+
+    def _edges(self, keys: Sequence[str], walk: Walk) -> dict[str, list[Edge]]:
+        found = self._store.edges_of(self._scopes, keys, walk)
+        return {key: list(found[key][0]) if key in found else [] for key in keys}
+
+
+def _by_firings(alerts: Iterable[str], fired: Mapping[str, list[Edge]]) -> tuple[Uncovered, ...]:
+    found = [Uncovered(key, len(fired[key]), max((edge.at for edge in fired[key]), default="")) for key in alerts]
+    return tuple(sorted(found, key=lambda one: (-one.firings, one.key)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.ingestion.corpus.projects import ProjectRegistry
+from opx.ingestion.corpus.clients import ProjectRegistry
 from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
-from opx.ports.tables_specs import CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
 from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Corpus:
         number = self._work.next_number
         if number is None:
             return guarded
-        from opx.ingestion.corpus.announcing import AnnouncingObjectStore
+        from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
 
         return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
 

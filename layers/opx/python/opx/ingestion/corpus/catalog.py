@@ -8,24 +8,19 @@ the key is written last, so that whatever was interrupted is simply done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
-from opx.ingestion.corpus.catalog_items import (
-    document_from_item,
-    document_item,
-    tag_items,
-    version_place,
-    version_prefix,
-)
-from opx.ingestion.corpus.catalog_scopes import items_of_scopes
 from opx.ingestion.corpus.claims import BusyError, Claim, Claims, StaleEventError, current_id
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
-from opx.ports.tables_specs import DOCUMENTS
+from opx.ports.tables import DOCUMENTS
 
 __all__ = ["BusyError", "Catalog", "Claim", "StaleEventError"]
 
@@ -273,3 +268,108 @@ class Catalog:
 def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
     documents = map(document_from_item, items)
     return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)
+
+
+# -- catalog items
+
+
+def version_prefix(key: DocumentKey) -> str:
+    """What the sort keys of all versions of a document key begin with; the version follows, so that they sort by it."""
+    return f"document#{key.id}#"
+
+
+def version_place(key_id: str, version: int) -> str:
+    """The sort key of a version."""
+    return f"document#{key_id}#{version:08d}"
+
+
+def category_place(category: str, last_updated: str = "") -> str:
+    """Where a version is among those of its scope; without a time, where its category begins."""
+    return f"{category}#{last_updated}"
+
+
+def document_item(document: KnowledgeDocument) -> Item:
+    """The item of a version: its JSON, with the scope's ids side by side, the names that the table had first, and the key
+    attributes of `tables.DOCUMENTS`."""
+    item = document.to_json()
+    return {
+        **item,
+        **item.pop("scope"),
+        "source": item.pop("key"),
+        "sourceUri": item["source"],
+        "entry": version_place(document.key.id, document.version),
+        "documentKey": document.key.id,
+        "scopeKey": document.scope.key,
+        "categoryUpdated": category_place(document.category, document.last_updated),
+        "lastUpdated": document.last_updated,
+    }
+
+
+def tag_items(document: KnowledgeDocument) -> list[Item]:
+    """One item a tag: a list can't be the key of an index."""
+    return [
+        {
+            "documentId": document.document_id,
+            "entry": f"tag#{tag}#{document.key.id}",
+            "tag": tag,
+            "keyId": document.key.id,
+            "lastUpdated": document.last_updated,
+        }
+        for tag in dict.fromkeys(document.tags)
+    ]
+
+
+def document_from_item(item: Item) -> KnowledgeDocument:
+    """The version of an item, also of one that was written before the documents had all of today's fields."""
+    data = {
+        **item,
+        "scope": {name: item[name] for name in ("clientId", "groupId", "projectId")},
+        "metadata": {**item["metadata"], "lastUpdated": item["lastUpdated"]},
+        "key": item["source"],
+        "source": item["sourceUri"],
+    }
+    return KnowledgeDocument.from_json(data)
+
+
+# -- catalog scopes
+
+
+INDEX = "scope-category-index"
+
+_BEYOND = "$"
+"""The character after the `#` of `category_place`; paths of categories have neither, nor any that sorts before."""
+
+
+def items_of_scopes(
+    documents: Table, scopes: Sequence[str], categories: Sequence[str], begin: tuple[str, ...] = ()
+) -> Iterator[Item]:
+    """Versions of these scopes (keys) and categories (sorted): by category, in each the last updated first, equal ones in
+    no particular order.
+
+    `begin` is a category and a time of update: what comes before that place is left out, what is at it is not.
+    """
+    wanted = [path for path in categories if not begin or path >= begin[0]]
+    held = merge(*(_held(documents, scope, wanted) for scope in scopes))
+    for category, found in groupby(held, key=itemgetter(0)):
+        where = _part(category, begin)
+        parts = [documents.query(scope, index=INDEX, where=where, reverse=True) for _, scope in found]
+        yield from merge(*parts, key=itemgetter("lastUpdated"), reverse=True)
+
+
+def _held(documents: Table, scope: str, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The categories that the scope has anything of, each with the scope. One item is read of each, and those between are
+    leapt over: there are more categories than most scopes have."""
+    if len(wanted) < 2:
+        yield from ((path, scope) for path in wanted)
+        return
+    low, high = category_place(wanted[0]), wanted[-1] + _BEYOND
+    while item := next(documents.query(scope, index=INDEX, where=KeyRange(low, high), limit=1), None):
+        category = str(item["category"])
+        if category in wanted:
+            yield category, scope
+        low = category + _BEYOND
+
+
+def _part(category: str, begin: tuple[str, ...]) -> KeyRange:
+    first = category_place(category)
+    return KeyRange(first, category_place(*begin)) if begin[:1] == (category,) else KeyRange(begins_with=first)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, BinaryIO
 
 from opx.domain.scopes import scope_of_object
-from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.ports import ObjectInfo, ObjectStore, SignedPut, UploadSigner
+from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, SIDECAR_SUFFIX, ObjectEvent
+from opx.ports import ObjectInfo, ObjectStore, Queue, SignedPut, UploadSigner
 
 Check = Callable[[str], None]
 """Raises `ClientRemovedError` for the id of a client that was removed."""
@@ -60,3 +61,70 @@ def check_owner(object_key: str, check: Check) -> None:
     scope, source = scope_of_object(object_key)
     if scope.client_id and source.startswith(DOCUMENTS_FOLDER):
         check(scope.client_id)
+
+
+# -- announcing
+
+
+class AnnouncingObjectStore:
+    """An `ObjectStore` around another one. `sequence` gives growing numbers; only documents are announced.
+
+    A crash between the change and its message leaves an object that the catalog doesn't know: putting it again (which
+    `opx ingest` does) announces it again.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        queue: Queue,
+        sequence: Callable[[], int],
+        *,
+        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._sequence = sequence
+        self._unit_of_work = unit_of_work
+
+    def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        _is_announced(key)  # refuses an owner that can't be, before anything is stored
+        info = self._store.put(key, data, metadata=metadata)
+        self._announce(key, deleted=False)
+        return info
+
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        gone = self._store.delete(key, etag=etag)
+        if gone:
+            self._announce(key, deleted=True)
+        return gone
+
+    def open(self, key: str) -> BinaryIO:
+        return self._store.open(key)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        return self._store.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix)
+
+    def announce_all(self) -> Sequence[str]:
+        """Announce every document as if it had just been put; return their keys."""
+        keys = [info.key for info in self._store.list() if _is_document(info.key)]
+        with self._unit_of_work():
+            for key in keys:
+                self._announce(key, deleted=False)
+        return keys
+
+    def _announce(self, key: str, *, deleted: bool) -> None:
+        if _is_announced(key):
+            with self._unit_of_work():
+                sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
+                self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())
+
+
+def _is_announced(key: str) -> bool:
+    return scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER)
+
+
+def _is_document(key: str) -> bool:
+    return _is_announced(key) and not key.endswith(SIDECAR_SUFFIX)

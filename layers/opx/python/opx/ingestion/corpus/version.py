@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import Absent, Clock, Condition, Equals, Table
+from opx.ports import (
+    Absent,
+    Clock,
+    Condition,
+    DocumentChange,
+    Equals,
+    HeldDocument,
+    SearchFilter,
+    SearchIndex,
+    SearchRequest,
+    SearchResponse,
+    Table,
+)
 from opx.ports.search import CorpusState
 
 SETTLING_SECONDS = 20
@@ -45,3 +61,70 @@ class CorpusCount:
                 continue
             return
         raise StoreUnavailableError("can't count a change of the corpus: too many others do at the same time")
+
+
+# -- incarnation
+
+
+_GRAPH_KEY = {"place": "#graph", "entry": "incarnation"}
+"""No scope and no reference begins so."""
+
+
+def incarnation(table: Table) -> str:
+    """The name of the graph in this table; one that has none gets it. Raises `StoreUnavailableError`."""
+    item = table.get(_GRAPH_KEY)
+    if item is None:
+        with suppress(ConditionFailedError):  # another process was first
+            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=Absent())
+        item = table.get(_GRAPH_KEY)
+    return str(item["token"]) if item else ""
+
+
+def renew(table: Table) -> None:
+    """Give the graph another name: all documents count as missing in it. Raises `StoreUnavailableError`."""
+    table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)})
+
+
+# -- counted index
+
+
+class CountedIndex:
+    """A `SearchIndex` that counts each batch of changes after it was applied.
+
+    If a process ends between the two, the documents of the batch are not noted as taken in: they are applied again, and
+    then counted.
+    """
+
+    def __init__(self, index: SearchIndex, corpus: CorpusCount) -> None:
+        self._index = index
+        self._corpus = corpus
+
+    @property
+    def derives_ids(self) -> bool:
+        return self._index.derives_ids
+
+    def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        try:
+            written = self._index.apply(changes)
+        except StoreUnavailableError:
+            with suppress(StoreUnavailableError):  # the first error says more
+                self._corpus.advance()  # some of them may be found
+            raise
+        if written:
+            self._corpus.advance()
+        return written
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        return self._index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._index.entries_with(terms, scopes)
+
+    def count(self, where: SearchFilter) -> int:
+        return self._index.count(where)
+
+    def references(self, key_id: str) -> list[str]:
+        return self._index.references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._index.held(after=after, limit=limit)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from opx.ingestion.indexing.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
 from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
-from opx.ports.tables_specs import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
+from opx.ports.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
 from opx.runtime.installation import Installation
 from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus.version import CorpusCount
     from opx.ingestion.indexing.book import Edition
+    from opx.ingestion.indexing.editions import Writers
     from opx.ingestion.indexing.embedding_cache import CachedEmbedder
-    from opx.ingestion.indexing.writers import Writers
     from opx.ports.search import CorpusVersion
 
 NewEmbedder = Callable[[str, str, int], Embedder]
@@ -87,7 +87,7 @@ class Indexing:
     @property
     def writers(self) -> Writers:
         """Keeps those who write to the index in step with a new one that is being made."""
-        from opx.ingestion.indexing.writers import OneIndex
+        from opx.ingestion.indexing.editions import OneIndex
 
         return self.editions if self.has_editions else OneIndex()
 
@@ -100,7 +100,7 @@ class Indexing:
         """The index, for those who change it: changes are counted where the index doesn't."""
         if self.indexes.counts_changes:
             return self.index
-        from opx.ingestion.indexing.counted_index import CountedIndex
+        from opx.ingestion.corpus.version import CountedIndex
 
         return CountedIndex(self.index, self._corpus_count)
 
@@ -151,7 +151,7 @@ class Indexing:
         own = self.indexes.own_name
         index = self.editions.identity(own) if self.has_editions else own
         if self._tables.in_folder:
-            from opx.ingestion.corpus.incarnation import incarnation
+            from opx.ingestion.corpus.version import incarnation
 
             index = f"{index} {incarnation(self._tables.table(GRAPH))}"
         return index + (" with copies" if self._installation.settings.sync_queue_url else "")
@@ -193,7 +193,7 @@ class Indexing:
         table = self._tables.table(EMBEDDINGS)
         if not self.has_editions:
             return CachedEmbedder(self.embedder, table, days=days, clock=clock)
-        from opx.ingestion.indexing.edition_cache import EditionCache
+        from opx.ingestion.indexing.embedding_cache import EditionCache
 
         return EditionCache(self.editions, table, days=days, clock=clock)
 

@@ -7,10 +7,14 @@ import logging
 import struct
 import time
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from opx.errors import StoreUnavailableError
+from opx.ingestion.indexing.editions import EditionEmbedder, Editions
 from opx.ports import Clock, Embedder, Table, Vector, Vectors
+from opx.runtime.metrics import Metric, Report
 
 TEXTS_A_STEP = 192
 """Texts embedded between two writes to the cache: what was paid for is kept if a later text fails."""
@@ -128,3 +132,37 @@ def _packed(vectors: Vectors) -> bytes:
 def _unpacked(data: bytes, size: int) -> Vectors:
     """Vectors of `size` bytes each."""
     return tuple(array("f", struct.unpack_from(f"<{size // 4}f", data, at)) for at in range(0, len(data), size))
+
+
+# -- cache metrics
+
+
+@contextmanager
+def reported_cache(embedder: CachedEmbedder, report: Report) -> Iterator[None]:
+    """Report how many texts the block found in the cache of embeddings, and how many not. Nothing if it embedded none."""
+    hits, misses = embedder.hits, embedder.misses
+    try:
+        yield
+    finally:
+        found, missed = embedder.hits - hits, embedder.misses - misses
+        if found + missed:
+            report(Metric.CACHE_HITS, float(found))
+            report(Metric.CACHE_MISSES, float(missed))
+
+
+# -- edition cache
+
+
+class EditionCache(CachedEmbedder):
+    """The cache of vectors, by the model of the edition that answers throughout a call."""
+
+    def __init__(self, editions: Editions, *args: Any, **options: Any) -> None:
+        super().__init__(EditionEmbedder(editions), *args, **options)
+        self._editions = editions
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        with self._editions.bound(self._editions.current()):
+            return super().embed_documents(texts)
+
+    def other_models(self) -> Iterable[str]:
+        return self._editions.models()

@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from opx.domain.record import Record, from_json
 from opx.errors import ArchiveError, InvalidInputError
-from opx.lifecycle.archive.file import BLOCK, ArchiveReader
-from opx.lifecycle.archive.writing import ArchiveWriter, EntryWriter, spooled
+from opx.lifecycle.archive.file import BLOCK, ArchiveReader, ArchiveWriter, EntryWriter, spooled
 
 PACK_BYTES = 64 * 1024 * 1024
 """A pack that has so much gets no further object."""

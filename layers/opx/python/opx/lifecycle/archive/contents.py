@@ -11,18 +11,16 @@ from typing import Any
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
-from opx.ingestion.corpus.catalog_items import document_from_item, document_item
+from opx.ingestion.corpus.catalog import document_from_item, document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.blobs import Blob, BlobReader
-from opx.lifecycle.archive.corpus_export import DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES
+from opx.lifecycle.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES, Archived
 from opx.lifecycle.archive.file import ArchiveReader
-from opx.lifecycle.archive.rows import ARCHIVED, Archived
 from opx.lifecycle.clients.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
-from opx.ports.item_json import from_json
-from opx.ports.tables_specs import DOCUMENTS, PROJECTS
+from opx.ports.tables import DOCUMENTS, PROJECTS, from_json
 from opx.runtime.installation import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")

@@ -7,21 +7,28 @@ which import put it, until the pipeline has taken the document in, so that one w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO, cast
 
+from opx.domain.documents import KnowledgeDocument
+from opx.domain.scopes import scope_of_object
 from opx.domain.times import iso_time
-from opx.errors import ArchiveError, ClientRemovedError
+from opx.errors import ArchiveError, ClientRemovedError, ConditionFailedError, StoreUnavailableError
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
-from opx.ingestion.outcomes import Result
-from opx.lifecycle.archive.contents import ArchiveContents, Contents
+from opx.ingestion.corpus.catalog import document_item
+from opx.ingestion.corpus.chunk_files import VERSION_FILE
+from opx.ingestion.corpus.claims import current_id
+from opx.ingestion.events import SIDECAR_SUFFIX, Result
+from opx.lifecycle.archive.blobs import Blob, BlobReader
+from opx.lifecycle.archive.contents import ArchiveContents, ArchivedDocument, Contents
+from opx.lifecycle.archive.exporting import ARCHIVED, AT_ONCE, Archived
 from opx.lifecycle.archive.file import ArchiveReader
-from opx.lifecycle.archive.putting_back import Progress, PuttingBack
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
-from opx.ports import Storage, Table, Tables
-from opx.ports.tables_specs import ALIASES, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
+from opx.ports import Absent, Equals, Item, Storage, Table, Tables
+from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
 from opx.runtime.installation import Installation
 
 SUBJECT = "import"
@@ -139,3 +146,170 @@ class Importer:
 
 def _facts(archive: ArchiveReader) -> ArchiveFacts:
     return ArchiveFacts(*(str(archive.manifest.get(name, "")) for name in ("made", "version", "backend", "sha256")))
+
+
+# -- putting back
+
+
+_TRIES = 5
+
+Progress = Callable[[str], None]
+"""Called with what is done next."""
+
+
+class PuttingBack:
+    """Puts back what one archive holds."""
+
+    def __init__(
+        self,
+        archive: ArchiveReader,
+        contents: ArchiveContents,
+        report: ImportReport,
+        progress: Progress,
+        *,
+        tables: Tables,
+        corpus: Corpus,
+        merge: bool,
+    ) -> None:
+        self._tables = tables
+        self._corpus = corpus
+        self._merge = merge
+        self._mark = archive.sha256
+        self._archive = archive
+        self._contents = contents
+        self._report = report
+        self._progress = progress
+
+    def foresee(self) -> None:
+        """Count what would become of the documents."""
+        for document in self._contents.documents():
+            self._report.documents[self._fate(document, self._head(document))] += 1
+
+    def restore(self) -> None:
+        for table in ARCHIVED:
+            self._progress(f"putting back {table.spec.name}")
+            self._rows(table)
+        self._progress("putting back versions")
+        for batch in _batches(self._contents.versions()):
+            self._versions(batch)
+        with BlobReader(self._archive) as blobs:
+            for file in self._contents.files():
+                self._progress(f"putting back {file.key}")
+                self._file(blobs, file)
+        with BlobReader(self._archive) as blobs:
+            for document in self._contents.documents():
+                self._progress(f"putting back {document.object_key}")
+                self._document(blobs, document)
+
+    # -- rows
+
+    def _rows(self, table: Archived) -> None:
+        stored = self._tables.table(table.spec)
+        for batch in _batches(self._contents.rows(table)):
+            keys = [table.spec.key_of(item) for item in batch]
+            known = {_place(table.spec, item) for item in stored.get_many(keys)}
+            missing = [item for item in batch if _place(table.spec, item) not in known]
+            stored.put_many(missing)
+            self._report.rows[table.entry] += len(missing)
+
+    def _versions(self, documents: list[KnowledgeDocument]) -> None:
+        """Of documents that are not here, or that this import put back."""
+        keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
+        heads = {str(item["documentKey"]): item for item in self._tables.table(KEYS).get_many(keys)}
+        wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
+        table = self._tables.table(DOCUMENTS)
+        items = [document_item(document) for document in wanted]
+        known = {_place(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
+        table.put_many(item for item in items if _place(DOCUMENTS, item) not in known)
+        for document in wanted:
+            self._corpus.calendar.complete(document)
+
+    # -- objects
+
+    def _file(self, blobs: BlobReader, blob: Blob) -> None:
+        if self._corpus.store.head(blob.key) is None and self._is_wanted(blob):
+            self._put(blobs, blob)
+            self._report.files += 1
+
+    def _is_wanted(self, blob: Blob) -> bool:
+        """When merging, chunk files only of versions that are in the catalog by now."""
+        scope, name = scope_of_object(blob.key)
+        match = VERSION_FILE.match(name) if self._merge else None
+        return not match or any(version.key.scope == scope for version in self._corpus.catalog.find(match[1]))
+
+    def _put(self, blobs: BlobReader, blob: Blob) -> None:
+        with blobs.open(blob) as data:
+            self._corpus.store.put(blob.key, _stream(data), metadata=blob.metadata)
+
+    def _document(self, blobs: BlobReader, document: ArchivedDocument) -> None:
+        """What describes it, then the item of its key, then the object, which has the pipeline take it in."""
+        fate = self._fate(document, self._head(document))
+        self._report.documents[fate] += 1
+        if fate in (Fate.SAME, Fate.KEPT):
+            return
+        sidecar = document.object_key + SIDECAR_SUFFIX
+        if document.sidecar:
+            self._put(blobs, document.sidecar)
+        elif document.object and self._corpus.store.head(sidecar):
+            self._corpus.store.delete(sidecar)
+        if fate is Fate.RESTORED and document.head:
+            self._put_head(document)
+        if document.object:
+            self._put(blobs, document.object)
+
+    # -- the item of a key
+
+    def _head(self, document: ArchivedDocument) -> Item | None:
+        return self._corpus.catalog.head(document.key)
+
+    def _is_free(self, head: Item | None) -> bool:
+        """Whether there is nothing here of a document, but what this import put and the pipeline hasn't taken in."""
+        if not (head and head.get("documentId")):
+            return True
+        return head.get("imported") == self._mark and not head.get("fingerprint")
+
+    def _fate(self, document: ArchivedDocument, head: Item | None) -> Fate:
+        if self._is_free(head):
+            return self._fate_of_object(document, head)
+        if head and current_id(head) == document.head.get("documentId"):
+            return Fate.SAME
+        newest = next(self._corpus.catalog.versions(document.key), None)
+        since = (newest.superseded_at or newest.current_since or newest.created_at) if newest else ""
+        is_newer = document.object is not None and document.since > since
+        return Fate.REPLACED if is_newer else Fate.KEPT
+
+    def _fate_of_object(self, document: ArchivedDocument, head: Item | None) -> Fate:
+        """An object that is here but was not taken in yet is as good as one of the archive that wasn't."""
+        waits = not head and not document.head and self._corpus.store.head(document.object_key)
+        return Fate.KEPT if waits else Fate.RESTORED
+
+    def _put_head(self, document: ArchivedDocument) -> None:
+        """Without a fingerprint, so that the object is read again. Somebody may just have looked at the key."""
+        table = self._tables.table(KEYS)
+        facts = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
+        for _ in range(_TRIES):
+            head = self._head(document) or {}
+            if not self._is_free(head):
+                return
+            revision = int(head.get("revision", 0))
+            condition = Equals("revision", revision) if revision else Absent("revision")
+            try:
+                table.put({**facts, "revision": revision + 1}, condition=condition)
+            except ConditionFailedError:
+                continue
+            return
+        raise StoreUnavailableError(f"{document.key.source} is being changed again and again; run the import again")
+
+
+def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, AT_ONCE)):
+        yield batch
+
+
+def _place(spec: TableSpec, item: Item) -> tuple[Any, ...]:
+    return tuple(spec.key_of(item).values())
+
+
+def _stream(data: IO[bytes]) -> BinaryIO:
+    return cast("BinaryIO", data)

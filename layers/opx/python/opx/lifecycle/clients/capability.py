@@ -15,9 +15,8 @@ from opx.lifecycle.retention.holds import Holds
 from opx.runtime.installation import Installation
 
 if TYPE_CHECKING:
-    from opx.lifecycle.clients.administration import Administration
     from opx.lifecycle.clients.finding import Finder
-    from opx.lifecycle.clients.offboarding import Offboarding, Progress
+    from opx.lifecycle.clients.offboarding import Administration, Offboarding, Progress
     from opx.lifecycle.clients.scope_holdings import InstallationSources
 
 
@@ -49,7 +48,7 @@ class Tenants:
         progress: Progress = lambda _: None,
     ) -> Administration:
         """Lists, adds and removes clients, for the principal `by`."""
-        from opx.lifecycle.clients.administration import Administration
+        from opx.lifecycle.clients.offboarding import Administration
 
         offboarding = self.offboarding(sleep=sleep, progress=progress)
         return Administration(self._stores.corpus, self.finder, offboarding, by)
@@ -58,7 +57,7 @@ class Tenants:
         self, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
     ) -> Offboarding:
         """Removes clients."""
-        from opx.lifecycle.clients.checks import Checks
+        from opx.lifecycle.clients.finding import Checks
         from opx.lifecycle.clients.offboarding import Inventory, Offboarding
 
         return Offboarding(
@@ -80,10 +79,14 @@ class Tenants:
 
     def _holdings(self) -> list[Holding]:
         """Every store that holds something of clients, in the order of removal."""
-        from opx.lifecycle.clients.corpus_holdings import corpus_holdings
         from opx.lifecycle.clients.document_holdings import document_holdings
-        from opx.lifecycle.clients.learned_holdings import learned_holdings
-        from opx.lifecycle.clients.scope_holdings import registry_holdings, scope_holdings, source_holdings
+        from opx.lifecycle.clients.scope_holdings import (
+            corpus_holdings,
+            learned_holdings,
+            registry_holdings,
+            scope_holdings,
+            source_holdings,
+        )
 
         stores = self._stores
         return [

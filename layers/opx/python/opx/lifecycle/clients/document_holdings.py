@@ -20,10 +20,9 @@ from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.reading import title_path
 from opx.lifecycle.clients.finding import chunks_in
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Counted, Held, Holding
-from opx.lifecycle.clients.table_holdings import delete
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Counted, Held, Holding, delete
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
-from opx.ports.tables_specs import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
+from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.parallel import Each
 
 DOCUMENTS_AT_ONCE = 50

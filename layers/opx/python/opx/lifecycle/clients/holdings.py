@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,8 @@ from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidScopeError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.ports import ChunkCopies, Storage, Tables, WorkQueue
+from opx.ports import ChunkCopies, Item, Storage, Table, Tables, WorkQueue
+from opx.ports.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,21 @@ def is_of(client_id: str, scope_key: str) -> bool:
         return scope_of_key(scope_key).client_id == client_id
     except InvalidScopeError:
         return False
+
+
+# -- table holdings
+
+
+def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+    """A holding of these items of a table; only their keys are looked at."""
+
+    def remove(held: Held) -> None:
+        with tables.unit_of_work():
+            delete(tables.table(spec), spec, list(items(held)))
+
+    return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
+
+
+def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:
+    for item in items:
+        table.delete(spec.key_of(item))

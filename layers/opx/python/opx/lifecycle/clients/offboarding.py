@@ -16,15 +16,15 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.times import iso_time
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
-from opx.ingestion.corpus.clients import Client, ClientState
-from opx.lifecycle.clients.checks import Checks
-from opx.lifecycle.clients.finding import Finder
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.corpus.clients import Client, ClientState, ClientView
+from opx.lifecycle.clients.finding import Checks, Finder
 from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Held, Holding
 from opx.lifecycle.clients.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.lifecycle.clients.scope_holdings import InstallationSources
 from opx.lifecycle.retention.holds import Holds, told
 from opx.ports import Item
-from opx.ports.tables_specs import KEYS
+from opx.ports.tables import KEYS
 from opx.runtime.installation import Installation
 
 ASKED_AGAIN = 4
@@ -262,3 +262,41 @@ def _folder(client: Client) -> str:
 
 def _is_leased(item: Item, now: float) -> bool:
     return bool(item.get("leaseToken")) and float(item.get("leaseUntil", 0)) > now
+
+
+# -- administration
+
+
+class Administration:
+    """The clients of one system. It sees every scope: for whoever owns the system alone."""
+
+    def __init__(self, corpus: Corpus, finder: Finder, offboarding: Offboarding, by: str) -> None:
+        self._corpus = corpus
+        self._finder = finder
+        self._offboarding = offboarding
+        self._by = by
+
+    def clients(self) -> list[ClientView]:
+        """Every client that was noted, or of whose questions or values something is kept, by id."""
+        noted = {client.client_id: client for client in self._corpus.clients.all()}
+        unregistered = self._finder.noted_clients() - noted.keys()
+        return [self.view(client_id) for client_id in sorted({*noted, *unregistered})]
+
+    def view(self, client_id: str) -> ClientView:
+        """One client. Raises `InvalidScopeError` for a malformed id."""
+        client = self._corpus.clients.get(client_id) or Client(client_id)
+        projects = sum(1 for _ in self._corpus.projects.projects(client_id))
+        documents = self._finder.document_count(client_id)
+        return ClientView(client_id, client.state, client.since, documents, projects)
+
+    def inventory(self, client_id: str) -> dict[str, int]:
+        """How much there is of a client in each store, which takes a while where there is much."""
+        return self._offboarding.count(client_id)
+
+    def add(self, client_id: str) -> Client:
+        """See `ClientRegistry.add`."""
+        return self._corpus.clients.add(client_id, self._by)
+
+    def remove(self, client_id: str) -> RemovalReport:
+        """See `Offboarding.remove`."""
+        return self._offboarding.remove(client_id, self._by)

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
 from opx.connectors.streams.definitions import REGISTERED as REGISTERED_STREAMS
-from opx.domain.scopes import Scope
-from opx.lifecycle.clients.holdings import Counted, Held, Holding
-from opx.lifecycle.clients.table_holdings import delete, in_table
-from opx.ports import Item, Tables
-from opx.ports.tables_specs import ALIASES, AUDIT, BASELINES, GAPS, PROJECTS, SOURCES
+from opx.domain.scopes import Scope, scope_of_object
+from opx.errors import InvalidInputError, InvalidScopeError
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.events import parse_event
+from opx.learning.outcome_rows import rows_of as outcome_rows
+from opx.learning.pattern_rows import rows_of as pattern_rows
+from opx.lifecycle.clients.holdings import Counted, Held, Holding, delete, in_table, is_of
+from opx.lifecycle.retention.holds import LIFTED
+from opx.ports import Item, Storage, Tables, WorkQueue
+from opx.ports.tables import (
+    ALIASES,
+    AUDIT,
+    BASELINES,
+    CALENDAR,
+    GAPS,
+    LIFECYCLE,
+    OUTCOMES,
+    PATTERNS,
+    PROJECTS,
+    SOURCES,
+    STAGING,
+)
 from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
@@ -123,3 +141,82 @@ class InstallationSources:
 
     def _rows(self, source: str) -> list[Item]:
         return list(self._table.query(source))
+
+
+# -- corpus holdings
+
+
+_FOLDERS = ("objects of the corpus, with versions", "copies for a managed service, with versions")
+
+
+def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
+    def messages(held: Held, *, dry: bool) -> int:
+        found = work.discard(partial(_is_about, held.client_id), dry=dry)
+        return found or 0
+
+    waiting = Counted("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
+    copies, objects = (_folder(storage, name, place) for place, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
+    return [waiting, copies, objects]
+
+
+def _folder(storage: Storage, name: str, place: int) -> Holding:
+    history = storage.history
+    return Counted(
+        name,
+        lambda held: sum(1 for _ in history.held(held.folders[place])),
+        lambda held: history.erase(held.folders[place]),
+    )
+
+
+def _is_about(client_id: str, body: str) -> bool:
+    try:
+        return scope_of_object(parse_event(body).key)[0].client_id == client_id
+    except (InvalidInputError, InvalidScopeError):
+        return False
+
+
+# -- learned holdings
+
+
+def learned_holdings(tables: Tables, corpus: Corpus) -> list[Holding]:
+    rows = LearnedRows(tables, corpus)
+    return [
+        in_table(tables, "captured entries", STAGING, rows.captured),
+        in_table(tables, "patterns and their occurrences", PATTERNS, rows.patterns),
+        in_table(tables, "outcomes and warnings", OUTCOMES, rows.outcomes),
+        in_table(tables, "calendar entries", CALENDAR, rows.calendar),
+        in_table(tables, "records of lifted holds", LIFECYCLE, rows.lifted_holds),
+    ]
+
+
+class LearnedRows:
+    """The items of tables whose partitions name scopes."""
+
+    def __init__(self, tables: Tables, corpus: Corpus) -> None:
+        self._tables = tables
+        self._corpus = corpus
+
+    def captured(self, held: Held) -> Iterator[Item]:
+        table = self._tables.table(STAGING)
+        for scope in held.scopes:
+            yield from table.query(scope, index="scope-index")
+
+    def patterns(self, held: Held) -> Iterator[Item]:
+        table = self._tables.table(PATTERNS)
+        for scope in held.scopes:
+            yield from pattern_rows(table, scope)
+
+    def outcomes(self, held: Held) -> Iterator[Item]:
+        table = self._tables.table(OUTCOMES)
+        for scope in held.scopes:
+            yield from outcome_rows(table, scope)
+
+    def calendar(self, held: Held) -> Iterator[Item]:
+        for scope in held.scopes:
+            yield from self._corpus.calendar.rows_of(scope)
+
+    def lifted_holds(self, held: Held) -> Iterator[Item]:
+        """Those on something of the client's own: one that is in force keeps the client from being removed."""
+        for item in self._tables.table(LIFECYCLE).query(LIFTED):
+            if item["within"] and is_of(held.client_id, str(item["within"])):
+                yield item

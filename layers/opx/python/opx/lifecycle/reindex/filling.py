@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument, RemarkKind
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
-from opx.domain.remarks import RemarkKind
 from opx.domain.scopes import scope_of_key
 from opx.errors import UnknownCategoryError
 from opx.hygiene.cleaning import Cleaner

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
 from typing import Any
 
 from msgspec import field
 
+from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.ids import stable_hash
-from opx.domain.record import Draft, from_json
-from opx.errors import ConditionFailedError, ReindexBusyError
-from opx.ports import Absent, AnyOf, Clock, Equals, LessThan, Table
+from opx.domain.record import Draft, from_json, replace
+from opx.domain.scopes import Scope
+from opx.errors import ConditionFailedError, EmbeddingError, IncompatibleIndexError, InvalidInputError, ReindexBusyError
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.indexing.book import Edition
+from opx.ingestion.indexing.editions import Editions, IndexService
+from opx.lifecycle.reindex.filling import Filler
+from opx.ports import Absent, AnyOf, Clock, Embedder, Equals, LessThan, Table
 
 SAMPLE = 50
 """Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
@@ -110,3 +118,60 @@ class JobStore:
             self._table.put({**self._key, **item}, condition=condition)
         except ConditionFailedError as exc:
             raise ReindexBusyError("another process, or function, is making the new index: see its status") from exc
+
+
+# -- making
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the work is. `wait_seconds`: nothing is to be done until then."""
+
+    job: Job
+    wait_seconds: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        return self.job.phase in (Phase.DONE, Phase.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`start_seconds` after which nobody is at work any more who began before the new index was noted; `settling_seconds`
+    after which all that was written is found, and `pause_seconds` is for others to finish what they are at. `alone`: nobody
+    is at work while it is switched, so that what seems to be under way was interrupted."""
+
+    start_seconds: float = 0.0
+    settling_seconds: float = 0.0
+    pause_seconds: float = 1.0
+    alone: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """`embedder` gives the model of an edition, `chunks` reads those of a version, `exclusive` keeps out who ingests
+    documents, where that can be, and `switched` is called after a switch."""
+
+    editions: Editions
+    jobs: JobStore
+    indexes: IndexService
+    embedder: Callable[[Edition], Embedder]
+    filler: Filler
+    catalog: Catalog
+    keys: Table
+    chunks: Callable[[DocumentKey, str], Iterator[DocumentChunk]]
+    scopes: Callable[[], Iterable[Scope]]
+    categories: Callable[[], Sequence[str]]
+    clock: Clock
+    pace: Pace
+    exclusive: Callable[[], AbstractContextManager[Any]]
+    switched: Callable[[], None]
+
+    def is_readable(self, edition: Edition) -> bool:
+        """Whether this program can use its index, and has its model. Raises `IndexUnavailableError`."""
+        try:
+            embedder = self.editions.open(edition).embedder
+            self.indexes.check(replace(edition, model_id=embedder.model_id, dimension=embedder.dimension))
+        except (EmbeddingError, IncompatibleIndexError, InvalidInputError):
+            return False
+        return True

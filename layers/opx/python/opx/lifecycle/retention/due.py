@@ -5,19 +5,26 @@ The calendar only says where to look. What is to go is judged by the version its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from opx.domain.documents import KnowledgeDocument, expiry_day
-from opx.domain.knowledge import KnowledgeModel, retention_days
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel, retention_days
+from opx.domain.record import replace
 from opx.domain.times import day_number, day_text
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
+from opx.lifecycle.report import PruneRun
 from opx.lifecycle.retention.holds import Hold, covering
 from opx.ports import Table
+
+if TYPE_CHECKING:
+    from opx.learning.patterns import PatternStore
+
 
 AT_ONCE = 200
 """Versions that are judged, and leave the index, together."""
@@ -178,3 +185,103 @@ def batches(items: Iterator[T], size: int = 0) -> Iterator[list[T]]:
     """The items, so many at a time; `AT_ONCE` if it isn't said."""
     while batch := list(islice(items, size or AT_ONCE)):
         yield batch
+
+
+# -- redating
+
+
+_AT_ONCE = 500
+
+
+class Redating:
+    """Enters the versions of categories for other days whose retention became shorter, or was never noted. Those that are
+    kept for longer by now are entered anew when their former day has come."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        calendar: Calendar,
+        state: RetentionState,
+        unit_of_work: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self._catalog = catalog
+        self._calendar = calendar
+        self._state = state
+        self._unit_of_work = unit_of_work
+
+    def run(self, run: PruneRun, since: str, is_over: Callable[[], bool]) -> str:
+        """The first day to look at then. If the time `is_over`, the report is unfinished, and the next run goes on."""
+        done = []
+        for category, before in self._state.shortened().items():
+            earliest = self._redated(category, before, run, is_over)
+            if run.unfinished:
+                break
+            since = min(since, earliest or since)
+            done.append(category)
+        noted = done if run.unfinished else self._state.changed()
+        if noted:
+            with self._unit_of_work():
+                self._state.note_cursor(since, run.started)
+                for category in noted:
+                    self._state.note_policy(category)
+        return since
+
+    def _redated(self, category: str, before: str, run: PruneRun, is_over: Callable[[], bool]) -> str:
+        """The earliest day for which a version of the category is entered."""
+        until, earliest = self._state.redated_until(category)
+        documents = self._catalog.in_category(category, current_only=False, until=until)
+        for batch in batches(documents, _AT_ONCE):
+            with self._unit_of_work():
+                days = [day for day in map(self._calendar.redate, batch) if day]
+                earliest = min([*days, *([earliest] if earliest else [])], default="")
+                self._state.note_redated(category, before, batch[-1].last_updated, earliest)
+            if before:  # else there is nothing to compare with
+                run.redated[category] += sum(1 for document in batch if not document.expires)
+            if is_over():
+                run.unfinished = True
+                break
+        return earliest
+
+
+# -- patterns
+
+
+class PatternKeeper:
+    """Knows when patterns expire, and has them forgotten with their documents."""
+
+    def __init__(self, patterns: Callable[[], PatternStore], knowledge: KnowledgeModel) -> None:
+        self._patterns = patterns
+        self._knowledge = knowledge
+
+    def day_of(self, found: Found, until: str) -> str:
+        """The day on which a pattern expires whose document is due; "" if that is up to `until`, and for any other."""
+        document = found.document
+        if found.verdict is not Verdict.DUE or document is None or document.state is not DocumentState.CURRENT:
+            return ""
+        pattern_id = self._pattern_id(document.key, document.category)
+        head = self._patterns().head(document.key.scope.key, pattern_id) if pattern_id else None
+        expires = expiry_of(PATTERNS_CATEGORY, head.embedded_at, self._knowledge) if head else ""
+        return expires if expires > until else ""
+
+    def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[Found]:
+        """What is to become of each entry, with what is known of patterns."""
+        for found in due.judged(entries):
+            yield replace(found, verdict=Verdict.LATER) if self.day_of(found, due.until) else found
+
+    def let_go(self, found: Found) -> bool:
+        """Forget the pattern whose document is to be removed, before it is: a head without one would not be found again.
+        False if it was counted for meanwhile, and stays. True for any other document."""
+        document = found.document
+        if document is None or document.state is not DocumentState.CURRENT:
+            return True
+        pattern_id = self._pattern_id(document.key, document.category)
+        return not pattern_id or self._patterns().forget(document.key.scope.key, pattern_id)
+
+    def forget(self, key: DocumentKey, category: str) -> None:
+        """Remove the counts of a pattern of whose document nothing is left."""
+        pattern_id = self._pattern_id(key, category)
+        if pattern_id:
+            self._patterns().forget(key.scope.key, pattern_id)
+
+    def _pattern_id(self, key: DocumentKey, category: str) -> str:
+        return self._patterns().pattern_id_of_source(key.source) if category == PATTERNS_CATEGORY else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.record import replace
 from opx.domain.times import day_number, day_text, iso_time
-from opx.errors import InvalidInputError, PruneStoppedError
+from opx.errors import InvalidInputError, OpxError, PruneStoppedError
 from opx.lifecycle.report import PruneReport, PruneReports, PruneRun
 from opx.lifecycle.retention.due import (
     FIRST_DAYS,
@@ -22,18 +23,84 @@ from opx.lifecycle.retention.due import (
     Verdict,
     batches,
 )
-from opx.lifecycle.retention.forecast import Forecast
 from opx.lifecycle.retention.guard import Guard, GuardRules
+from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
     from opx.ingestion.corpus.catalog import Catalog
+    from opx.lifecycle.retention.due import PatternKeeper, Redating
     from opx.lifecycle.retention.holds import Holds
-    from opx.lifecycle.retention.patterns import PatternKeeper
-    from opx.lifecycle.retention.redating import Redating
     from opx.lifecycle.retention.removal import Removal
-    from opx.ports import Clock
+    from opx.retrieval.calibration.calibrating import Calibrator
+
+
+# -- daily
+
+
+SLICE_SECONDS = 30.0
+"""How long a run takes at most before what waits has its turn; the next round goes on."""
+
+
+class DailyPruning:
+    """A `Feed` that brings nothing: it removes what its retention is over for, a day after it last did."""
+
+    def __init__(
+        self,
+        pruning: Callable[[], KnowledgePruningService],
+        state: Callable[[], RetentionState],
+        clock: Clock,
+    ) -> None:
+        self._pruning = pruning
+        self._state = state
+        self._clock = clock
+        self._next = 0.0
+        self._unfinished = False
+
+    def poll(self) -> Sequence[str]:
+        """Prune if it is time; lines for people about it."""
+        now = self._clock()
+        if not self._unfinished and (now < self._next or not self._is_due(now)):
+            return ()
+        self._next = now + _DAY_SECONDS
+        try:
+            report = self._pruning().run(seconds=SLICE_SECONDS)
+        except OpxError as exc:
+            return (f"pruning: {exc}",)
+        self._unfinished = report.unfinished
+        if report.stopped:
+            return (f"pruning: {report.stop_message()}",)
+        return () if report.is_idle else tuple(f"pruning: {line}" for line in report.lines())
+
+    def _is_due(self, now: float) -> bool:
+        """Whether nobody did it within the last day: another process may, too."""
+        noted, ran = self._state().cursor()
+        return not noted or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)
+
+
+class DailyCalibration:
+    """A `Feed` that brings nothing: it calibrates the models of confidence when that is due."""
+
+    def __init__(self, calibrator: Callable[[], Calibrator], clock: Clock) -> None:
+        self._calibrator = calibrator
+        self._clock = clock
+        self._next = 0.0
+
+    def poll(self) -> Sequence[str]:
+        """Calibrate if it is time; lines for people about it."""
+        now = self._clock()
+        if now < self._next:
+            return ()
+        self._next = now + _DAY_SECONDS
+        from opx.retrieval.calibration.calibrating import attempt_if_due
+
+        line = attempt_if_due(self._calibrator)
+        return (line,) if line else ()
+
+
+# -- pruning
+
 
 log = logging.getLogger(__name__)
 
@@ -195,3 +262,49 @@ class KnowledgePruningService:
 
     def _is_over(self, ends: float | None) -> bool:
         return ends is not None and self._timer() >= ends
+
+
+# -- forecast
+
+
+class Forecast:
+    """Counts what is due: by the calendar alone where that is no more than usual, else by looking at each version."""
+
+    def __init__(self, state: RetentionState, patterns: PatternKeeper) -> None:
+        self._state = state
+        self._patterns = patterns
+
+    def of(self, due: DueVersions, since: str, guard: Guard, run: PruneRun) -> Mapping[str, int]:
+        """How many versions of each category are due. A dry run looks at each, and has it in its report."""
+        shortened = self._state.shortened()
+        if run.dry_run:
+            run.removed = self._looked_at(due, since, None, shortened, run)
+            return run.removed
+        counts = Counter(
+            entry.category
+            for _, entries in due.entries(since)
+            for entry in entries
+            if entry.category not in shortened and not due.hold_on(entry)
+        )
+        looked_at = {path for path, count in counts.items() if guard.is_suspicious(path, count)} | shortened.keys()
+        if not looked_at:
+            return counts
+        exact = self._looked_at(due, since, looked_at, shortened, run)
+        return Counter({path: count for path, count in counts.items() if path not in looked_at}) + exact
+
+    def _looked_at(
+        self, due: DueVersions, since: str, only: set[str] | None, shortened: Mapping[str, str], run: PruneRun
+    ) -> Counter[str]:
+        """By the versions themselves; of categories whose retention became shorter, by their last updates."""
+        counts: Counter[str] = Counter()
+        for _, entries in due.entries(since):
+            for batch in batches(entry for entry in entries if only is None or entry.category in only):
+                for found in self._patterns.judged(due, batch):
+                    if found.verdict is Verdict.HELD and found.hold and run.dry_run:
+                        run.held[found.hold.id] += 1
+                    document = found.document
+                    by_policy = document is not None and document.category in shortened and not document.expires
+                    counts[found.entry.category] += found.verdict is Verdict.DUE and not by_policy
+        for category in shortened:
+            counts[category] += sum(1 for _ in due.by_policy(category))
+        return +counts

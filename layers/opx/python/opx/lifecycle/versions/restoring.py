@@ -16,7 +16,7 @@ from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.reading import title_path
 from opx.lifecycle.versions.differences import version_name
 from opx.ports import ObjectStore
-from opx.ports.object_history import PastObject, PastObjects
+from opx.ports.objects import PastObject, PastObjects
 
 _READ_AS_TEXT = (".md", ".markdown", ".txt", ".text", ".log")
 AS_MARKDOWN = "the file of then is gone: {suffix} is now the text that was read of it, as Markdown"

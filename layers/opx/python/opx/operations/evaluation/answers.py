@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opx.operations.evaluation.datasets import ALL, Question
-from opx.operations.evaluation.spans import ENOUGH, labels_of
+from opx.operations.evaluation.datasets import ALL, ENOUGH, Question, labels_of
 from opx.text.tokenizer import count_tokens
 
 FIRST_DOCUMENTS = 5

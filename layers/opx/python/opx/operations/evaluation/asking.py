@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import opx
-from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.results import Answer
-from opx.operations.evaluation.answers import Form, Judgement, judged
+from opx.domain.handover import DocumentAnswer
+from opx.domain.queries import DEFAULT_BUDGET, QueryConfig, SearchMode
+from opx.domain.record import replace
+from opx.domain.results import Answer, RetrievalResult
+from opx.ingestion.indexing.capability import Indexing
+from opx.operations.context import Context
+from opx.operations.evaluation.answers import Form, Judgement, Shown, judged
 from opx.operations.evaluation.datasets import Question
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import PAGES_KEPT, Reply, Run
-from opx.operations.evaluation.sharing import Shared, shared_searches
+from opx.operations.research import FoundAnswer, found_documents
+from opx.operations.search import DEFAULT_RESULTS
+from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
+from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import DEPTH
 from opx.retrieval.query import KnowledgeQuery
 
@@ -123,3 +133,125 @@ class _Asker:
 
     def _page(self, document_id: str, source: str) -> str:
         return self._evaluation.page_of(self._shared.keys[document_id, source])
+
+
+# -- sharing
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the index and the embedder answered since the last `forget`.
+
+    `saved` has the milliseconds, by part of an answer, that answers from memory took when they were made. `keys` has the
+    document key of everything that was found, by the id and the source of its document.
+    """
+
+    saved: dict[str, float] = field(default_factory=dict)
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    _known: dict[object, tuple[Any, float]] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """For the next question."""
+        self._known.clear()
+        self.saved.clear()
+
+    def once(self, part: str, asked: object, do: Callable[[], Any]) -> Any:
+        """What `do` gives, done at the first time only."""
+        if (part, asked) in self._known:
+            made, milliseconds = self._known[part, asked]
+            self.saved[part] = self.saved.get(part, 0.0) + milliseconds
+            return made
+        started = time.perf_counter()
+        made = do()
+        self._known[part, asked] = (made, 1000 * (time.perf_counter() - started))
+        return made
+
+
+@contextmanager
+def shared_searches(indexing: Indexing) -> Iterator[Shared]:
+    """While the block runs, the index and the embedder answer the same question once."""
+    index, embedder, shared = indexing.index, indexing.embedder, Shared()
+    asked = indexing.editions.current().embedder if indexing.has_editions else embedder
+    replacements = cast("SearchIndex", _Index(index, shared)), cast("Embedder", _Embedder(asked, shared))
+    with indexing.replaced(*replacements):
+        yield shared
+
+
+class _Index:
+    def __init__(self, index: SearchEngine, shared: Shared) -> None:
+        self._index = index
+        self._shared = shared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        vector = None if request.vector is None else tuple(request.vector)
+        asked = (replace(request, vector=None), vector)
+        response: SearchResponse = self._shared.once("search", asked, lambda: self._index.search(request))
+        for indexed in response.chunks.values():
+            self._shared.keys[indexed.chunk.document_id, indexed.source_uri] = indexed.key_id
+        return response
+
+
+class _Embedder:
+    def __init__(self, embedder: Embedder, shared: Shared) -> None:
+        self._embedder = embedder
+        self._shared = shared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def embed_query(self, text: str) -> Vector:
+        vector: Vector = self._shared.once("embed", text, lambda: self._embedder.embed_query(text))
+        return vector
+
+
+# -- forms
+
+
+PASSAGES, WHOLE_PAGE = "passages", "whole page"
+_EVERYTHING = QueryConfig(min_confidence=0, max_results=DEFAULT_RESULTS)
+
+
+def agent_forms(context: Context, *bars: float) -> Mapping[str, Form]:
+    """Replies of agents' searches over all categories, as they are by default and at these bars of confidence; the best
+    passages as they are; and all of the best page. Questions are recorded as the system's settings say."""
+    replies = {f"reply, bar {bar:g}": _reply(context, bar) for bar in sorted({0.0, *bars})}
+    return {**replies, PASSAGES: _passages(context), WHOLE_PAGE: _whole_page(context)}
+
+
+def _reply(context: Context, bar: float) -> Form:
+    def reply(question: str) -> Shown:
+        config = QueryConfig(min_confidence=bar)
+        answer = found_documents(context, question, DEFAULT_RESULTS, DEFAULT_BUDGET, config)
+        return Shown(FoundAnswer(answer).text(), sources(answer.documents))
+
+    return reply
+
+
+def _passages(context: Context) -> Form:
+    def reply(question: str) -> Shown:
+        results = _best(context, question)
+        return Shown(citations(results), sources(results))
+
+    return reply
+
+
+def _whole_page(context: Context) -> Form:
+    def reply(question: str) -> Shown:
+        first = _best(context, question)[:1]
+        documents = context.system.questions.documents
+        texts = [documents.outline(context.reader, one.document_id)[1].text for one in first]
+        return Shown("".join(texts), sources(first))
+
+    return reply
+
+
+def _best(context: Context, question: str) -> Sequence[RetrievalResult]:
+    return context.system.questions.search(context.identity, context.report).answer(question, _EVERYTHING).results
+
+
+def sources(found: Iterable[RetrievalResult | DocumentAnswer]) -> tuple[tuple[str, str], ...]:
+    """Id and source of documents, each once, in this order."""
+    return tuple(dict.fromkeys((one.document_id, one.source) for one in found))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
+import numpy as np
+
+from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
+from opx.operations.evaluation.answers import answer_figures
+from opx.operations.evaluation.bands import band_figures, calibrations
 from opx.operations.evaluation.datasets import ALL, Question
-from opx.operations.evaluation.measures import MEASURES
 from opx.operations.evaluation.runs import Run
 
 Table = dict[str, dict[str, dict[str, float]]]
@@ -51,3 +57,94 @@ def lapses(run: Run, system: str) -> dict[str, int]:
 
 def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: round(fmean(row[name] for row in rows), 4) for name in rows[0]}
+
+
+# -- measures
+
+
+def ndcg(ranked: Sequence[str], relevant: Mapping[str, int], k: int = 10) -> float:
+    """Normalised discounted cumulative gain, linear gain, log2 discount (Jarvelin and Kekalainen, 2002)."""
+    gained = sum(relevant.get(page, 0) / math.log2(rank + 2) for rank, page in enumerate(ranked[:k]))
+    ideal = sorted(relevant.values(), reverse=True)[:k]
+    best = sum(grade / math.log2(rank + 2) for rank, grade in enumerate(ideal))
+    return gained / best if best else 0.0
+
+
+def recall(ranked: Sequence[str], relevant: Mapping[str, int], k: int = 5) -> float:
+    """Share of the relevant pages that are among the first k."""
+    return sum(page in relevant for page in ranked[:k]) / len(relevant)
+
+
+def hit_rate(ranked: Sequence[str], relevant: Mapping[str, int], k: int = 5) -> float:
+    """1 if a relevant page is among the first k, else 0."""
+    return float(any(page in relevant for page in ranked[:k]))
+
+
+def reciprocal_rank(ranked: Sequence[str], relevant: Mapping[str, int]) -> float:
+    """1 / rank of the first relevant page, 0 if there is none."""
+    return next((1 / rank for rank, page in enumerate(ranked, start=1) if page in relevant), 0.0)
+
+
+MEASURES = {"nDCG@10": ndcg, "recall@5": recall, "hit_rate@5": hit_rate, "MRR": reciprocal_rank}
+
+
+# -- latency
+
+
+PERCENTILES = (50, 95, 99)
+WHOLE = "answer"
+
+
+def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
+    """By name, `p50` and so on, interpolated between neighbours (type 7 of Hyndman and Fan, 1996)."""
+    if not milliseconds:
+        return {}
+    found = np.percentile(np.asarray(milliseconds, dtype=float), PERCENTILES)
+    return {f"p{at}": round(float(value), 2) for at, value in zip(PERCENTILES, found, strict=True)}
+
+
+def latencies(run: Run, system: str) -> dict[str, dict[str, float]]:
+    """Of a mode: the whole answer first, then its parts. A part that some answers don't have counts where it is."""
+    parts: dict[str, list[float]] = {WHOLE: [reply.milliseconds for reply in run.replies[system]]}
+    for reply in run.replies[system]:
+        for part, taken in reply.timings_ms.items():
+            parts.setdefault(part, []).append(taken)
+    return {part: percentiles(taken) for part, taken in parts.items()}
+
+
+# -- summary
+
+
+def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
+    """Quality of every system; confidence and times of every mode; answers, if they were judged."""
+    answers = {"answers": answers_json(run)} if run.answers else {}
+    return {
+        "dataset": run.dataset,
+        "about": run.about,
+        "ingest": run.ingest,
+        "figures": quality(run),
+        "confidence": {mode: confidence(run, mode, floor) for mode in run.modes},
+        "lapses": {mode: found for mode in run.modes if (found := lapses(run, mode))},
+        "latency": {mode: latencies(run, mode) for mode in run.modes},
+        **answers,
+    }
+
+
+def answers_json(run: Run) -> dict[str, Any]:
+    """Figures of answers by split, form and kind."""
+    return {
+        split: {form: {kind: one.to_json() for kind, one in kinds.items()} for form, kinds in forms.items()}
+        for split, forms in answer_figures(run.questions, run.answers).items()
+    }
+
+
+def confidence(run: Run, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
+    """What a mode's confidences are worth: at the floor, band by band, at every floor, and bin by bin."""
+    apart = separation(run, mode)
+    return {
+        "atFloor": abstention(run, mode, floor).to_json(),
+        "bands": {name: found.to_json() for name, found in band_figures(run, mode).items()},
+        "separation": None if apart is None else round(apart, 4),
+        "calibration": {name: found.to_json() for name, found in calibrations(run, mode).items()},
+        "curve": [abstention(run, mode, each).to_json() for each in FLOORS],
+    }

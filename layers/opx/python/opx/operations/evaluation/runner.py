@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
+from opx.domain.documents import DocumentKey
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
+from opx.errors import OpxError
+from opx.ingestion.capability import Ingestion
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.events import DOCUMENTS_FOLDER, Outcome, Result
+from opx.ingestion.indexing.capability import Indexing
+from opx.ingestion.manager import IngestionManager
 from opx.operations.evaluation.datasets import Dataset
 from opx.operations.evaluation.figures import Table, means_by_kind
-from opx.operations.evaluation.ingesting import CorpusIntake, EvaluatedSystem, IngestFigures, Progress
-from opx.ports import SearchFilter, SearchRequest, SearchResponse
+from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
+from opx.retrieval.capability import Questions
 from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
 from opx.text.fields import words
 from opx.text.languages import question_languages
@@ -75,3 +86,138 @@ class Evaluation:
                 ranked.setdefault(system, []).append(pages)
             self.progress("ask", number, len(questions))
         return {system: means_by_kind(zip(questions, pages, strict=True)) for system, pages in ranked.items()}
+
+
+# -- ingesting
+
+
+CATEGORY = "runbooks/procedures"
+"""Of pages that come from `corpus.jsonl`."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with a phase, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestFigures:
+    """What taking the corpus in cost. Times are in seconds; nothing is counted that was there already."""
+
+    pages: int
+    chunks: int
+    seconds: float
+    embedding_seconds: float
+    unchanged: int
+
+    def to_json(self) -> dict[str, float]:
+        rest = max(self.seconds - self.embedding_seconds, 1e-9)
+        return {
+            "pages": self.pages,
+            "unchanged": self.unchanged,
+            "chunks": self.chunks,
+            "seconds": round(self.seconds, 2),
+            "chunksPerSecond": round(self.chunks / max(self.seconds, 1e-9), 1),
+            "embeddingShare": round(self.embedding_seconds / max(self.seconds, 1e-9), 3),
+            "chunksPerSecondWithoutEmbedding": round(self.chunks / rest, 1),
+        }
+
+
+class EvaluatedSystem(Protocol):
+    """The parts of a system that ingest a dataset and answer its questions."""
+
+    @property
+    def corpus(self) -> Corpus: ...
+
+    @property
+    def manager(self) -> IngestionManager: ...
+
+    @property
+    def ingestion(self) -> Ingestion: ...
+
+    @property
+    def indexing(self) -> Indexing: ...
+
+    @property
+    def questions(self) -> Questions: ...
+
+
+class CorpusIntake:
+    """Puts the pages that are new or changed. `page_of_key` then has the page of each document key."""
+
+    def __init__(self, services: EvaluatedSystem, dataset: Dataset, progress: Progress) -> None:
+        self._services = services
+        self._dataset = dataset
+        self._progress = progress
+        self.page_of_key: dict[str, str] = {}
+
+    def run(self) -> IngestFigures:
+        """Put every page and work until all are searchable. Raises `OpxError` if one fails."""
+        timed = _TimedEmbedder(self._services.indexing.embedder)
+        self._services.indexing.replace_embedder(timed)
+        started = time.perf_counter()
+        unchanged = sum(not put for put in self._put_all())
+        pages = chunks = 0
+        assert self._services.ingestion.drain is not None
+        for outcome in self._services.ingestion.drain.run():
+            if outcome.result is Result.FAILED:
+                raise OpxError(f"{outcome.object_key}: {outcome.reason}")
+            pages += 1
+            chunks += outcome.chunks
+            self._progress("ingest", pages, len(self.page_of_key) - unchanged)
+        return IngestFigures(pages, chunks, time.perf_counter() - started, timed.seconds, unchanged)
+
+    def _put_all(self) -> Iterator[bool]:
+        """For each page, whether it is new or changed."""
+        if self._dataset.documents is not None:
+            yield from self._put_files(self._dataset.documents)
+            return
+        for page in self._dataset.pages():
+            yield self._put(page.id, page.title, page.text)
+
+    def _put_files(self, folder: Path) -> Iterator[bool]:
+        manager = self._services.manager
+        for file in manager.plan([folder], folder):
+            if isinstance(file, Outcome):
+                raise OpxError(f"{file.object_key}: {file.reason}")
+            source = f"{DOCUMENTS_FOLDER}{file.source}"
+            self.page_of_key[DocumentKey(Scope(), source).id] = file.source
+            outcome = manager.put_file(file, {})
+            if outcome is not None and outcome.result is Result.FAILED:
+                raise OpxError(f"{outcome.object_key}: {outcome.reason}")
+            yield outcome is None
+
+    def _put(self, page: str, title: str, text: str) -> bool:
+        """An empty page is kept out: it can't be found by anything."""
+        source = f"{DOCUMENTS_FOLDER}{CATEGORY}/{page}.md"
+        key = DocumentKey(Scope(), source)
+        self.page_of_key[key.id] = page
+        head = self._services.corpus.catalog.head(key)
+        if not text.strip() or (head and head.get("state") == "current" and not head.get("writing")):
+            return False
+        self._services.manager.put_document(CATEGORY, text, {"title": title or page, "source": f"{page}.md"})
+        return True
+
+
+class _TimedEmbedder:
+    """An `Embedder` that adds up how long documents take."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.seconds = 0.0
+
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        started = time.perf_counter()
+        try:
+            return self._embedder.embed_documents(texts)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embedder.embed_query(text)

@@ -12,8 +12,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.answers import Judgement
-from opx.operations.evaluation.datasets import Question
-from opx.operations.evaluation.spans import Span, spans_json
+from opx.operations.evaluation.datasets import Question, Span, spans_json
 
 FORMAT = 1
 PAGES_KEPT = 20

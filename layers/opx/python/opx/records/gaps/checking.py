@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import nlargest
 
-from opx.domain.bands import Band
-from opx.domain.queries import QueryConfig
+from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity

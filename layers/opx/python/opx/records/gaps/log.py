@@ -10,8 +10,7 @@ from opx.domain.record import replace
 from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Absent, Clock, Equals, Item, Table
-from opx.records.gaps.likeness import Wording
-from opx.records.gaps.model import Gap, GapStatus, from_item, to_item
+from opx.records.gaps.model import Gap, GapStatus, Wording, from_item, to_item
 
 log = logging.getLogger(__name__)
 

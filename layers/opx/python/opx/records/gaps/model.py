@@ -2,15 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from opx.domain.ids import stable_hash
 from opx.domain.record import Record, replace
 from opx.domain.results import Absent
 from opx.domain.times import epoch_seconds
 from opx.ports import Item
-from opx.records.gaps.likeness import Wording, likeness
+from opx.text.fields import query_terms
+
+# -- likeness
+
+
+MIN_AGREEMENT = 0.45
+"""Of signs: 1 if all are the same, 0 if half of them are."""
+
+MIN_SHARED_TERMS = 0.75
+"""Of the terms of both questions together, where a vector is missing or is another model's."""
+
+_ASKING = frozenset(
+    """how what why when where which who whose doe did i me my we our us you your get got should must
+    """.split()  # noqa: SIM905 - one word a line would be a page
+)
+"""Terms that say that something is asked, and not what."""
+
+
+class Wording(Record, frozen=True):
+    """A question as it was put. `signs` are of its vector by `model`, empty without one."""
+
+    text: str
+    terms_key: str
+    signs: bytes = b""
+    model: str = ""
+
+
+def wording_of(text: str, vector: Sequence[float] | None = None, model: str = "") -> Wording:
+    """The wording of a question; its text as it is."""
+    key = stable_hash("terms", sorted(_terms(text)))
+    return Wording(text, key) if vector is None else Wording(text, key, _signs(vector), model)
+
+
+def likeness(one: Wording, other: Wording) -> float:
+    """1 for the same terms, at least 0 where both ask for the same, below 0 where they don't."""
+    if one.terms_key == other.terms_key:
+        return 1.0
+    if one.signs and other.signs and one.model == other.model:
+        return _agreement(one.signs, other.signs) - MIN_AGREEMENT
+    mine, theirs = _terms(one.text), _terms(other.text)
+    return len(mine & theirs) / max(1, len(mine | theirs)) - MIN_SHARED_TERMS
+
+
+def is_empty(text: str) -> bool:
+    """Whether nothing is asked for."""
+    return not query_terms(text)
+
+
+def _terms(text: str) -> frozenset[str]:
+    """All terms, if it has none but those of asking."""
+    terms = frozenset(query_terms(text))
+    return terms - _ASKING or terms
+
+
+def _signs(vector: Sequence[float]) -> bytes:
+    bits = 0
+    for position, value in enumerate(vector):
+        if value > 0:
+            bits |= 1 << position
+    return bits.to_bytes((len(vector) + 7) // 8, "little")
+
+
+def _agreement(one: bytes, other: bytes) -> float:
+    different = (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).bit_count()
+    return 1 - 2 * different / (8 * max(len(one), len(other)))
+
+
+# -- model
+
 
 MAX_EXAMPLES = 5
 MAX_CALLERS = 20

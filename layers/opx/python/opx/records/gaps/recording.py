@@ -13,10 +13,9 @@ from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.records.audit import InstallationKey, scope_of
-from opx.records.gaps.likeness import Wording, wording_of
+from opx.records.gaps.listing import Owners
 from opx.records.gaps.log import GapLog, absent_gap_id, gap_id
-from opx.records.gaps.model import Gap, Nearest
-from opx.records.gaps.owners import Owners
+from opx.records.gaps.model import Gap, Nearest, Wording, wording_of
 from opx.retrieval.query import Answered
 from opx.retrieval.receipts import plain_config
 

@@ -7,16 +7,100 @@ influence later queries, and nothing else: not how many there are, how long they
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
-from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
-from opx.domain.research import DEFAULT_ITERATIONS, ResearchReport, check_iterations
-from opx.errors import InvalidInputError
+from opx.domain.knowledge import Tier
+from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.record import replace
+from opx.domain.research import DEFAULT_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped, check_iterations
+from opx.domain.results import Answer
+from opx.errors import InvalidInputError, UnknownCategoryError
+from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.findings import Findings
-from opx.retrieval.research.planning import Planner
-from opx.retrieval.research.plans import Plans
-from opx.retrieval.research.run import Answering, Research, may_search
-from opx.retrieval.research.workers import Clock
+from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
+from opx.retrieval.research.rules import RulePlanner
+from opx.retrieval.research.workers import Clock, Job, Workers
+
+# -- plans
+
+
+_MOST_LOOKED_AT = 100
+"""Of what a planner wants; the first ones are the most important ones."""
+
+
+@dataclass
+class Plans:
+    """Plans the iterations of one research. `allowed` says of a search whether it may be done."""
+
+    planner: Planner
+    topic: str
+    clock: Clock
+    allowed: Callable[[SubQuery], bool]
+    parts: tuple[str, ...] = ()
+    asked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def searches(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[list[SubQuery], list[Step]]:
+        """Up to four searches that were not done before, and how they were planned."""
+        plan, steps = self._planned(iteration, so_far, seconds)
+        kept = list(self._fresh(plan.sub_queries[:_MOST_LOOKED_AT]))[:MAX_SUB_QUERIES]
+        if len(plan.sub_queries) > MAX_SUB_QUERIES:
+            self.notes.append(
+                f"{self.planner.name} wanted {len(plan.sub_queries):,} searches at once; {len(kept)} were done"
+            )
+        if iteration == 1:
+            kept = self._with_parts(plan, kept)
+        self.asked.extend(query.text for query in kept)
+        return kept, [*steps[:-1], replace(steps[-1], results=len(plan.sub_queries), new=len(kept))]
+
+    def _planned(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[Plan, list[Step]]:
+        started = self.clock()
+        why = f"missing: {'; '.join(gap.part for gap in so_far.gaps)}" if iteration > 1 else "the first searches"
+        with Workers[Plan](1, self.clock) as worker:
+            (job,) = worker.run([self._plan_of(self.planner, iteration, so_far, seconds)], seconds)
+        problem = job.problem()
+        step = Step(iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started), error=problem)
+        if not problem:
+            return job.future.result(), [step]
+        self.notes.append(f"{self.planner.name} could not plan ({problem}); rules did")
+        self.planner = RulePlanner()
+        started = self.clock()
+        plan = self._plan_of(self.planner, iteration, so_far, seconds)()
+        by_rules = Step(iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started))
+        return plan, [step, by_rules]
+
+    def _plan_of(self, planner: Planner, iteration: int, so_far: SoFar, seconds: float) -> Callable[[], Plan]:
+        if iteration == 1:
+            return lambda: planner.first(self.topic, seconds=seconds)
+        return lambda: planner.again(self.topic, so_far, seconds=seconds)
+
+    def _since(self, started: float) -> float:
+        return 1000 * (self.clock() - started)
+
+    def _fresh(self, wanted: Iterable[SubQuery]) -> Iterable[SubQuery]:
+        """What may be searched for and was not, each once, on one line."""
+        known = set(map(same_query, self.asked))
+        for query in wanted:
+            text = query.text if query.text == self.topic else one_line(query.text)
+            same = same_query(text)
+            if text and same not in known and self.allowed(query):
+                known.add(same)
+                yield replace(query, text=text)
+
+    def _with_parts(self, plan: Plan, kept: list[SubQuery]) -> list[SubQuery]:
+        """The searches, once it is settled of what parts the topic consists."""
+        named = dict.fromkeys(query.part for query in kept if query.part)
+        self.parts = plan.parts or tuple(named)
+        if self.parts:
+            return kept
+        self.parts = (one_line(self.topic),)
+        return [replace(query, part=self.parts[0]) for query in kept]
+
+
+# -- researcher
 
 
 class Researcher:
@@ -60,3 +144,147 @@ class Researcher:
             cut = f"the topic has {len(topic):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were read"
             run.notes.append(cut)
         return run.report()
+
+
+# -- run
+
+
+MAX_WORKERS = 4
+RESULTS_OF_A_SEARCH = 10
+MAX_NOTES = 20
+PLANNING_SHARE = 0.5
+"""Of an iteration's time, what a planner may take; searches have the rest."""
+
+
+class Answering(Protocol):
+    """Answers questions of one reader, in several threads at once; `KnowledgeQuery` does."""
+
+    def answer(self, query: str, config: QueryConfig | None = None) -> Answer: ...
+
+
+@dataclass
+class Research:
+    """Plans, searches and stops. `until` is the end, as `clock` has it."""
+
+    query: Answering
+    plans: Plans
+    config: QueryConfig
+    max_iterations: int
+    clock: Clock
+    until: float
+    findings: Findings
+    trace: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    partial: bool = False
+
+    def report(self) -> ResearchReport:
+        """Do it. Raises `UnknownCategoryError`: everything else that goes wrong is in the report."""
+        with Workers[Answer](MAX_WORKERS, self.clock) as workers:
+            stopped = self._stopped(workers)
+        found, left_out = self._found()
+        if left_out:
+            self._lacks(f"{left_out} findings were left out, as the report would be too long")
+        return ResearchReport(
+            topic=self.plans.topic,
+            searches_performed=sum(step.kind is StepKind.SEARCH for step in self.trace),
+            findings=tuple(found),
+            trace=tuple(self.trace),
+            gaps=tuple(gap.part for gap in self.findings.gaps(self.plans.parts)),
+            nearest=tuple(self.findings.nearest(self.plans.parts)),
+            notes=tuple(dict.fromkeys((*self.plans.notes, *self.notes)))[:MAX_NOTES],
+            partial=self.partial,
+            stopped_because=stopped,
+            planner=self.plans.planner.name,
+        )
+
+    def _stopped(self, workers: Workers[Answer]) -> Stopped:
+        """Search until there is a reason to stop."""
+        for iteration in range(1, self.max_iterations + 1):
+            if not self._left:
+                return self._out_of_time()
+            end = self.clock() + self._left / (self.max_iterations + 1 - iteration)
+            searches = self._planned(iteration, end)
+            if not searches:
+                return Stopped.NOTHING_LEFT
+            if not self._search(workers, iteration, searches, end):
+                self._lacks("none of the searches could be done: no others were tried")
+                return Stopped.UNAVAILABLE
+            if not self.findings.gaps(self.plans.parts):
+                return Stopped.ENOUGH
+        return Stopped.ITERATIONS
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the end, not below 0."""
+        return max(0.0, self.until - self.clock())
+
+    def _out_of_time(self) -> Stopped:
+        self._lacks("the time was over before everything was searched")
+        return Stopped.TIME
+
+    def _lacks(self, text: str) -> None:
+        """Something that should have been done was not."""
+        self.partial = True
+        self.notes.append(text)
+
+    def _found(self) -> tuple[list[Finding], int]:
+        config = self.config
+        return self.findings.best(self.plans.parts, config.max_results, config.max_chunks_per_document)
+
+    def _planned(self, iteration: int, end: float) -> list[SubQuery]:
+        so_far = SoFar()
+        if iteration > 1:
+            gaps = self.findings.gaps(self.plans.parts)
+            so_far = SoFar(tuple(self._found()[0]), gaps, tuple(self.plans.asked))
+        searches, steps = self.plans.searches(iteration, so_far, PLANNING_SHARE * (end - self.clock()))
+        self.trace.extend(steps)
+        return searches
+
+    def _search(self, workers: Workers[Answer], iteration: int, searches: Sequence[SubQuery], end: float) -> bool:
+        """Do the searches at once and take in what they find, in their order. Whether any could be done."""
+        jobs = workers.run([self._task(query) for query in searches], end - self.clock())
+        taken = [self._taken(iteration, query, job) for query, job in zip(searches, jobs, strict=True)]
+        return any(taken)
+
+    def _task(self, query: SubQuery) -> Callable[[], Answer]:
+        config = replace(
+            self.config,
+            mode=SearchMode.THOROUGH,
+            plain=self.config.plain
+            or query.text != self.plans.topic,  # others' words than the caller's are words alone
+            max_results=RESULTS_OF_A_SEARCH,
+            include_internet=self.config.include_internet and not query.from_findings,
+        )
+        return lambda: self.query.answer(query.text, config)
+
+    def _taken(self, iteration: int, query: SubQuery, job: Job[Answer]) -> bool:
+        """Take in what a search found, or note why it found nothing; whether it was done."""
+        step = Step(iteration, StepKind.SEARCH, one_line(query.text), query.why, milliseconds=job.milliseconds)
+        problem = job.problem()
+        if isinstance(job.failure, UnknownCategoryError):
+            raise job.failure
+        if not problem and INDEX_DOWN in job.future.result().notes:
+            problem = INDEX_DOWN
+        if problem:
+            self._lacks(f"a search could not be done: {problem}")
+            self.trace.append(replace(step, error=problem))
+            return False
+        self.trace.append(self._with_answer(step, query, job.future.result()))
+        return True
+
+    def _with_answer(self, step: Step, query: SubQuery, answer: Answer) -> Step:
+        self.partial |= answer.partial
+        self.notes.extend(answer.notes)
+        best = answer.results[0] if answer.results else answer.best_rejected
+        return replace(
+            step,
+            results=len(answer.results),
+            new=self.findings.add(query, answer),
+            best_confidence=best.confidence if best else 0.0,
+            receipt_id=answer.receipt_id,
+        )
+
+
+def may_search(config: QueryConfig, query: SubQuery) -> bool:
+    """Words that may come from what was found don't leave the system; with no other tier, there is nothing to search."""
+    return not query.from_findings or any(tier is not Tier.INTERNET for tier in config.searched_tiers)

@@ -13,12 +13,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from opx.domain.ids import stable_hash
+from opx.domain.times import Clock
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
-from opx.ports.sources import WebClient, WebReply
+from opx.ports.sources import WebClient, WebReply, WebResult, WebSearch
 from opx.ports.tables import Item, Table
-from opx.ports.time import Clock
-from opx.ports.web_search import WebResult, WebSearch
-from opx.runtime.deadlines import within
+from opx.runtime.parallel import within
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import SourceUnavailableError
-from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient
-from opx.ports.tables import Tables
-from opx.ports.tables_specs import WEB_CACHE
-from opx.ports.web_search import WebSearch
+from opx.ports.sources import OpenWeb, Secrets, SourceWeb, WebClient, WebSearch
+from opx.ports.tables import WEB_CACHE, Tables
 from opx.retrieval.web.providers import (
     BRAVE_URL,
     GOOGLE,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opx.errors import InvalidInputError
-from opx.ports.metrics import MetricQuery
+from opx.ports.telemetry import MetricQuery
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.telemetry.baselines.readings import names_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock
-from opx.ports.metrics import MetricReader
+from opx.ports.telemetry import MetricReader
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.telemetry.baselines.definitions import MetricDefinition
 from opx.telemetry.baselines.items import day_start_of
