@@ -15,7 +15,7 @@ from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queu
 from infra.constructs.schedules import Schedules
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import PULLS, PULLS_FAILED, Names
-from opx.connectors.declared import declared_sources
+from opx.connectors.repository import declared_sources
 from opx.connectors.states import scheduler_cron
 from opx.domain.knowledge import KnowledgeModel
 from opx.ports.tables import SOURCES

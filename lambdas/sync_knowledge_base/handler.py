@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opx.ingestion.syncing import sync_batch
+from opx.ingestion.states import sync_batch
 from opx.ports import IndexSync
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report

@@ -9,7 +9,7 @@ import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.connectors.connector import Connector
-from opx.connectors.files import s3_prefix
+from opx.connectors.files import directory as s3_prefix
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from opx.domain.ids import iso_time
 from opx.domain.queries import QueryConfig
-from opx.domain.times import iso_time
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

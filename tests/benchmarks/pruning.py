@@ -21,10 +21,9 @@ import boto3
 import moto
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import stable_hash
+from opx.domain.ids import day_text, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.domain.times import day_text
 from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import document_item
 from opx.lifecycle.retention.due import RetentionState

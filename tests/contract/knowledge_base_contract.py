@@ -43,7 +43,7 @@ from opx.operations.documents import (
     list_documents,
     read_chunks,
 )
-from opx.operations.evidence import put_evidence
+from opx.operations.learning import put_evidence
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
 from opx.operations.search import Query, query

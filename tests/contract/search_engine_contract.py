@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from opx.domain.ids import day_number
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import day_number
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest, SearchResponse
 from tests.builders import EVERYONE, a_unit_vector, an_entry, any_vector
 

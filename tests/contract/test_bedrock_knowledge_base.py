@@ -26,7 +26,7 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError, StoreUnavailableError
-from opx.ingestion.syncing import requested_since, sync_batch, sync_request
+from opx.ingestion.states import requested_since, sync_batch, sync_request
 from opx.ports import CopyChange, IndexEntry, SearchFilter, SearchRequest
 from tests.builders import EVERYONE, an_entry, any_vector
 from tests.contract.search_engine_contract import Put, SearchEngineContract, found, ids, search

@@ -9,11 +9,11 @@ from pathlib import Path
 import boto3
 import pytest
 
+from opx.domain.ids import iso_time
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
-from opx.domain.times import iso_time
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import document_item
 from opx.lifecycle.past.as_of import IN_FUTURE, NOT_ALL, UNDATED, UNREADABLE, AsOf, Bounds

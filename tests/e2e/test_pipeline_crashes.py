@@ -19,8 +19,8 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentState
+from opx.domain.ids import epoch_seconds, iso_time
 from opx.domain.queries import QueryConfig
-from opx.domain.times import epoch_seconds, iso_time
 from opx.ports import SearchRequest
 from opx.retrieval.query_language import asked_for
 from opx.settings import Settings

@@ -13,7 +13,7 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
-from opx.domain.times import iso_time
+from opx.domain.ids import iso_time
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, TableSpec
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import chunk_key, created, deleted, key_of

@@ -17,7 +17,7 @@ import pytest
 from opx.adapters.aws.object_store import PART_BYTES
 from opx.connectors.webhooks.receiving import answer
 from opx.domain.documents import DocumentKey, DocumentState
-from opx.lifecycle.versions.restoring import Restorer
+from opx.lifecycle.versions.differences import Restorer
 from opx.operations.system import System
 from opx.ports.tables import DELIVERIES, PROJECTS
 from opx.settings import Settings

@@ -14,8 +14,8 @@ from infra.configuration import Deployment
 from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.sources import SourcesStack
-from opx.connectors.declared import declared_sources
 from opx.connectors.pulling import LEASE_SECONDS
+from opx.connectors.repository import declared_sources
 from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings

@@ -9,7 +9,6 @@ from typing import Any
 from opx.domain.graph import Direction, Walk
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import scope_of_object
-from opx.operations.baselines import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
 from opx.operations.corpus import (
     DeleteObjects,
     GetObjectStates,
@@ -84,6 +83,7 @@ from opx.operations.questions import (
 from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import Research, research
 from opx.operations.search import Query, query
+from opx.operations.telemetry import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
 from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 

@@ -40,7 +40,7 @@ FUNCTIONS = {
             *("pypdfium2", "mammoth", "pptx", "openpyxl", "oxmsg", "PIL.Image", "docutils.core", "tree_sitter_python"),
         ),
     ),
-    "pull_sources": ("ingest", ("opx.connectors.connecting", "feedparser", "protego", "defusedxml", "dulwich.client")),
+    "pull_sources": ("ingest", ("opx.connectors.control", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "ingest",
         ("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
@@ -51,7 +51,7 @@ FUNCTIONS = {
     ),
     "consume_stream": (
         "ingest",
-        ("opx.connectors.streams.consuming", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
+        ("opx.connectors.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
     "query_operations": (
@@ -60,7 +60,7 @@ FUNCTIONS = {
     ),
     "roll_up_baselines": (
         "api",
-        ("opx.adapters.aws.telemetry", "opx.adapters.aws.table", "opx.telemetry.baselines.rolling_up"),
+        ("opx.adapters.aws.telemetry", "opx.adapters.aws.table", "opx.telemetry.baselines.definitions"),
     ),
     "learn_from_work": (
         "api",

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.adapters.embedded.queue import SqliteQueue
-from opx.adapters.embedded.table import SqliteTable
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.ports.tables import IndexSpec, TableSpec
 
 SPEC = TableSpec("numbers", "id", indexes=(IndexSpec("parity-number-index", "parity", "number"),), numbers=("number",))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opx.text import analyzer
 from opx.text.analyzer import STOP_WORDS, analyze, folded, split_identifiers
-from opx.text.fields import MAX_TERM_LENGTH, first_words, query_terms, words
+from opx.text.analyzer import MAX_TERM_LENGTH, first_words, query_terms, words
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

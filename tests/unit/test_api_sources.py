@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
-from opx.connectors.connecting import connected
+from opx.connectors.control import connected
 from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.ports import Message
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
 from tests.agent_calls import Handler
 from tests.api_requests import a_token, call, refusal

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.adapters.embedded.queue import SqliteQueue
-from opx.adapters.embedded.table import SqliteTable
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError

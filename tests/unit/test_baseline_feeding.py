@@ -22,8 +22,7 @@ from opx.ports.telemetry import MetricQuery, NodeValues
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from opx.telemetry.baselines.definitions import MetricDefinition, declared_metrics
-from opx.telemetry.baselines.rolling_up import RollUp
+from opx.telemetry.baselines.definitions import MetricDefinition, RollUp, declared_metrics
 from tests.api_requests import a_token, call, refusal
 from tests.fakes import FakeContext, Measured, function_logs
 from tests.unit.cli_support import Opx, word_services
@@ -134,7 +133,7 @@ class TestApi:
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("opx.operations.baselines.SERIES_A_PAGE", 2)
+        monkeypatch.setattr("opx.operations.telemetry.SERIES_A_PAGE", 2)
         services.telemetry.baselines.add([{"node": f"n{n}", "metric": "cpu", "value": 1} for n in range(5)])
         retrieve = make_retrieve(lambda: services)
         seen, after = [], ""

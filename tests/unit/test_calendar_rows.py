@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import day_text
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import day_text
 from opx.ingestion.corpus.calendar import Calendar
 from opx.operations.system import System
 from opx.ports.tables import CALENDAR

@@ -14,10 +14,10 @@ from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.calendar import Calendar
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError

@@ -132,7 +132,7 @@ def test_processes_that_start_at_once_share_a_new_database(tmp_path: Path) -> No
     program = (
         "import sys; from pathlib import Path;"
         "from opx.adapters.embedded.database import open_database;"
-        "from opx.adapters.embedded.queue import SqliteQueue;"
+        "from opx.adapters.embedded.table import SqliteQueue;"
         "database = open_database(Path(sys.argv[1])); queue = SqliteQueue(database, 'shared');"
         "[queue.send('a') for _ in range(10)]; database.close()"
     )

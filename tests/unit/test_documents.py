@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, contextual_text
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import Category, KnowledgeModel, Tier, retention_days
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, UnknownCategoryError
 from opx.ingestion.prepared import as_indexed
 from tests.builders import a_chunk, a_document, a_piece, a_version

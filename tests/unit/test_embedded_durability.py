@@ -17,8 +17,7 @@ import pytest
 
 from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
-from opx.adapters.embedded.queue import SqliteQueue
-from opx.adapters.embedded.table import SqliteTable
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.ports import Item
 from tests.unit.durability_writer import KEYS, SPEC, content_of
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.documents import DocumentChunk
+from opx.domain.ids import day_number, day_text
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import day_number, day_text
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
-from opx.text.fields import analysed_fields
+from opx.text.analyzer import analysed_fields
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 
 SIZE = 1200

@@ -28,9 +28,8 @@ from opx.errors import (
 from opx.operations.system import System
 from opx.ports.tables import GAPS
 from opx.records.capability import check_gaps, is_gap
-from opx.records.gaps.checking import check, identity_of
 from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
-from opx.records.gaps.log import GapLog, absent_gap_id, gap_id, the_gap
+from opx.records.gaps.log import GapLog, absent_gap_id, check, gap_id, identity_of, the_gap
 from opx.records.gaps.model import (
     MAX_CALLERS,
     MAX_EXAMPLES,

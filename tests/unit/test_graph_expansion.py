@@ -21,8 +21,16 @@ from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSourc
 from opx.domain.scopes import Identity, scope_of_object
 from opx.edges.cli.search import related_lines
 from opx.errors import IndexUnavailableError, NodeNotFoundError, StoreUnavailableError
-from opx.graph.evidence import MAX_GRAPH_ITEMS, MAX_OF_ONE_DOCUMENT
-from opx.graph.expansion import DECAY, NO_GRAPH, NO_PASSAGES, UNWANTED, GraphExpansion, wanted_types
+from opx.graph.expansion import (
+    DECAY,
+    MAX_GRAPH_ITEMS,
+    MAX_OF_ONE_DOCUMENT,
+    NO_GRAPH,
+    NO_PASSAGES,
+    UNWANTED,
+    GraphExpansion,
+    wanted_types,
+)
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.operations.system import System

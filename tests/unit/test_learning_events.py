@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from opx.domain.ids import iso_time
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import iso_time
 from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning.fields import Kind, LearningEvent, checkpoint_message, read_event

@@ -11,12 +11,12 @@ import pytest
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import iso_time
 from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_partition, rows_of

@@ -12,8 +12,10 @@ import pytest
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
-from opx.operations import baselines
-from opx.operations.baselines import (
+from opx.operations import telemetry as baselines
+from opx.operations.context import Caller, Context
+from opx.operations.system import System
+from opx.operations.telemetry import (
     AddValues,
     GetBaselineStats,
     ListBaselineSeries,
@@ -21,8 +23,6 @@ from opx.operations.baselines import (
     get_baseline_stats,
     list_baseline_series,
 )
-from opx.operations.context import Caller, Context
-from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 

@@ -12,15 +12,16 @@ from opx.domain.baselines import BaselineStats
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
-from opx.operations.baselines import GetBaseline, get_baseline
 from opx.operations.context import Caller, Context
 from opx.operations.telemetry import (
     NOT_HERE,
     AnalyzeTraces,
     CorrelateMetrics,
+    GetBaseline,
     QueryLogs,
     analyze_traces,
     correlate_metrics,
+    get_baseline,
     query_logs,
 )
 from opx.operations.telemetry_answers import (

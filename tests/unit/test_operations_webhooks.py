@@ -13,7 +13,7 @@ from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
-from opx.operations.evidence import PutEvidence, put_evidence
+from opx.operations.learning import PutEvidence, put_evidence
 from opx.operations.system import System
 from opx.operations.webhooks import (
     ListSecrets,

@@ -28,12 +28,11 @@ from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.warnings import StepWarnings
 from opx.operations.system import System
 from opx.ports.tables import OUTCOMES
-from opx.records.replaying import Verdict, replay
 from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.receipts import Receipt
+from opx.retrieval.receipts import Receipt, Verdict, replay
 from opx.retrieval.routing import in_order
 from tests.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.builders import an_entry

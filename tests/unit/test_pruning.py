@@ -11,11 +11,11 @@ from typing import Any
 import boto3
 import pytest
 
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import EntryType, Pattern
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opx.domain.ids import day_number
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
-from opx.domain.times import day_number
 from opx.ports import SearchFilter
 from opx.retrieval.operators import FILTERS, MAX_OPERATORS
 from opx.retrieval.query_language import NO_POSITIVE_WORD, NO_WORDS, PASTED, Question, read_question
 from opx.runtime.knowledge_file import load_knowledge
-from opx.text.fields import query_terms
+from opx.text.analyzer import query_terms
 
 KNOWLEDGE: KnowledgeModel = load_knowledge()
 EVERYTHING = QueryConfig(include_internet=True, tiers=("internal", "specialized", "internet"))

@@ -8,9 +8,8 @@ import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey, KnowledgeDocument, RemarkKind
-from opx.domain.ids import document_id
+from opx.domain.ids import day_number, document_id, iso_time
 from opx.domain.scopes import Scope
-from opx.domain.times import day_number, iso_time
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
 from opx.runtime.knowledge_file import load_knowledge

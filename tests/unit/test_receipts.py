@@ -17,15 +17,17 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.ports.search import CorpusState
-from opx.records.replaying import Replay, Verdict, replay
 from opx.retrieval.receipts import (
     Asked,
     Receipt,
+    Replay,
     TamperedReceiptError,
+    Verdict,
     answer_hash,
     config_of,
     read_receipt,
     receipt_of,
+    replay,
 )
 from tests.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 

@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.adapters.embedded.database import open_database
-from opx.adapters.embedded.queue import SqliteQueue
-from opx.adapters.embedded.table import SqliteTable
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.job import Job, JobStore, Phase

@@ -17,9 +17,8 @@ from opx.errors import InvalidInputError, ModelError, StoreUnavailableError, Unk
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.findings import MAX_CHARACTERS
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
-from opx.retrieval.research.researcher import MAX_WORKERS, Researcher
+from opx.retrieval.research.researcher import MAX_WORKERS, Researcher, Workers
 from opx.retrieval.research.rules import RulePlanner
-from opx.retrieval.research.workers import Workers
 
 TWO_PARTS = "disk full on the database host and expired TLS certificate"
 DISK, TLS = "disk full on the database host", "expired TLS certificate"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.declared import definition_of
+from opx.connectors.repository import definition_of
 from opx.domain.sources import PullReport
 from opx.operations.system import System
 from opx.settings import Settings

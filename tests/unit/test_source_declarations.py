@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from opx.connectors.connector import Options, Texts, read_options
-from opx.connectors.declared import declared_sources, definition_of
 from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
+from opx.connectors.repository import declared_sources, definition_of
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.operations.system import System

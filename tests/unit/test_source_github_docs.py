@@ -11,9 +11,9 @@ import pytest
 
 from opx.adapters.web.client import HttpWeb
 from opx.connectors.connector import Connector
-from opx.connectors.declared import definition_of
 from opx.connectors.github import repository_docs
 from opx.connectors.registry import checked_options, resolved
+from opx.connectors.repository import definition_of
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.settings import Settings

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from opx.connectors.connector import Connector, Options, SourceTools
-from opx.connectors.declared import definition_of
-from opx.connectors.repository import SourceItems
+from opx.connectors.repository import SourceItems, definition_of
 from opx.connectors.storing import object_name
 from opx.domain.sources import Page, PullReport, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (

@@ -95,7 +95,7 @@ def test_all_steps_of_a_text_that_had_none_are_added() -> None:
 
 
 def test_steps_too_many_to_compare_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_differences, "MAX_PAIRS", 0)
+    monkeypatch.setattr(step_differences, "MAX_LIKENED", 0)
     assert brief(a_page(LAG, SCALE), a_page(LAG, SCALE.replace("six", "nine"))) == [
         (REMOVED, "2", ""),
         (ADDED, "", "2"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.streams.consuming import consume_batch, delivered_records
+from opx.connectors.streams.taking import consume_batch, delivered_records
 from opx.errors import InvalidInputError
 from opx.runtime.metrics import Metric
 from tests.fakes import Measured

@@ -13,7 +13,7 @@ from opx.operations import load
 from opx.operations.context import Context
 from opx.operations.grants import ToolGrants, for_all, read_grants
 from opx.operations.registry import KNOWLEDGE, MAX_TOOLS, OPERATIONS, Operation
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, Measured

@@ -20,12 +20,12 @@ from opx.edges.schemas import output_schema
 from opx.edges.tools import MAX_RESPONSE_BYTES, call_tool
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
-from opx.operations.baselines import GetBaseline, get_baseline
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
 from opx.operations.registry import OPERATIONS
+from opx.operations.telemetry import GetBaseline, get_baseline
 from opx.ports.telemetry import LogQuery
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
 from tests.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
 from tests.fakes import FakeContext, function_logs

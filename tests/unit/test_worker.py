@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded.database import Database, open_database
-from opx.adapters.embedded.queue import SqliteQueue
-from opx.adapters.embedded.table import SqliteTable
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import ObjectEvent, Outcome, Result

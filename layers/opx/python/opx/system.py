@@ -33,7 +33,7 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
     `TypeError` for a port that doesn't exist."""
     from opx.adapters.chosen import Given, Ports
     from opx.operations.system import System
-    from opx.runtime.installation import Installation
+    from opx.runtime.knowledge_file import Installation
 
     unknown = given.keys() - Given.__annotations__.keys()
     if unknown:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from opx.ports.queues import Functions
     from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import MetricReader, TelemetryStores
-    from opx.runtime.installation import Installation
+    from opx.runtime.knowledge_file import Installation
 
 
 class Given(TypedDict, total=False):

@@ -18,13 +18,12 @@ from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables import SOURCES
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
-    from opx.connectors.connecting import ConnectedSource, SourceSystem
-    from opx.connectors.control import SourceControl
+    from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
     from opx.connectors.files.directory import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
@@ -77,8 +76,7 @@ class Connectors:
     @cached_property
     def sources(self) -> SourceRepository:
         """The sources that are declared or registered. Raises `KnowledgeConfigError`."""
-        from opx.connectors.declared import declared_sources
-        from opx.connectors.repository import SourceRepository
+        from opx.connectors.repository import SourceRepository, declared_sources
 
         installation = self._installation
         declared = declared_sources(installation.knowledge, installation.knowledge_path)
@@ -86,7 +84,7 @@ class Connectors:
 
     @cached_property
     def _system(self) -> SourceSystem:
-        from opx.connectors.connecting import SourceSystem
+        from opx.connectors.control import SourceSystem
 
         return SourceSystem(
             self._installation, self._tables, self._secrets(), self._storage, self.sources, self._open_web
@@ -94,14 +92,14 @@ class Connectors:
 
     def connected(self, definition: SourceDefinition) -> ConnectedSource:
         """A source that can be pulled. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
-        from opx.connectors.connecting import connected
+        from opx.connectors.control import connected
 
         return connected(definition, self._system, self._provided.get(definition.source_id))
 
     def provide(self, source: KnowledgeSource, schedule: str, category: str) -> str:
         """Register a source that is an object of this process. Returns its id. Raises `InvalidInputError`."""
-        from opx.connectors.connecting import KIND
-        from opx.connectors.declared import definition_of
+        from opx.connectors.control import KIND
+        from opx.connectors.repository import definition_of
 
         given = {"kind": KIND, "category": category, "schedule": schedule}
         self.sources.provide(definition_of(source.name, given, self._installation.knowledge))

@@ -16,11 +16,11 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from msgspec import Meta
 
+from opx.domain.ids import Clock
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
 from opx.domain.requests import RequestError, fields_of, read_record
 from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.domain.times import Clock
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,

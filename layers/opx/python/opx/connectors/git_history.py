@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
 from opx.formats.outside_text import block, facts, joined, nested, one_line, reference, relation

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from opx.connectors.repository import SourceItem, SourceRepository
 from opx.connectors.states import MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
 from opx.connectors.storing import Connected, PageStore, Run, Stored
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, OpxError, SourceBusyError, SourceShapeError
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report, unreported

@@ -173,7 +173,7 @@ CONNECTORS: dict[str, tuple[str, str]] = {
     ),
     "nvd": ("security.nvd:NvdConnector", "CVEs of the NVD, joined with CISA's known exploited ones and EPSS"),
     "rfc": ("web.rfc:RfcConnector", "RFCs of the IETF, with what they obsolete and update"),
-    "s3_prefix": ("files.s3_prefix:S3PrefixConnector", "objects of another bucket"),
+    "s3_prefix": ("files.directory:S3PrefixConnector", "objects of another bucket"),
     "slack_export": (
         "slack_export:SlackExportConnector",
         "threads and days of a Slack export on this machine",

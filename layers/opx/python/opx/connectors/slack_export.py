@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Filled, Loose, Named, OddRecordError, Shape, odd, shaped
 from opx.formats.outside_text import fenced, joined, nested, one_line

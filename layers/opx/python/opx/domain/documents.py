@@ -10,11 +10,10 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType, field, to_builtins
 from msgspec.structs import astuple
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import day_number, day_text, stable_hash
 from opx.domain.knowledge import Category, KnowledgeModel, Tier
 from opx.domain.record import INTERNAL, Json, Record, derive, replace
 from opx.domain.scopes import Scope
-from opx.domain.times import day_number, day_text
 from opx.errors import UnknownCategoryError
 
 # -- remarks

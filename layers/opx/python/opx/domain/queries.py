@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
+from opx.domain.ids import utc_time
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, derive
-from opx.domain.times import utc_time
 from opx.errors import InvalidInputError
 
 E = TypeVar("E", bound=StrEnum)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from opx.domain.graph import Alias
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import AliasLoopError, ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph.alias_rows import (
     AliasRow,

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.domain.ids import iso_time
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
-from opx.domain.times import iso_time
 from opx.ingestion.corpus.capability import Corpus
 from opx.ports import ChatModel, Storage, Tables
 from opx.ports.tables import ALIASES, EMBEDDINGS, GRAPH
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from opx.domain.graph import Alias, Merge, MergeState
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, MergeNotFoundError
 from opx.graph.alias_rows import merge_key, owner_areas, partition_of
 from opx.graph.aliases import AliasRegistry

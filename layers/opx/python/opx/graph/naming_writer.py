@@ -10,7 +10,7 @@ from opx.domain.graph import Origin, Statements, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction.mentions import NAMED_TYPES, KnownNames
 from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry, is_gone
-from opx.ports.graph import GraphWriter
+from opx.ports.search import GraphWriter
 
 
 @dataclass(frozen=True, slots=True, order=True)

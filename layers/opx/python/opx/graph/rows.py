@@ -22,8 +22,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from opx.domain.graph import Edge, EdgeStatement, Evidence, Node, NodeStatement, Origin, Value
-from opx.domain.ids import stable_hash
-from opx.domain.times import first_day
+from opx.domain.ids import first_day, stable_hash
 from opx.errors import InvalidInputError
 from opx.graph.versions import several
 from opx.ports import Item

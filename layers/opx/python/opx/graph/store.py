@@ -9,8 +9,8 @@ from itertools import groupby, islice, product
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import Direction, Edge, EdgeStatement, Node, NodeStatement, Origin, Statements, Walk, node_type
+from opx.domain.ids import iso_time
 from opx.domain.scopes import Scope, scope_of_key
-from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
 from opx.graph.manifest import Said, said
@@ -37,7 +37,7 @@ from opx.graph.rows import (
 )
 from opx.graph.views import Adjacent
 from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
-from opx.ports.graph import Canonical
+from opx.ports.search import Canonical
 from opx.runtime.parallel import Each
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ MOST_MERGES = 5
 
 
 class StatementWriter:
-    """Writes and removes the statements of documents; see `opx.ports.graph.GraphWriter`."""
+    """Writes and removes the statements of documents; see `opx.ports.search.GraphWriter`."""
 
     def __init__(self, table: Table, places: Places, canonical: Canonical, filed: Filed, clock: Clock) -> None:
         self._table = table

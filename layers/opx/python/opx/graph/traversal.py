@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, EdgeName, Reached, Route, Subgraph, Walk
+from opx.domain.ids import first_day, iso_time
 from opx.domain.record import replace
-from opx.domain.times import first_day, iso_time
 from opx.errors import InvalidInputError
 from opx.graph.places import is_within
 from opx.graph.views import GraphReads

@@ -10,10 +10,10 @@ from opx.domain.scopes import Scope
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
-from opx.ports.graph import GraphWriter
 from opx.ports.models import ParsingTools
+from opx.ports.search import GraphWriter
 from opx.ports.tables import EMBEDDINGS
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextCache, ContextWriter

@@ -23,10 +23,9 @@ from opx.domain.documents import (
     expiry_day,
     fetched_expiry,
 )
-from opx.domain.ids import document_id, normalise
+from opx.domain.ids import document_id, iso_time, normalise
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier
 from opx.domain.record import replace
-from opx.domain.times import iso_time
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.formats.markdown_lines import Line, scan

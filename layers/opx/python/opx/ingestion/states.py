@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
 from opx.domain.documents import DocumentKey
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
+from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import FailureLog, failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ports import Item, ObjectInfo, ObjectStore
+from opx.ports import IndexSync, Item, ObjectInfo, ObjectStore
 from opx.runtime.parallel import Each
 
 
@@ -79,3 +82,39 @@ class ObjectStates:
         if not current_id(head) or head.get("writing"):
             return False
         return bool(head.get("fingerprint") == self._fingerprint(info, self._store.head(info.key + SIDECAR_SUFFIX)))
+
+
+# -- syncing
+
+
+log = logging.getLogger(__name__)
+
+
+def sync_request(since: float) -> str:
+    """A message that asks for a run that begins after `since`, in seconds since the epoch."""
+    return json.dumps({"since": since})
+
+
+def requested_since(body: str) -> float:
+    """What a message asks for. Raises `InvalidInputError` for one that is no request."""
+    try:
+        return float(json.loads(body)["since"])
+    except (ValueError, TypeError, KeyError) as exc:
+        raise InvalidInputError(f"not a request to index: {body[:100]!r}") from exc
+
+
+def sync_batch(bodies: Iterable[str], sync: IndexSync) -> bool:
+    """One run for all requests. False if they must come again, because it can't begin yet or the service is away."""
+    moments = []
+    for body in bodies:
+        try:
+            moments.append(requested_since(body))
+        except InvalidInputError as exc:
+            log.warning("dropped a message: %s", exc)
+    if not moments:
+        return True
+    try:
+        return sync.cover(max(moments))
+    except StoreUnavailableError:
+        log.warning("asked for a run in vain", exc_info=True)
+        return False

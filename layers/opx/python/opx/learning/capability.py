@@ -12,7 +12,7 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Tables
 from opx.ports.tables import OUTCOMES, PATTERNS, STAGING
 from opx.records.capability import QuestionRecords
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import day_number, day_text, iso_time, stable_hash
 from opx.domain.learning import GATES, EntryState, EntryType, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.clients import ClientRegistry, removed_error
 from opx.learning.fields import checked, cleaned_line, effect_of

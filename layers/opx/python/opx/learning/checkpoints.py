@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY
 from opx.domain.learning import (
     CheckpointReport,
@@ -26,7 +27,6 @@ from opx.domain.learning import (
 )
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
-from opx.domain.times import iso_time
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.learning.pattern_documents import joined, key_of, occurrence_of, problem_of, record_of, seed_of
 from opx.learning.pattern_rows import project_of, unknown_project

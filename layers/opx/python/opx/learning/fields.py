@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from opx.domain.ids import normalise
+from opx.domain.ids import epoch_seconds, normalise
 from opx.domain.learning import (
     MAX_ERROR,
     MAX_LINE,
@@ -24,7 +24,6 @@ from opx.domain.learning import (
     EntryType,
 )
 from opx.domain.scopes import GLOBAL_KEY, Identity, Scope, scope_of_key
-from opx.domain.times import epoch_seconds
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.formats.source import well_formed
 from opx.hygiene import invisible

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from opx.domain.ids import day_number, iso_time
 from opx.domain.learning import Pattern, PatternOccurrence
 from opx.domain.record import replace
-from opx.domain.times import day_number, iso_time
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.pattern_rows import (

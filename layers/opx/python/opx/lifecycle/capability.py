@@ -14,7 +14,7 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
 

@@ -6,9 +6,9 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import OpxError, StoreUnavailableError
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report

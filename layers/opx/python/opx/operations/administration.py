@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
+from opx.domain.ids import iso_time
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Share, Text
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.indexing.book import EditionState

@@ -453,7 +453,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
 
     Raises `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`.
     """
-    from opx.lifecycle.versions.restoring import Restorer
+    from opx.lifecycle.versions.differences import Restorer
 
     found = find_document(context, request.document_id)
     chosen = numbered(tuple(versions_of(context, found)), request.version) if request.version else found

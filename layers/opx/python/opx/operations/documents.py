@@ -10,12 +10,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
-from opx.domain.ids import ID_LENGTH, beginning_so
+from opx.domain.ids import ID_LENGTH, beginning_so, iso_time
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Request, Text
-from opx.domain.times import iso_time
 from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context

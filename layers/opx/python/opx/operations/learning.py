@@ -7,9 +7,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, structs
 from msgspec.structs import asdict
 
+from opx.domain.evidence import (
+    CONCLUSION,
+    OBSERVATIONS,
+    SERVICES,
+    SOURCES,
+    TAGS,
+    Addresses,
+    Evidence,
+    Services,
+    Tags,
+    Texts,
+)
 from opx.domain.learning import (
     MAX_ERROR,
     MAX_LINE,
@@ -26,10 +38,10 @@ from opx.domain.learning import (
 )
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
-from opx.operations.answers import Paragraphs, noted
 from opx.operations.context import Context
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
+from opx.operations.search import Paragraphs, noted
 
 MAX_ENTRIES = 500
 
@@ -308,3 +320,38 @@ def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> Ent
     captured = context.system.learning.capture(context.identity)
     entry_id = captured.capture(entry_type, {**given, "agent_type": context.caller.agent})
     return EntryAnswer(captured.entry(entry_id))
+
+
+# -- evidence
+
+
+class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
+    """Evidence as it is sent: the fields are those of the record, and lists are lists."""
+
+    conclusion: Annotated[Texts, CONCLUSION] = ()
+    observations: Annotated[Texts, OBSERVATIONS] = ()
+    services: Annotated[Services, SERVICES] = ()
+    tags: Annotated[Tags, TAGS] = ()
+    sources: Annotated[Addresses, SOURCES] = ()
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> PutEvidence:
+        """The request that sends it."""
+        return cls(**structs.asdict(evidence))
+
+
+class StoredEvidence(Record, frozen=True):
+    object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
+
+
+@operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
+def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
+    """Take in what an agent found out; rules say as what. It is worked on afterwards.
+
+    Raises `InvalidInputError` that names the field which the category of the evidence needs.
+    """
+    from opx.ingestion import evidence
+
+    system = context.system
+    manager = system.ingestion.manager_of(context.scope)
+    return StoredEvidence(evidence.put_evidence(manager, system.store, system.ingestion.evidence_rules, request))

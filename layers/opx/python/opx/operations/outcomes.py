@@ -25,10 +25,10 @@ from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
-from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id, old_step
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
+from opx.operations.search import Paragraphs
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline

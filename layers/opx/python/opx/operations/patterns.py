@@ -16,11 +16,11 @@ from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import PatternNotFoundError
 from opx.hygiene.untrusted import one_line
-from opx.operations.answers import Paragraphs, left_out, noted
 from opx.operations.context import Context
 from opx.operations.learning import FilledLongText, Notes
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
+from opx.operations.search import Paragraphs, left_out, noted
 
 if TYPE_CHECKING:
     from opx.learning.query import RAGQueryService

@@ -12,13 +12,13 @@ from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
-from opx.operations.answers import Paragraphs
 from opx.operations.context import Context
 from opx.operations.paging import fitting
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
+from opx.operations.search import Paragraphs
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
-from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import GapView, listed
+from opx.records.gaps.log import MAX_ASKED
 
 if TYPE_CHECKING:
     from opx.records.gaps.model import Gap

@@ -20,12 +20,11 @@ from opx.domain.requests import Filled, FilledText, Request
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
-from opx.operations.answers import Notes, Paragraphs, noted
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id, find_document, old_step
 from opx.operations.naming import document_of_name, document_titled, named_document, section_of_link
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
-from opx.operations.search import MAX_QUESTION, answered
+from opx.operations.search import MAX_QUESTION, Notes, Paragraphs, answered, noted
 from opx.retrieval.citations import harm_shown, next_line, with_warnings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
 from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.settings import MANAGED_ENGINE, Settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opx.ingestion.indexing.editions import IndexService
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
-    from opx.learning.queries import PatternQueries
+    from opx.learning.context import PatternQueries
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -368,7 +368,7 @@ class System:
 
     @cached_property
     def pattern_queries(self) -> PatternQueries:
-        from opx.learning.queries import PatternQueries
+        from opx.learning.context import PatternQueries
 
         return PatternQueries(self.installation, self.corpus, self.learning, self.questions, self.records)
 

@@ -14,10 +14,10 @@ from msgspec import Meta, field
 from msgspec.structs import asdict
 
 from opx.domain.baselines import BaselineStats, Verdict
+from opx.domain.ids import iso_time
 from opx.domain.record import Record, derive, replace
-from opx.domain.times import iso_time
 from opx.hygiene.untrusted import boundary, framed, one_line
-from opx.operations.answers import Notes, Paragraphs, left_out, noted
+from opx.operations.search import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ error. They don't change what they are given.
 
 from __future__ import annotations
 
-from opx.domain.times import Clock
+from opx.domain.ids import Clock
 from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reading, Reranker
 from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue

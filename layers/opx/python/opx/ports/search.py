@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from opx.domain.documents import DocumentKey
+from opx.domain.graph import Origin, Statements
 from opx.domain.results import IndexedChunk
+from opx.domain.scopes import Scope
 
 # -- embedding
 
@@ -64,7 +66,7 @@ class SearchFilter:
 
     `updated_from` (included) and `updated_before` (excluded) bound the day of a document's last update, counted in days
     since 1970-01-01; a document without a day passes neither bound. `also_tags` and `also_services` are second sets, of
-    which any value must match, too. Terms are those of `opx.text.fields`: an entry must have a term of each group of
+    which any value must match, too. Terms are those of `opx.text.analyzer`: an entry must have a term of each group of
     `title_terms` in its title and of each group of `required_terms` in its title or text, and none of `excluded_terms`
     in either. Applied before the best hits are chosen, in both legs.
     """
@@ -95,7 +97,7 @@ class SearchRequest:
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
     `depth` bounds the hits of each leg. `languages` are those that the text may be in, the likeliest first: a word counts
-    as the best of its terms in them (`opx.text.fields.words`).
+    as the best of its terms in them (`opx.text.analyzer.words`).
     """
 
     filter: SearchFilter
@@ -173,7 +175,7 @@ class SearchEngine(Protocol):
         raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        """Counts the entries of these scopes with each of the terms (of `opx.text.fields`) in title or text. A term that
+        """Counts the entries of these scopes with each of the terms (of `opx.text.analyzer`) in title or text. A term that
         none of them has is left out, whoever else has it; entries that were just removed may count for a while. `{}` from
         an engine that doesn't tell. Thousands of terms are one round trip. Raises `IndexUnavailableError`."""
 
@@ -263,3 +265,24 @@ class CorpusVersion(Protocol):
 
     def current(self) -> CorpusState:
         """The state now, not older than the call. Raises `StoreUnavailableError`."""
+
+
+# -- graph
+
+
+Canonical = Callable[[Scope, Sequence[str]], Mapping[str, str]]
+"""The canonical references of normalised ones, as far as those who own a document in this scope know them; those that
+have none are left out. Raises `StoreUnavailableError`."""
+
+
+class GraphWriter(Protocol):
+    """Keeps what documents say of things. One worker at a time writes a document, while it holds the claim on it."""
+
+    def write(self, origin: Origin, statements: Statements) -> None:
+        """Make these the statements of the document key, in place of all it said before. Writing again does no harm, also
+        after an attempt that was interrupted anywhere. Raises `InvalidInputError` for a statement without evidence, and
+        `StoreUnavailableError`."""
+
+    def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
+        """Take out what the document key says; with `document_ids`, only what those versions of it say. Removing what is
+        not there does nothing. Raises `StoreUnavailableError`."""

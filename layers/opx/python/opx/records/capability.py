@@ -23,14 +23,13 @@ from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, InstallationKey
 from opx.retrieval.query import INDEX_DOWN, NO_TIER, Answered, Finish, Observer
 from opx.retrieval.receipts import Asked, receipt_of
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Metric, Report
 from opx.text.analyzer import ANALYZER_VERSION
 
 if TYPE_CHECKING:
-    from opx.records.gaps.checking import Checked
     from opx.records.gaps.listing import Owners
-    from opx.records.gaps.log import GapLog
+    from opx.records.gaps.log import Checked, GapLog
     from opx.records.gaps.model import Gap
     from opx.records.gaps.recording import GapRecorder
     from opx.retrieval.capability import Questions
@@ -121,8 +120,8 @@ class QuestionRecords:
 def check_gaps(
     records: QuestionRecords, questions: Questions, scopes: Sequence[str], limit: int, seconds: float = math.inf
 ) -> Checked:
-    """Ask open gaps again, unrecorded, as `opx.records.gaps.checking.check` does."""
-    from opx.records.gaps.checking import check
+    """Ask open gaps again, unrecorded, as `opx.records.gaps.log.check` does."""
+    from opx.records.gaps.log import check
 
     def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
         return questions.search(identity, recorded=False).answer(query, config)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from opx.records.capability import check_gaps as ask_again
-from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import NOBODY, listed
+from opx.records.gaps.log import MAX_ASKED
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
+from opx.domain.ids import iso_time
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
-from opx.domain.times import iso_time
 from opx.errors import KnowledgeConfigError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -19,7 +19,7 @@ from opx.ports.tables import LIFECYCLE
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.readable import Expander
 from opx.retrieval.searching import CalibratedModels, SearchRules
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:

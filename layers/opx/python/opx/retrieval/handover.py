@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
+from opx.domain.ids import day_number
 from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
-from opx.domain.times import day_number
 from opx.domain.titles import told_apart
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
-from opx.domain.times import iso_time
 from opx.errors import StoreUnavailableError
 from opx.ports import Clock, Reading
 from opx.retrieval.hybrid import FusedHit, one_of_each

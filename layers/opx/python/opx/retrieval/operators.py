@@ -7,8 +7,8 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
+from opx.domain.ids import first_day
 from opx.domain.knowledge import KnowledgeModel, Tier
-from opx.domain.times import first_day
 from opx.errors import UnknownCategoryError
 from opx.retrieval.question import required_groups, whole_terms
 

@@ -12,13 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import DEFAULT_LANGUAGE
-from opx.domain.ids import stable_hash
+from opx.domain.ids import day_number, stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Expand, QueryConfig, SearchMode, band_of
 from opx.domain.record import replace
 from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
-from opx.domain.times import day_number
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.confidence import ModelsOf, shipped

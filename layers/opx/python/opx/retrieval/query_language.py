@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from opx.domain.ids import day_number, day_text, first_day
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent
-from opx.domain.times import day_number, day_text, first_day
 from opx.errors import InvalidInputError
 from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
 from opx.retrieval.question import Change, Question, contains, folded, identifiers, required_groups, whole_terms

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
-from opx.domain.ids import ID_LENGTH
+from opx.domain.ids import ID_LENGTH, iso_time
 from opx.domain.queries import Expand
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Reader
-from opx.domain.times import iso_time
 from opx.errors import DocumentNotFoundError, ObjectNotFoundError, StoreUnavailableError
 from opx.retrieval.judging import expired_since
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline

@@ -43,7 +43,7 @@ from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
 from opx.runtime.parallel import within
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import words
+from opx.text.analyzer import words
 
 if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound, Named

@@ -6,9 +6,9 @@ import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -21,7 +21,10 @@ from opx.domain.knowledge import (
     Tier,
     retention_days,
 )
+from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, KnowledgeConfigError
+from opx.ports import Clock
+from opx.settings import Settings
 
 PathCheck = Callable[[str], object]
 """Compiles a JSONPath expression. Raises `InvalidInputError` for one that is none."""
@@ -313,3 +316,49 @@ def _refuse_shared_folders(entries: Marked, categories: Mapping[str, Category]) 
                 raise entry.fields(required=_REQUIRED, optional=_OPTIONAL)["folders"].error(
                     f"folder {folder!r} implies {owner} already; a folder belongs to one category"
                 )
+
+
+# -- installation
+
+
+T = TypeVar("T")
+
+
+class Installation:
+    """Settings and clock, and what knowledge.yaml declares, which is read when it is first needed."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._declared: dict[Callable[[Path | None], Any], Any] = {}
+
+    @cached_property
+    def knowledge(self) -> KnowledgeModel:
+        """Tiers and categories. Raises `KnowledgeConfigError`."""
+        return load_knowledge(self.knowledge_path)
+
+    @property
+    def knowledge_path(self) -> Path | None:
+        """The path of knowledge.yaml; None for the one of the library."""
+        path = self.settings.knowledge_file
+        return Path(path) if path else None
+
+    def declared(self, read: Callable[[Path | None], T]) -> T:
+        """Reads a section of knowledge.yaml once, by a function of the file's path. Raises what that raises."""
+        if read not in self._declared:
+            self._declared[read] = read(self.knowledge_path)
+        found: T = self._declared[read]
+        return found
+
+    def declare(self, read: Callable[[Path | None], T], value: T) -> None:
+        """Have `declared(read)` return this value, whatever the file says."""
+        self._declared[read] = value
+
+    def identity_of(self, given: Identity | None) -> Identity:
+        """The given identity, or the one that the installation is configured for."""
+        return given or Identity(self.settings.client_id, self.settings.project_id)
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of this installation's own documents, as configured."""
+        return Scope(self.settings.client_id, project_id=self.settings.project_id)

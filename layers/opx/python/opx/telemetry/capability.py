@@ -10,11 +10,11 @@ from opx.errors import InvalidInputError
 from opx.ports import Tables
 from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricReader, TelemetryStores
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 
 if TYPE_CHECKING:
-    from opx.telemetry.baselines.rolling_up import RollUp
+    from opx.telemetry.baselines.definitions import RollUp
     from opx.telemetry.baselines.store import BaselineStore
     from opx.telemetry.rules import TelemetryRules
 
@@ -64,8 +64,7 @@ class Telemetry:
 
     def roll_up(self, report: Report = unreported) -> RollUp:
         """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
-        from opx.telemetry.baselines.definitions import declared_metrics
-        from opx.telemetry.baselines.rolling_up import RollUp
+        from opx.telemetry.baselines.definitions import RollUp, declared_metrics
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")

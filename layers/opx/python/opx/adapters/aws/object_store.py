@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
-from opx.domain.times import iso_time
+from opx.domain.ids import iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedPut
 from opx.ports.objects import PastObject

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from opx.domain.documents import ChunkMetadata, DocumentChunk
+from opx.domain.ids import day_number
 from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
-from opx.domain.times import day_number
 from opx.ports import IndexEntry, mean_vector
 from opx.text.analyzer import ANALYZER_VERSION
-from opx.text.fields import LEXICAL_FIELDS, analysed_fields
+from opx.text.analyzer import LEXICAL_FIELDS, analysed_fields
 
 VECTOR_FIELD = "vector"
 ENTRY_FIELD = "entry_id"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
-from opx.domain.times import Clock
+from opx.domain.ids import Clock
 from opx.errors import SecretNotFoundError
 
 if TYPE_CHECKING:

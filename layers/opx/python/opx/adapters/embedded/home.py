@@ -15,9 +15,8 @@ from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.database import Database, SqliteSequence
-    from opx.adapters.embedded.queue import SqliteQueue
     from opx.adapters.embedded.search_index import EmbeddedIndex
-    from opx.adapters.embedded.table import SqliteTable
+    from opx.adapters.embedded.table import SqliteQueue, SqliteTable
     from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Table
     from opx.ports.objects import ObjectHistory
@@ -146,7 +145,7 @@ class HomeWorkQueue:
 
     @cached_property
     def queue(self) -> SqliteQueue:
-        from opx.adapters.embedded.queue import SqliteQueue
+        from opx.adapters.embedded.table import SqliteQueue
 
         return SqliteQueue(self._databases.main, QUEUE_NAME, clock=self._clock)
 

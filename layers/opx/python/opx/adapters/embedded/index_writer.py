@@ -25,8 +25,8 @@ from opx.adapters.embedded.segments import (
     indexed_chunk,
     read_rows,
 )
+from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
-from opx.domain.times import day_number
 from opx.errors import IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, Vector, Vectors
 

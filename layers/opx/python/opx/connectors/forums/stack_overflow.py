@@ -11,8 +11,8 @@ from typing import Any
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, described, thread
+from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Shape, each_of, shaped
 

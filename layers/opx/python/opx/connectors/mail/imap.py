@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.mail.mailbox_files import message_document
+from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
+from opx.domain.ids import iso_time
 from opx.domain.sources import Cursor, Page, PullRequest, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
 from opx.formats.outside_text import one_line

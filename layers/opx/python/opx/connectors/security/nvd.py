@@ -22,9 +22,9 @@ from msgspec import Meta
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, read_each
 from opx.connectors.security.cve import Feeds, cve_document
 from opx.connectors.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape, shaped, utc
 from opx.ports.sources import WebClient

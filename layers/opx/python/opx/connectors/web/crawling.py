@@ -31,10 +31,9 @@ from opx.connectors.web.urls import (
     page_key,
     page_url,
 )
-from opx.domain.ids import stable_hash
+from opx.domain.ids import Clock, stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import Page, PullRequest, SourceDocument
-from opx.domain.times import Clock
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError, UnparsableDocumentError
 from opx.ports.sources import PageMemory, WebClient, WebReply
 

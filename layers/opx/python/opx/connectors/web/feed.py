@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.web.robots import Robots
 from opx.connectors.web.urls import HTML, extension_of, page_key, page_url
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
-from opx.domain.times import iso_time
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,

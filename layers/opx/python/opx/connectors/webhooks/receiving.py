@@ -43,7 +43,7 @@ from opx.ports.tables import DELIVERIES
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.ports import Tables
-    from opx.runtime.installation import Installation
+    from opx.runtime.knowledge_file import Installation
 
 log = logging.getLogger(__name__)
 

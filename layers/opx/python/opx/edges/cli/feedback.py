@@ -18,8 +18,7 @@ from opx.edges.cli.output import exit_unless, print_json, print_lines, printable
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import Result
-from opx.operations.evidence import PutEvidence, put_evidence
-from opx.operations.learning import CaptureEntry, capture_entry
+from opx.operations.learning import CaptureEntry, PutEvidence, capture_entry, put_evidence
 from opx.operations.outcomes import get_document_outcomes, record_outcome
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -29,10 +29,9 @@ from opx.errors import OpxError, ReceiptNotFoundError
 from opx.operations import questions
 from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
-from opx.records.gaps.checking import MAX_ASKED
 from opx.records.gaps.listing import NOBODY, GapView, headline, report_lines, settled_because
-from opx.records.replaying import Replay, Verdict, replay
-from opx.retrieval.receipts import Receipt, TamperedReceiptError, read_receipt
+from opx.records.gaps.log import MAX_ASKED
+from opx.retrieval.receipts import Receipt, Replay, TamperedReceiptError, Verdict, read_receipt, replay
 
 MAX_BYTES = 5_000_000
 _EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED: UNEXPLAINED}

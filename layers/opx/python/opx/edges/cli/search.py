@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from opx.domain.ids import day_text, first_day
 from opx.domain.knowledge import Tier
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
-from opx.domain.times import day_text, first_day
 from opx.edges.cli.hits import Page, absent_lines, no_answer_lines, receipt_line
 from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
 from opx.edges.cli.session import Session, pass_session

@@ -17,7 +17,7 @@ from opx.edges.cli.operations import OperationGroup, Shape
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.operations import baselines
+from opx.operations import telemetry as baselines
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
 from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow

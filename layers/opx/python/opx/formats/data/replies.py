@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect
 
-from opx.domain.times import iso_time
+from opx.domain.ids import iso_time
 from opx.errors import InvalidInputError, SourceShapeError
 
 S = TypeVar("S", bound="Shape")

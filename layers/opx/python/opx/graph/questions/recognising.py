@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from opx.domain.times import day_text, first_day, iso_time
+from opx.domain.ids import day_text, first_day, iso_time
 from opx.graph.extraction.own_node import has_namespace, made, of_shape, read
 from opx.graph.questions.answers import GraphAnswer, Row, Uncovered, coverage, is_a
 from opx.graph.questions.impact import blast_radius, changes, exposure, incidents, runbooks_for_cve, what_handles

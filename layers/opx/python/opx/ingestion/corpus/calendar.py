@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument, expiry_day
+from opx.domain.ids import day_text
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import scope_of_key
-from opx.domain.times import day_text
 from opx.ports import Clock, Item, KeyRange, Table
 
 _VERSION_DIGITS = 8

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opx.ingestion.corpus.clients import ProjectRegistry
 from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus.calendar import Calendar

@@ -13,9 +13,9 @@ from itertools import groupby
 from operator import itemgetter
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.claims import BusyError, Claim, Claims, StaleEventError, current_id
 from opx.ingestion.events import ObjectEvent

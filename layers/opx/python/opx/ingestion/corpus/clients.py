@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
+from opx.domain.ids import iso_time
 from opx.domain.record import Record, replace
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
-from opx.domain.times import iso_time
 from opx.errors import ClientRemovedError, ConditionFailedError, InvalidInputError, InvalidScopeError
 from opx.ports import Absent, Clock, Item, Table
 

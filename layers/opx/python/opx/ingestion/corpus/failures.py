@@ -8,10 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
-from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError
 from opx.hygiene.secrets import mask
 from opx.ingestion.events import ObjectEvent

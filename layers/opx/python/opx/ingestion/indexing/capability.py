@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opx.ingestion.indexing.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
 from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
 from opx.ports.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:

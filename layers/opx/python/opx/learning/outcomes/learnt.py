@@ -22,7 +22,7 @@ from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_key, resolve
 from opx.learning.outcomes.store import KEPT_DAYS
 from opx.ports import Clock, Table
 from opx.text.analyzer import STEMMERS
-from opx.text.fields import words
+from opx.text.analyzer import words
 
 log = logging.getLogger(__name__)
 

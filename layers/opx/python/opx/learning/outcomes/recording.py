@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.learning import Effect
 from opx.domain.outcomes import (
     MAX_NOTE,
@@ -26,7 +26,6 @@ from opx.domain.outcomes import (
 )
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Reader, Scope
-from opx.domain.times import iso_time
 from opx.errors import (
     DocumentNotFoundError,
     InvalidInputError,

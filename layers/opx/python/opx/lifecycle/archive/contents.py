@@ -15,13 +15,12 @@ from opx.ingestion.corpus.catalog import document_from_item, document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.blobs import Blob, BlobReader
 from opx.lifecycle.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES, Archived
-from opx.lifecycle.archive.file import ArchiveReader
+from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.clients.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
 from opx.ports.tables import DOCUMENTS, PROJECTS, from_json
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")

@@ -19,15 +19,14 @@ from typing import IO, Any
 
 from opx import __version__
 from opx.domain.documents import DocumentKey
+from opx.domain.ids import iso_time
 from opx.domain.scopes import scope_of_key, scope_of_object
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.blobs import Blob, BlobWriter
-from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, spooled
+from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
 from opx.lifecycle.clients.report import FOLDER as REMOVALS
 from opx.lifecycle.report import ExportReport
 from opx.lifecycle.retention.holds import HOLDS, LIFTED
@@ -48,7 +47,7 @@ from opx.ports.tables import (
     TableSpec,
     to_json,
 )
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 
 class Exporter:

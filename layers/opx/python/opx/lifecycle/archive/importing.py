@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.ids import iso_time
 from opx.domain.scopes import scope_of_object
-from opx.domain.times import iso_time
 from opx.errors import ArchiveError, ClientRemovedError, ConditionFailedError, StoreUnavailableError
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
@@ -22,14 +22,13 @@ from opx.ingestion.corpus.catalog import document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
-from opx.lifecycle.archive.blobs import Blob, BlobReader
 from opx.lifecycle.archive.contents import ArchiveContents, ArchivedDocument, Contents
 from opx.lifecycle.archive.exporting import ARCHIVED, AT_ONCE, Archived
-from opx.lifecycle.archive.file import ArchiveReader
+from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.ports import Absent, Equals, Item, Storage, Table, Tables
 from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 SUBJECT = "import"
 """In the table of what becomes of documents: which archives were taken in, and which one is being."""

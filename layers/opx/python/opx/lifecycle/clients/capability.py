@@ -12,7 +12,7 @@ from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.lifecycle.clients.holdings import ClientStores, Holding
 from opx.lifecycle.retention.holds import Holds
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.lifecycle.clients.finding import Finder

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.domain.times import iso_time
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
@@ -25,7 +25,7 @@ from opx.lifecycle.clients.scope_holdings import InstallationSources
 from opx.lifecycle.retention.holds import Holds, told
 from opx.ports import Item
 from opx.ports.tables import KEYS
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 
 ASKED_AGAIN = 4
 """How often what is left is asked for, in stores that show a removal only after a while."""

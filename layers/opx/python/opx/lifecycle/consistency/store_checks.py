@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, RemarkKind
-from opx.domain.ids import entry_id
+from opx.domain.ids import entry_id, iso_time
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
-from opx.domain.times import iso_time
 from opx.errors import InvalidScopeError, UnknownCategoryError
 from opx.graph import manifest
 from opx.ingestion.capability import Ingestion
@@ -26,7 +25,7 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.lifecycle.consistency.differences import Finding, Problem
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
 from opx.ports.tables import FAILURES, GRAPH, KEYS
-from opx.runtime.installation import Installation
+from opx.runtime.knowledge_file import Installation
 from opx.runtime.parallel import Each
 
 YOUNG_SECONDS = 120.0

@@ -13,10 +13,10 @@ from itertools import islice
 from typing import TypeVar
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument, RemarkKind
+from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.domain.times import iso_time
 from opx.errors import EmbeddingError, ModelError, ObjectNotFoundError, UnknownCategoryError
 from opx.hygiene.instructions import FLAG
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry

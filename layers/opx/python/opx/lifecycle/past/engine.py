@@ -15,14 +15,14 @@ from functools import cached_property
 from statistics import median
 from typing import Protocol
 
+from opx.domain.ids import day_number
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.domain.times import day_number
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH
-from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
+from opx.text.analyzer import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
 
 MAX_DEPTH = 2000
 """Hits of each leg that are looked at, of which many may have come later; OpenSearch gives up to 10,000."""

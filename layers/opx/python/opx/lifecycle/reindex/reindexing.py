@@ -18,8 +18,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
-from opx.domain.times import iso_time
 from opx.errors import EmbeddingError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Making, Phase, Progress

@@ -13,9 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.ids import day_number, day_text
 from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel, retention_days
 from opx.domain.record import replace
-from opx.domain.times import day_number, day_text
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
 from opx.lifecycle.report import PruneRun

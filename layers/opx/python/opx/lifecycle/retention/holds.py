@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import Record, derive, replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
-from opx.domain.times import iso_time
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import Clock, Table

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.ids import day_number, day_text, iso_time
 from opx.domain.record import replace
-from opx.domain.times import day_number, day_text, iso_time
 from opx.errors import InvalidInputError, OpxError, PruneStoppedError
 from opx.lifecycle.report import PruneReport, PruneReports, PruneRun
 from opx.lifecycle.retention.due import (

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import stable_hash
-from opx.domain.times import iso_time
+from opx.domain.ids import iso_time, stable_hash
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError

@@ -9,8 +9,8 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.ids import day_number, day_text
 from opx.domain.record import Record, derive
-from opx.domain.times import day_number, day_text
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
 
-from opx.domain.documents import KnowledgeDocument
-from opx.domain.versions import Change, Renumbering, SafeguardChange, StepChange, VersionDiff, VersionName
-from opx.formats.metadata import FACTS
+from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.titles import chosen
+from opx.domain.versions import Change, Renumbering, Restored, SafeguardChange, StepChange, VersionDiff, VersionName
+from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
+from opx.formats.metadata import FACTS, given_facts
+from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
+from opx.ingestion.corpus_writer import CorpusWriter
+from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.reading import title_path
+from opx.ports import ObjectStore
+from opx.ports.objects import PastObject, PastObjects
 
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
@@ -229,3 +240,129 @@ def _joined(blocks: Iterator[_Block]) -> Iterator[_Block]:
         whole = at, new_at, size
     if whole:
         yield whole
+
+
+# -- restoring
+
+
+_READ_AS_TEXT = (".md", ".markdown", ".txt", ".text", ".log")
+AS_MARKDOWN = "the file of then is gone: {suffix} is now the text that was read of it, as Markdown"
+
+
+class Restorer:
+    """Restores versions of documents of one scope, that of `writer`. No `past`: the store keeps no earlier contents."""
+
+    def __init__(self, *, store: ObjectStore, writer: CorpusWriter, past: PastObjects | None) -> None:
+        self._store = store
+        self._writer = writer
+        self._past = past
+
+    def restore(self, document: KnowledgeDocument) -> Restored:
+        """Put a version back. Done again, it puts the same again.
+
+        Raises `InvalidInputError` for the current version, and `DocumentNotFoundError` if nothing is left of it.
+        """
+        if document.state is DocumentState.CURRENT:
+            raise InvalidInputError(f"version {document.version} is the current one: there is nothing to restore")
+        key = document.key.scope.prefix + document.key.source
+        if self._bring_back(key, document.current_since):
+            return Restored(key, version_name(document), original=True)
+        return Restored(key, version_name(document), original=False, notes=self._put_text(key, document))
+
+    def _bring_back(self, key: str, at: str) -> bool:
+        """Make the object and its metadata file what they were when the version became current."""
+        if self._past is None or not at:
+            return False
+        found = self._at(self._past, key, at)
+        if found is None or found.removed:
+            return False
+        beside = self._at(self._past, key + SIDECAR_SUFFIX, at)
+        try:
+            if beside is not None and not beside.removed:
+                self._past.bring_back(key + SIDECAR_SUFFIX, beside.name)
+            elif self._store.head(key + SIDECAR_SUFFIX):
+                self._store.delete(key + SIDECAR_SUFFIX)
+            self._past.bring_back(key, found.name)
+        except ObjectNotFoundError:  # it has just been removed for good
+            return False
+        return True
+
+    def _at(self, past: PastObjects, key: str, at: str) -> PastObject | None:
+        return next((one for one in past.of(key) if one.stored_at <= at), None)
+
+    def _put_text(self, key: str, document: KnowledgeDocument) -> tuple[str, ...]:
+        try:
+            text = "".join(joined_text(read_chunks(self._store, document.key, document.document_id)))
+        except ObjectNotFoundError:
+            message = f"nothing is left of version {document.version} of {document.key.source}: it can't be restored"
+            raise DocumentNotFoundError(message) from None
+        facts, notes = _facts(document)
+        self._writer.put_described(key, text.encode("utf-8", "replace"), facts)
+        return notes
+
+
+def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the catalog knows of a version, as metadata, and what of that can't be as it was."""
+    notes = []
+    path = PurePosixPath(document.key.source)
+    name = ""
+    if path.suffix.lower() not in _READ_AS_TEXT:
+        name = f"{path.stem}.md"
+        notes.append(AS_MARKDOWN.format(suffix=path.name))
+    facts = {
+        "category": document.category,
+        "title": chosen(document.title, title_path(document.source, document.category)),
+        "author": document.author,
+        "version": document.metadata.version,
+        "source_uri": document.source_uri if document.source_uri != document.location else "",
+        "createdAt": document.created_at,
+        "owner": document.owner,
+        "name": name,
+        **given_facts(document),
+    }
+    return {field: value for field, value in facts.items() if value}, tuple(notes)
+
+
+# -- likeness
+
+
+MIN_LIKENESS = 0.6
+"""Of two titles or sentences, as difflib measures it: below it, one is another one."""
+MAX_LIKENED = 2_500
+"""Parts that are compared with each other, 50 by 50; of more, those that are not equal count as others."""
+
+_MARK = re.compile(r"\W*(?:(?:step\s+)?\d{1,3}(?:\.\d{1,3})*[.):]\s+)?", re.IGNORECASE)
+"""The mark of a list or a heading, with the author's number: it changes with the steps before it."""
+
+T = TypeVar("T")
+
+
+def unmarked(text: str) -> str:
+    """A text without the mark and the number that it begins with."""
+    return _MARK.sub("", text, count=1)
+
+
+def likeness(one: str, other: str) -> float:
+    """0 for what is below `MIN_LIKENESS`, which is found quickly."""
+    matcher = difflib.SequenceMatcher(None, one.casefold(), other.casefold(), autojunk=False)
+    bounds = (matcher.real_quick_ratio, matcher.quick_ratio)
+    return matcher.ratio() if all(bound() >= MIN_LIKENESS for bound in bounds) else 0.0
+
+
+def most_alike(
+    old: Sequence[T], new: Sequence[T], likeness_of: Callable[[T, T], float], place: Callable[[T], int]
+) -> Iterator[tuple[T, T]]:
+    """Pairs that are alike, the best first, each part once; of equally good ones the nearest."""
+    scored = [
+        (-likeness_of(one, other), abs(place(one) - place(other)), at, new_at)
+        for (at, one), (new_at, other) in product(enumerate(old), enumerate(new))
+    ]
+    taken: set[int] = set()
+    taken_new: set[int] = set()
+    for score, _, at, new_at in sorted(scored):
+        if -score < MIN_LIKENESS:
+            return
+        if at not in taken and new_at not in taken_new:
+            taken.add(at)
+            taken_new.add(new_at)
+            yield old[at], new[new_at]

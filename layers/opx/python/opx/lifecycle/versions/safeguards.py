@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from opx.domain.procedures import Outline, SectionKind, Step
 from opx.domain.versions import Safeguard, SafeguardChange, StepChangeKind
-from opx.lifecycle.versions.likeness import MAX_PAIRS, likeness, most_alike, unmarked
+from opx.lifecycle.versions.differences import MAX_LIKENED, likeness, most_alike, unmarked
 from opx.text.procedures import phrases
 from opx.text.procedures.blocks import Block, BlockKind, parse_blocks
 
@@ -217,7 +217,7 @@ def _words(one: _Sentence) -> Hashable:
 def _alike(old: Sequence[_T], new: Sequence[_T]) -> Iterator[tuple[_T, _T]]:
     for safeguard in Safeguard:
         some, others = ([one for one in each if one.safeguard is safeguard] for each in (old, new))
-        if len(some) * len(others) <= MAX_PAIRS:
+        if len(some) * len(others) <= MAX_LIKENED:
             yield from most_alike(some, others, lambda one, other: likeness(_shown(one), _shown(other)), _start)
 
 

@@ -13,8 +13,7 @@ from itertools import zip_longest
 
 from opx.domain.procedures import Command, Outline, Step
 from opx.domain.versions import CommandChange, Renumbering, StepChange, StepChangeKind
-from opx.lifecycle.versions.differences import OutlineChanges, rising
-from opx.lifecycle.versions.likeness import MAX_PAIRS, likeness, most_alike, unmarked
+from opx.lifecycle.versions.differences import MAX_LIKENED, OutlineChanges, likeness, most_alike, rising, unmarked
 from opx.lifecycle.versions.safeguards import TOO_LONG, is_too_long, safeguard_changes
 from opx.text.procedures.phrases import plain
 
@@ -144,7 +143,7 @@ class _Comparison:
             return lambda step: self._place(outline, step)
 
         for some, others in _groups(old, new, key(self._before), key(self._after)):
-            if len(some) * len(others) <= MAX_PAIRS:
+            if len(some) * len(others) <= MAX_LIKENED:
                 yield from most_alike(some, others, _step_likeness, lambda step: step.number)
 
 

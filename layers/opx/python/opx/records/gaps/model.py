@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from opx.domain.ids import stable_hash
+from opx.domain.ids import epoch_seconds, stable_hash
 from opx.domain.record import Record, replace
 from opx.domain.results import Absent
-from opx.domain.times import epoch_seconds
 from opx.ports import Item
-from opx.text.fields import query_terms
+from opx.text.analyzer import query_terms
 
 # -- likeness
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.ids import iso_time
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.domain.scopes import Reader
-from opx.domain.times import iso_time
 from opx.hygiene.secrets import mask
 from opx.ports import Clock
 from opx.records.audit import InstallationKey, scope_of

@@ -11,10 +11,9 @@ from itertools import islice
 from statistics import mean
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
 from opx.domain.scopes import GLOBAL_KEY, Scope
-from opx.domain.times import iso_time
 from opx.errors import EmbeddingError, InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock, Embedder, SearchFilter, SearchIndex

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from opx.domain.ids import stable_hash
-from opx.domain.times import Clock
+from opx.domain.ids import Clock, stable_hash
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
 from opx.ports.sources import WebClient, WebReply, WebResult, WebSearch
 from opx.ports.tables import Item, Table

@@ -21,8 +21,7 @@ from opx.retrieval.web.providers import (
     LimitedWebSearch,
 )
 from opx.retrieval.web.service import InternetSearch
-from opx.runtime.installation import Installation
-from opx.runtime.knowledge_file import Marked, read_section
+from opx.runtime.knowledge_file import Installation, Marked, read_section
 
 SECTION = "internet"
 DEADLINE_SECONDS = 3.0

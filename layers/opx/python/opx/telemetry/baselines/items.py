@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.baselines import BaselineStats
-from opx.domain.ids import stable_hash
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
-from opx.domain.times import iso_time
 from opx.ports import Absent, Clock, Condition, Equals, Item, Table
 from opx.telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_of, mark_of, record_of
 from opx.telemetry.baselines.summary import Summary

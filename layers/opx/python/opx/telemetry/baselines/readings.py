@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.domain.ids import normalise, stable_hash
+from opx.domain.ids import iso_time, normalise, stable_hash
 from opx.domain.record import replace
-from opx.domain.times import iso_time
 from opx.errors import InvalidInputError
 from opx.telemetry.baselines.summary import LARGEST
 

@@ -16,9 +16,9 @@ from datetime import date
 from typing import Any
 
 from opx.domain.baselines import AddedValues, BaselineStats, HourBaseline, RefusedValue, SeriesView
+from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
-from opx.domain.times import iso_time
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.telemetry.baselines.items import (
