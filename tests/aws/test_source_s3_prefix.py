@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
+from opx.connectors import files as s3_prefix
 from opx.connectors.connector import Connector
-from opx.connectors.files import directory as s3_prefix
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
 from opx.system import bootstrap

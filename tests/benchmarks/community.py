@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from opx.adapters.web.client import open_web
+from opx.adapters.web import open_web
 from opx.domain.sources import SourceDocument
 from tests.doubles.discourse_forum import a_post, a_topic
 from tests.doubles.github_api import REPOSITORY, a_comment, an_issue

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from opx.adapters.web.client import RateWindow, open_web
+from opx.adapters.web import RateWindow, open_web
 from opx.domain.sources import PullRequest, RateLimit, SourceDocument
 from opx.ports.sources import WebReply
 from tests.doubles.attack_bundles import a_link, a_tactic, a_technique, an_object, publish

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from opx.adapters.web.client import HttpWeb, open_web
+from opx.adapters.web import HttpWeb, open_web
 from opx.domain.sources import SourceDocument
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite
 from tests.unit.web_support import a_source, html, rss, rss_item, sitemap

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
-from opx.adapters.web.client import open_web
+from opx.adapters.web import open_web
 from opx.connectors.connector import Connector, SourceTools
 from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from tests.contract.chat_model_contract import Talk
 from tests.contract.models import openai_talk
 from tests.doubles.chat_completions import ChatCompletionsDouble

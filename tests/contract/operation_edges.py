@@ -16,7 +16,7 @@ import anyio
 from click.testing import CliRunner
 from mcp.client.client import Client as McpClient
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope

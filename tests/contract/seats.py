@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.requests import Request, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import Client, LocalClient, all_pages

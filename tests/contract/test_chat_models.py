@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from opx.adapters.connections import Connections
 from opx.adapters.json_chat import JsonChat
 from opx.adapters.openai_chat import OpenAiChatService
-from opx.adapters.remote.connections import Connections
 from opx.domain.record import replace, to_json
 from opx.errors import ModelError, SecretNotFoundError
 from opx.ports.models import answer_schema

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.scopes import Identity
 from opx.edges.calling import Client, LocalClient
 from opx.edges.client import RemoteClient, bearer

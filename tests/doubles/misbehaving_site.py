@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from opx.adapters.web.client import HttpWeb, open_web
+from opx.adapters.web import HttpWeb, open_web
 from opx.domain.record import replace
 from opx.domain.sources import RateLimit
 from opx.ports.sources import Validators

@@ -23,7 +23,7 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
-from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.ingestion.events import ObjectEvent, Outcome
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.reading import OBJECT_METADATA

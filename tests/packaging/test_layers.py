@@ -30,7 +30,7 @@ FUNCTIONS = {
         (
             *("opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),
             *("opx.lifecycle.past.as_of", "opx.lifecycle.versions.differences", "opx.lifecycle.retention.reviews"),
-            *("opx.learning.query", "opx.learning.context", "opx.learning.outcomes.recording"),
+            *("opx.learning.query", "opx.learning.context", "opx.learning.outcome_recording"),
         ),
     ),
     "ingest_documents": (
@@ -66,12 +66,12 @@ FUNCTIONS = {
         "api",
         (
             *("opx.adapters.aws.opensearch", "opx.learning.capture", "opx.learning.query", "opx.learning.context"),
-            "opx.learning.outcomes.recording",
+            "opx.learning.outcome_recording",
         ),
     ),
     "learn_from_events": (
         "ingest",
-        ("opx.learning.capture", "opx.learning.outcomes.recording", "opx.edges.learning_events"),
+        ("opx.learning.capture", "opx.learning.outcome_recording", "opx.edges.learning_events"),
     ),
     "process_checkpoint": ("ingest", ("opx.learning.checkpoints", "opx.learning.matching", "opx.ingestion.manager")),
     "prune_knowledge": (

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.scopes import Identity
 from opx.edges.calling import Client, LocalClient
 from opx.edges.cli.intake import Place

@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.ingestion.chunking import ChunkOwner, chunk_document
-from opx.retrieval.readable import MAX_CHARACTERS, UNREADABLE, Expander, joined
+from opx.retrieval.documents import MAX_CHARACTERS, UNREADABLE, Expander, joined
 from opx.settings import Settings
 from opx.system import bootstrap
 

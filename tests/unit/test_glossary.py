@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.text import languages as glossary
+from opx.text import glossary
 from opx.text.analyzer import STEMMERS
-from opx.text.languages import Glossary, glossary_of
+from opx.text.glossary import Glossary, glossary_of
 
 GERMAN = Glossary(
     "de",

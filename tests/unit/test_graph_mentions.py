@@ -13,7 +13,7 @@ from opx.domain.graph import Node, Relinked, Statements
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.graph.extraction.mentions import Dictionary, KnownNames, scopes_that_name
-from opx.graph.naming_writer import DeclaredName
+from opx.graph.naming import DeclaredName
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System

@@ -18,7 +18,7 @@ from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.retrieval.citations import handed_over
 from opx.retrieval.handover import Handover, Readable
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 from opx.text.procedures.effects import effect_table
 from opx.text.procedures.layout import LEFT_OUT, ROW_LEFT_OUT
 from opx.text.procedures.outline import outline_of

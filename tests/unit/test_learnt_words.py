@@ -19,16 +19,16 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
+from opx.learning import learned_words as learning
+from opx.learning.learned_words import MAX_SAID, LearntStore, LearntWords, said_of
 from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_partition, rows_of
-from opx.learning.outcomes import learnt as learning
-from opx.learning.outcomes.learnt import MAX_SAID, LearntStore, LearntWords, said_of
-from opx.learning.outcomes.store import KEPT_DAYS
+from opx.learning.outcome_store import KEPT_DAYS
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.ports.tables import OUTCOMES
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
-from opx.retrieval.learnt import FEW_ENTRIES, StandIn, add_pages
+from opx.retrieval.learned_words import FEW_ENTRIES, StandIn, add_pages
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.query_language import asked_for
 from opx.retrieval.rewording import AskedWord

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from opx.errors import ModelError
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 
 def test_what_the_work_returns_is_returned() -> None:

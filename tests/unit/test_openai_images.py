@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from opx.adapters.connections import Connections
 from opx.adapters.json_chat import INSTRUCTIONS, description, question
 from opx.adapters.openai_chat import OpenAiImageDescriber
-from opx.adapters.remote.connections import Connections
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from tests.doubles.http_double import HttpDouble, Request, Response
 

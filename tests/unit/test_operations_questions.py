@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Absent
 from opx.domain.scopes import Identity

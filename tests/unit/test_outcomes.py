@@ -18,7 +18,7 @@ from opx.domain.outcomes import (
     Tally,
 )
 from opx.domain.record import replace
-from opx.learning.outcomes.store import MAX_SECTIONS, counted
+from opx.learning.outcome_store import MAX_SECTIONS, counted
 
 RESOLVED, NO_EFFECT, MADE_WORSE = OutcomeResult
 NEW = DocumentOutcomes("d1", 1, "Disk full")

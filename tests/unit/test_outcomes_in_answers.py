@@ -23,8 +23,8 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ingestion.corpus.catalog import Catalog
+from opx.learning.experience import LearnedExperience
 from opx.learning.outcome_rows import KnownScopes
-from opx.learning.outcomes.experience import LearnedExperience
 from opx.learning.warnings import StepWarnings
 from opx.operations.system import System
 from opx.ports.tables import OUTCOMES

@@ -6,7 +6,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from opx.formats.mail.messages import body_markdown
+from opx.formats.mail import body_markdown
 from opx.ports.models import ParsingLimits, ParsingTools
 from tests.unit.binary_files import PdfWriter, a_picture, an_email, in_this_process, read, refused
 

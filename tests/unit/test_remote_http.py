@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.domain.knowledge import Tier
 from opx.edges.client import ATTEMPTS, ApiClient, RemoteClient, bearer, error_of, pause_before
 from opx.errors import (

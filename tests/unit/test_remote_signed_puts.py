@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Uploads
 from opx.ingestion.files import FileToIngest

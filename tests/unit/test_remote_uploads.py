@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.remote.connections import Connections
+from opx.adapters.connections import Connections
 from opx.edges.client import ATTEMPTS, Pause, RemoteClient, bearer
 from opx.edges.loading import RemoteLoader, remove_document, remove_objects
 from opx.errors import DocumentNotFoundError, OpxError, StoreUnavailableError

@@ -33,7 +33,7 @@ from opx.retrieval.reranking import (
     combined,
     model_of,
 )
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 from tests.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")

@@ -16,9 +16,9 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.errors import InvalidInputError, ModelError, StoreUnavailableError, UnknownCategoryError
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.findings import MAX_CHARACTERS
+from opx.retrieval.research.planners import RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
 from opx.retrieval.research.researcher import MAX_WORKERS, Researcher, Workers
-from opx.retrieval.research.rules import RulePlanner
 
 TWO_PARTS = "disk full on the database host and expired TLS certificate"
 DISK, TLS = "disk full on the database host", "expired TLS certificate"

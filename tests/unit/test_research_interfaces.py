@@ -18,7 +18,7 @@ from opx.errors import InvalidInputError
 from opx.operations.registry import Function
 from opx.operations.system import System
 from opx.retrieval.query import INDEX_DOWN
-from opx.retrieval.research.rules import ChatPlanner, RulePlanner
+from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.agent_calls import CORPUS, a_system

@@ -13,8 +13,8 @@ from opx.domain.queries import QueryConfig
 from opx.domain.research import Finding, StepKind, Stopped
 from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import ChatReply, ChatRequest, read_answer
+from opx.retrieval.research.planners import ChatPlanner, Queries, RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Gap, SoFar
-from opx.retrieval.research.rules import ChatPlanner, Queries, RulePlanner
 from opx.retrieval.research.topics import read_topic
 from tests.unit.test_research import DISK, TLS, TWO_PARTS, Library, a_result, research
 

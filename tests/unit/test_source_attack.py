@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.web.client import HttpWeb
+from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.connectors.security import attack
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError

@@ -10,7 +10,7 @@ import pytest
 
 from infra.sources import PULL_SOURCES
 from lambdas.pull_sources.handler import RESERVE_MS
-from opx.adapters.web.client import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
+from opx.adapters.web import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
 from opx.connectors.web.crawl import CrawlOptions, WebCrawl
 from opx.connectors.web.crawling import BATCH_SECONDS
 from opx.domain.sources import Health, Page, PullRequest, RateLimit

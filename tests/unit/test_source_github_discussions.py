@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.web.client import HttpWeb
+from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError

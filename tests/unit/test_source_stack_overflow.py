@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.web.client import HttpWeb
+from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from tests.doubles.fake_time import FakeTime

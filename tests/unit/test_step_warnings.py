@@ -12,7 +12,7 @@ from opx.domain.outcomes import Passage
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Scope
-from opx.learning.outcomes.tried import MAX_SHOWN, Step, StepFinder, TriedSteps, needed, steps_of
+from opx.learning.tried_steps import MAX_SHOWN, Step, StepFinder, TriedSteps, needed, steps_of
 from opx.learning.warnings import TriedStep, warning_document
 from opx.retrieval.citations import citation, with_warnings
 from opx.runtime.knowledge_file import load_knowledge

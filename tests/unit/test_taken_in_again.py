@@ -10,7 +10,7 @@ import pytest
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.operations.system import System
 from tests.doubles.fake_time import FakeTime
 from tests.unit.archive_support import PROCEDURES, put, services_at

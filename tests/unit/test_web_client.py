@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from opx.adapters.web.client import USER_AGENT, HttpWeb
+from opx.adapters.web import USER_AGENT, HttpWeb
 from opx.domain.sources import RateLimit
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebReply

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.web.client import Exchanges, HttpWeb, RateWindow
+from opx.adapters.web import Exchanges, HttpWeb, RateWindow
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook, target_of
 from tests.doubles.fake_time import FakeTime

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.web.client import HttpWeb
+from opx.adapters.web import HttpWeb
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.ports.sources import WebResult, WebSearch
 from opx.retrieval.web.providers import BraveWebSearch, GoogleWebSearch, plain_text

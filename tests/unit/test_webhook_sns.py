@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.x509.oid import NameOID
 
-from opx.adapters.web.client import Exchanges, Message, Reply, open_web
+from opx.adapters.web import Exchanges, Message, Reply, open_web
 from opx.connectors.deliveries import Delivery
 from opx.connectors.webhooks import receiving
 from opx.connectors.webhooks.signatures import SnsMessages

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from opx.adapters.web.client import HttpWeb
+from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector, SourceTools, nothing_known
 from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier

@@ -49,7 +49,7 @@ def connect(settings: Settings) -> RemoteClient:
     or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
     such system.
     """
-    from opx.adapters.remote.connections import Connections
+    from opx.adapters.connections import Connections
     from opx.edges.client import RemoteClient, bearer
 
     if settings.api_url and settings.api_token:  # nothing of AWS is needed

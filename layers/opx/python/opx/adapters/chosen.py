@@ -371,7 +371,7 @@ class Ports:
 
     @property
     def open_web(self) -> OpenWeb:
-        from opx.adapters.web.client import open_web
+        from opx.adapters.web import open_web
 
         return open_web
 

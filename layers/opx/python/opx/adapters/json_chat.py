@@ -15,7 +15,7 @@ from opx.errors import InvalidInputError, ModelError
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import boundary, framed
 from opx.ports.models import ChatReply, ChatRequest, answer_schema, read_answer
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 PAUSES = (0.4, 1.2)
 """Seconds before a busy service is asked a second and a third time, each shortened by up to a half at random."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from urllib3 import BaseHTTPResponse
 
+from opx.adapters.connections import Connections
 from opx.adapters.json_chat import (
     INSTRUCTIONS,
     MAX_DESCRIPTION_TOKENS,
@@ -27,7 +28,6 @@ from opx.adapters.json_chat import (
     description,
     question,
 )
-from opx.adapters.remote.connections import Connections
 from opx.errors import ModelError, OpxError, SecretNotFoundError, StoreUnavailableError, UnparsableDocumentError
 from opx.ports.models import ChatModel, without_bounds
 from opx.ports.sources import Secrets

@@ -76,8 +76,8 @@ def tesseract(settings: Settings) -> Ocr | None:
 
 def describer_at_url(settings: Settings, secrets: Secrets) -> ImageDescriber:
     """The model at `vision_url`. Raises `SecretNotFoundError`."""
+    from opx.adapters.connections import Connections
     from opx.adapters.openai_chat import OpenAiImageDescriber
-    from opx.adapters.remote.connections import Connections
 
     key = secrets.get(settings.vision_secret) if settings.vision_secret else ""
     return OpenAiImageDescriber(settings.vision_url, settings.vision_model, key, Connections(read_seconds=120.0))

@@ -24,7 +24,7 @@ from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
-    from opx.connectors.files.directory import DirectoryFeed
+    from opx.connectors.files import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
     from opx.connectors.repository import SourceRepository
     from opx.connectors.runner import Feed
@@ -191,7 +191,7 @@ class Connectors:
 
     def directory_feed(self) -> DirectoryFeed:
         """Follows the directories among the sources."""
-        from opx.connectors.files.directory import DirectoryFeed
+        from opx.connectors.files import DirectoryFeed
 
         return DirectoryFeed(self.sources, self.puller, self._installation.clock)
 

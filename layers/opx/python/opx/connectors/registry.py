@@ -147,7 +147,7 @@ CONNECTORS: dict[str, tuple[str, str]] = {
     ),
     "confluence": ("atlassian.confluence:ConfluenceConnector", "pages of Confluence spaces, Cloud and Data Center"),
     "crawl": ("web.crawl:WebCrawl", "a web site: from addresses or sitemaps, within its robots.txt"),
-    "directory": ("files.directory:Directory", "files of a directory of this machine"),
+    "directory": ("files:Directory", "files of a directory of this machine"),
     "discourse": ("forums.discourse:Discourse", "topics of a vendor's forum that runs on Discourse"),
     "feed": ("web.feed:WebFeed", "entries of RSS and Atom feeds, such as engineering blogs"),
     "git_history": ("git_history:GitHistoryConnector", "commits of a git repository"),
@@ -173,7 +173,7 @@ CONNECTORS: dict[str, tuple[str, str]] = {
     ),
     "nvd": ("security.nvd:NvdConnector", "CVEs of the NVD, joined with CISA's known exploited ones and EPSS"),
     "rfc": ("web.rfc:RfcConnector", "RFCs of the IETF, with what they obsolete and update"),
-    "s3_prefix": ("files.directory:S3PrefixConnector", "objects of another bucket"),
+    "s3_prefix": ("files:S3PrefixConnector", "objects of another bucket"),
     "slack_export": (
         "slack_export:SlackExportConnector",
         "threads and days of a Slack export on this machine",

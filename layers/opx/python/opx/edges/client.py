@@ -142,7 +142,7 @@ Pause = Callable[[float], None]
 
 
 class Connections(Protocol):
-    """Connections to any hosts, as `opx.adapters.remote.connections` has them."""
+    """Connections to any hosts, as `opx.adapters.connections` has them."""
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | BinaryIO | None

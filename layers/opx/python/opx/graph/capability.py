@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opx.graph.extraction.model import ModelExtraction
     from opx.graph.knowledge_graph import KnowledgeGraph
     from opx.graph.merging import Merging
-    from opx.graph.naming_writer import NamingWriter
+    from opx.graph.naming import NamingWriter
     from opx.graph.passages import PassageReader
     from opx.graph.store import GraphStore
     from opx.ingestion.contexts import ContextCache
@@ -178,6 +178,6 @@ class Graph:
     @cached_property
     def writer(self) -> NamingWriter:
         """The graph's store, for the pipeline."""
-        from opx.graph.naming_writer import NamingWriter
+        from opx.graph.naming import NamingWriter
 
         return NamingWriter(self.store, self.known_names)

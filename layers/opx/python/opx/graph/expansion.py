@@ -26,7 +26,7 @@ from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.questions.answers import Row, is_a, name_of, walked
 from opx.graph.questions.recognising import named, recognised
 from opx.graph.views import in_words
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph

@@ -12,7 +12,7 @@ from opx.domain.graph import Evidence
 from opx.domain.scopes import Reader
 from opx.errors import ObjectNotFoundError
 from opx.graph.views import Passage
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.domain.documents import KnowledgeDocument

@@ -10,7 +10,7 @@ from opx.domain.graph import Edge, Walk, node_type
 from opx.errors import ConditionFailedError, InvalidInputError
 from opx.graph.rows import HEAD, head_row, is_node, key_in_table, moment
 from opx.ports import AnyOf, Condition, Equals, Item, KeyRange, Table
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 ROWS_A_WRITE = 100
 

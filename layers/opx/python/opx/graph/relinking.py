@@ -33,7 +33,7 @@ from opx.graph.extraction.mentions import (
     without_needless,
 )
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.naming_writer import DeclaredName, ScopeDirectory
+from opx.graph.naming import DeclaredName, ScopeDirectory
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent

@@ -38,7 +38,7 @@ from opx.graph.rows import (
 from opx.graph.views import Adjacent
 from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
 from opx.ports.search import Canonical
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.graph.aliases import AliasRegistry

@@ -28,7 +28,7 @@ from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
 from opx.ports import ChunkCopies, CopyChange, DocumentChange, Embedder, ObjectInfo, ObjectStore, SearchIndex
 from opx.ports.search import GraphWriter
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter

@@ -16,7 +16,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import FailureLog, failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import IndexSync, Item, ObjectInfo, ObjectStore
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 
 class ObjectPhase(StrEnum):

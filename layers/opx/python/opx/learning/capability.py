@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capture import KnowledgeCaptureService
     from opx.learning.checkpoints import CheckpointEmbeddingService
+    from opx.learning.experience import LearnedExperience
+    from opx.learning.learned_words import LearntStore
     from opx.learning.matching import PatternMatcher
+    from opx.learning.outcome_recording import OutcomeService
     from opx.learning.outcome_rows import KnownScopes
-    from opx.learning.outcomes.experience import LearnedExperience
-    from opx.learning.outcomes.learnt import LearntStore
-    from opx.learning.outcomes.recording import OutcomeService
-    from opx.learning.outcomes.store import OutcomeStore
+    from opx.learning.outcome_store import OutcomeStore
     from opx.learning.pattern_rows import LearningProjects
     from opx.learning.patterns import PatternStore
     from opx.learning.rules import LearningRules
@@ -101,21 +101,21 @@ class Learning:
     @cached_property
     def outcome_store(self) -> OutcomeStore:
         """Outcome counts of documents."""
-        from opx.learning.outcomes.store import OutcomeStore
+        from opx.learning.outcome_store import OutcomeStore
 
         return OutcomeStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
 
     @cached_property
     def learnt(self) -> LearntStore:
         """What was said of resolved incidents."""
-        from opx.learning.outcomes.learnt import LearntStore
+        from opx.learning.learned_words import LearntStore
 
         return LearntStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
 
     @cached_property
     def experience(self) -> LearnedExperience:
         """Outcomes, warnings and learnt words, as answers use them."""
-        from opx.learning.outcomes.experience import LearnedExperience
+        from opx.learning.experience import LearnedExperience
 
         table = self._tables.table(OUTCOMES)
         return LearnedExperience(
@@ -165,7 +165,7 @@ class Learning:
     def outcomes(self, identity: Identity | None = None) -> OutcomeService:
         """Records outcomes for an identity. Raises `KnowledgeConfigError` and `InvalidScopeError`."""
         from opx.ingestion.corpus.chunk_files import read_chunks
-        from opx.learning.outcomes.recording import OutcomeService, Sight
+        from opx.learning.outcome_recording import OutcomeService, Sight
 
         corpus, installation = self._corpus, self._installation
         asked = installation.identity_of(identity)

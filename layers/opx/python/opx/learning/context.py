@@ -14,9 +14,9 @@ from opx.errors import InvalidInputError
 from opx.hygiene.invisible import removed
 from opx.ingestion.corpus.capability import Corpus
 from opx.learning.capability import Learning
-from opx.learning.outcomes.tried import StepFinder, terms_of
 from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
 from opx.learning.rules import check_orchestrator
+from opx.learning.tried_steps import StepFinder, terms_of
 from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
 from opx.runtime.knowledge_file import Installation

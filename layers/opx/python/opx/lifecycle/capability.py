@@ -215,7 +215,7 @@ class Lifecycle:
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
         what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
-        from opx.graph.naming_writer import ScopeDirectory
+        from opx.graph.naming import ScopeDirectory
         from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
         from opx.retrieval.calibration.models import CalibrationStore
 
@@ -245,7 +245,7 @@ class Lifecycle:
     @property
     def reindexer(self) -> Reindexer:
         """Makes a new index. Raises `InvalidInputError` where that can't be."""
-        from opx.graph.naming_writer import ScopeDirectory
+        from opx.graph.naming import ScopeDirectory
         from opx.lifecycle.reindex.job import JobStore, Making
         from opx.lifecycle.reindex.reindexing import Reindexer
 

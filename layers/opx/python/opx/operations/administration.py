@@ -200,7 +200,7 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     A worker that was at work before a rebuild of the graph began finds them unchanged: it is to be started again. Raises
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
-    from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+    from opx.ingestion.corpus.stores import AnnouncingObjectStore
     from opx.ingestion.corpus.version import renew
     from opx.ports.tables import GRAPH
 

@@ -86,7 +86,7 @@ def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> 
     """A step as the document has it: the title of the one that a number or an id means, also an id of another version's; else
     what is given, if a line or command of the document says the same. Raises `InvalidInputError` for a step that a document
     with steps doesn't have."""
-    from opx.learning.outcomes.tried import StepFinder, steps_of, terms_of
+    from opx.learning.tried_steps import StepFinder, steps_of, terms_of
     from opx.text.procedures.layout import steps_meant
 
     try:

@@ -16,8 +16,8 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, Tables
 from opx.ports.tables import LIFECYCLE
+from opx.retrieval.documents import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.readable import Expander
 from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from opx.domain.procedures import Classified, Command
     from opx.domain.results import Expanded, FoundText, GoOn
     from opx.retrieval.calibration.models import CalibrationStore
+    from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.judging import Experience as JudgedExperience
-    from opx.retrieval.learnt import LearntWords
+    from opx.retrieval.learned_words import LearntWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
-    from opx.retrieval.readable import ReadableDocuments
     from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
@@ -116,7 +116,7 @@ class Questions:
 
     @cached_property
     def documents(self) -> ReadableDocuments:
-        from opx.retrieval.readable import ReadableDocuments
+        from opx.retrieval.documents import ReadableDocuments
 
         return ReadableDocuments(self._installation, self._corpus)
 
@@ -162,7 +162,7 @@ class Questions:
     def handover(self, reader: Reader) -> Handover:
         """Hands documents over to this reader."""
         from opx.retrieval.handover import Handover
-        from opx.runtime.parallel import Each
+        from opx.runtime.threads import Each
 
         experience = self._experience()
         return Handover(
@@ -246,7 +246,7 @@ class Questions:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported
         and audited as questions are; in a planner's words, they tell of no gaps."""
         from opx.retrieval.research.researcher import Researcher
-        from opx.runtime.parallel import in_turns
+        from opx.runtime.threads import in_turns
 
         query = self.search(identity, in_turns(report), gaps=False)
         return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
@@ -254,7 +254,7 @@ class Questions:
     @cached_property
     def _planner(self) -> Planner:
         """Decides which searches a research does."""
-        from opx.retrieval.research.rules import ChatPlanner, RulePlanner
+        from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 
         chat = self._models().chat if self._installation.settings.research_planner != "rules" else None
         return ChatPlanner(chat) if chat else RulePlanner()

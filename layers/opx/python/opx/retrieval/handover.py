@@ -18,7 +18,7 @@ from opx.domain.titles import told_apart
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 from opx.text.procedures.layout import laid_out, whole_steps
 from opx.text.tokenizer import estimated_tokens
 

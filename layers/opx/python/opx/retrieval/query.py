@@ -31,9 +31,9 @@ from opx.runtime.metrics import Metric, Report
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.results import GoOn
+    from opx.retrieval.documents import Expander
     from opx.retrieval.identifiers import Bound
-    from opx.retrieval.learnt import LearntWords
-    from opx.retrieval.readable import Expander
+    from opx.retrieval.learned_words import LearntWords
     from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ class KnowledgeQuery:
             learnt = self._learnt()
             if learnt is None:
                 return
-            from opx.retrieval.learnt import StandIns, add_pages
+            from opx.retrieval.learned_words import StandIns, add_pages
 
             add_pages(asked, StandIns(engine, learnt, self._reader.visible).of(asked, as_typed), routed, search)
         except StoreUnavailableError:

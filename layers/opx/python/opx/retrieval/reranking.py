@@ -34,7 +34,7 @@ from opx.ports.models import (
 from opx.retrieval.confidence import logistic
 from opx.retrieval.judging import DocumentReading, Judged
 from opx.retrieval.query_language import Asked
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.query_language import Asked
 from opx.retrieval.question import Change, Question, Why, is_identifier
-from opx.text.analyzer import KNOWN_BY, folded
-from opx.text.analyzer import words
-from opx.text.languages import LONGEST_WORD, WORD, Glossary, glossary_of
+from opx.text.analyzer import KNOWN_BY, folded, words
+from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
 
 MAX_WORDS = 6
 """Words of a question that are corrected, the first: each may be meant for some hundred others, which are looked up."""

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from collections.abc import Sequence
-from functools import cache
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
-import Stemmer
-from collections.abc import Mapping
-from opx.domain.documents import DEFAULT_LANGUAGE
-from opx.domain.documents import DocumentChunk
-from opx.text.languages import document_languages
 
+import Stemmer
+
+from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
+from opx.text.languages import document_languages
 
 # -- word lists of languages
 #
@@ -431,7 +428,10 @@ def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> d
     quotations find it, and a language taken for another costs rank, not hits.
     """
     languages = document_languages(language)
-    return {"terms_title": list(_title_terms(chunk.title, languages)), "terms_content": _field_terms(chunk.text, languages)}
+    return {
+        "terms_title": list(_title_terms(chunk.title, languages)),
+        "terms_content": _field_terms(chunk.text, languages),
+    }
 
 
 def words(text: str, languages: Sequence[str] = ENGLISH) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,7 @@ from opx.ports.models import (
     readable,
     reading_of,
 )
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 _MOST_PAGES = 10

@@ -11,8 +11,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.ports import IndexEntry, mean_vector
-from opx.text.analyzer import ANALYZER_VERSION
-from opx.text.analyzer import LEXICAL_FIELDS, analysed_fields
+from opx.text.analyzer import ANALYZER_VERSION, LEXICAL_FIELDS, analysed_fields
 
 VECTOR_FIELD = "vector"
 ENTRY_FIELD = "entry_id"

@@ -22,8 +22,8 @@ _READERS = {
     "docx": ("office.docx", "read_docx"),
     "pptx": ("office.pptx", "read_pptx"),
     "xlsx": ("office.xlsx", "read_xlsx"),
-    "email": ("mail.messages", "read_email"),
-    "msg": ("mail.messages", "read_msg"),
+    "email": ("mail", "read_email"),
+    "msg": ("mail", "read_msg"),
     "image": ("image", "read_image"),
 }
 

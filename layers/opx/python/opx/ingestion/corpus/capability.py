@@ -42,13 +42,13 @@ class Corpus:
     @cached_property
     def store(self) -> ObjectStore:
         """The corpus store: it refuses documents of removed clients, and sends events of changes where the bucket doesn't."""
-        from opx.ingestion.corpus.guarded_store import GuardedObjectStore
+        from opx.ingestion.corpus.stores import GuardedObjectStore
 
         guarded = GuardedObjectStore(self._storage.objects, self.clients.check)
         number = self._work.next_number
         if number is None:
             return guarded
-        from opx.ingestion.corpus.guarded_store import AnnouncingObjectStore
+        from opx.ingestion.corpus.stores import AnnouncingObjectStore
 
         return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
 
@@ -60,7 +60,7 @@ class Corpus:
     @cached_property
     def upload_signer(self) -> UploadSigner | None:
         """Signs uploads past this process, for clients that weren't removed; None where there are none."""
-        from opx.ingestion.corpus.guarded_store import GuardedUploadSigner
+        from opx.ingestion.corpus.stores import GuardedUploadSigner
 
         signer = self._storage.signer
         return GuardedUploadSigner(signer, self.clients.check) if signer else None

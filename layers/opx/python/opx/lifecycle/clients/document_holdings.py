@@ -23,7 +23,7 @@ from opx.lifecycle.clients.finding import chunks_in
 from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Counted, Held, Holding, delete
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 DOCUMENTS_AT_ONCE = 50
 """That leave the index together."""

@@ -19,7 +19,7 @@ from opx.ports.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, KEYS
 from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 
 MAX_WORDS = 5

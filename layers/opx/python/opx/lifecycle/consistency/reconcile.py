@@ -15,7 +15,7 @@ from itertools import chain, groupby, islice
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.capability import Graph
-from opx.graph.naming_writer import ScopeDirectory
+from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.events import ObjectEvent, Result, is_document

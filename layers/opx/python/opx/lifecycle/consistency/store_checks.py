@@ -26,7 +26,7 @@ from opx.lifecycle.consistency.differences import Finding, Problem
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 YOUNG_SECONDS = 120.0
 """Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""

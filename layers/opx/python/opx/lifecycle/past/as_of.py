@@ -27,7 +27,7 @@ from opx.ingestion.prepared import as_indexed
 from opx.lifecycle.past.engine import PastEngine, PastEntry
 from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter, Vectors
 from opx.retrieval.query_language import Asked
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 # -- reading
 

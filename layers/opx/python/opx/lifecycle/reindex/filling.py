@@ -19,7 +19,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.indexing.editions import Editions, OpenEdition
 from opx.ingestion.prepared import as_indexed
 from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vectors
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter

@@ -22,7 +22,7 @@ from opx.ingestion.corpus.chunk_files import chunk_file, version_files
 from opx.ingestion.events import SIDECAR_SUFFIX, ObjectEvent
 from opx.lifecycle.retention.due import Found
 from opx.ports import Clock, ObjectStore
-from opx.runtime.parallel import Each
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.pipeline import IngestionPipeline

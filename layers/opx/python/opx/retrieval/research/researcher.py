@@ -24,8 +24,8 @@ from opx.domain.results import Answer
 from opx.errors import InvalidInputError, OpxError, UnknownCategoryError
 from opx.retrieval.query import INDEX_DOWN
 from opx.retrieval.research.findings import Findings
+from opx.retrieval.research.planners import RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
-from opx.retrieval.research.rules import RulePlanner
 
 # -- workers
 

@@ -16,7 +16,7 @@ from opx.domain.ids import Clock, stable_hash
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
 from opx.ports.sources import WebClient, WebReply, WebResult, WebSearch
 from opx.ports.tables import Item, Table
-from opx.runtime.parallel import within
+from opx.runtime.threads import within
 
 log = logging.getLogger(__name__)
 

@@ -36,8 +36,8 @@ from opx.errors import (
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.clients import removed_error
 from opx.learning.fields import cleaned_line
-from opx.learning.outcomes.learnt import LearntStore, said_of
-from opx.learning.outcomes.store import OutcomeStore, Standing
+from opx.learning.learned_words import LearntStore, said_of
+from opx.learning.outcome_store import OutcomeStore, Standing
 from opx.learning.warnings import followed
 from opx.ports import Clock
 from opx.records.audit import AuditRecord

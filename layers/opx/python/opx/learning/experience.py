@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import DocumentOutcomes, Passage
     from opx.ingestion.corpus.catalog import Catalog
-    from opx.learning.outcomes.learnt import LearntStore, LearntWords, ScopeWords
-    from opx.learning.outcomes.tried import Holds, TriedSteps
+    from opx.learning.learned_words import LearntStore, LearntWords, ScopeWords
+    from opx.learning.tried_steps import Holds, TriedSteps
     from opx.learning.warnings import StepWarnings
 
 log = logging.getLogger(__name__)
@@ -99,14 +99,14 @@ class LearnedExperience:
         known = self._known.of(scopes)[LEARNT]
         if not known:
             return None
-        from opx.learning.outcomes.learnt import LearntWords
+        from opx.learning.learned_words import LearntWords
 
         items = self._table.get_many([known_key(scope, LEARNT) for scope in known])
         found = [_remembered(self._words, item, lambda scope: self._learnt().words(scope)) for item in items]
         return LearntWords(found, frozenset(scopes), self._catalog)
 
     def _tried_in(self, item: Item) -> TriedSteps:
-        from opx.learning.outcomes.tried import TriedSteps
+        from opx.learning.tried_steps import TriedSteps
 
         return _remembered(self._tried, item, lambda scope: TriedSteps(scope, self._warnings().tried(scope)))
 

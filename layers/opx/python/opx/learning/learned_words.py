@@ -19,10 +19,9 @@ from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_key, resolved_partition
-from opx.learning.outcomes.store import KEPT_DAYS
+from opx.learning.outcome_store import KEPT_DAYS
 from opx.ports import Clock, Table
-from opx.text.analyzer import STEMMERS
-from opx.text.analyzer import words
+from opx.text.analyzer import STEMMERS, words
 
 log = logging.getLogger(__name__)
 
