@@ -27,7 +27,7 @@ from opx.ports import (
     Vector,
     Vectors,
 )
-from opx.text.analyzer import LEXICAL_FIELDS, analysed_fields, words
+from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
 from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_engine_contract import Put, SearchEngineContract
 

@@ -24,7 +24,7 @@ from opx.ingestion.indexing.book import Edition
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.text.analyzer import LEXICAL_FIELDS
+from opx.text.fields import LEXICAL_FIELDS
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_index_contract import (
     SearchIndexContract,

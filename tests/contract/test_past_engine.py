@@ -14,7 +14,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, Corpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
-from opx.text.analyzer import words
+from opx.text.fields import words
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 from tests.contract import search_index_contract
 from tests.contract.search_engine_contract import Put, SearchEngineContract

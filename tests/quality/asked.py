@@ -16,7 +16,7 @@ from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
 from opx.retrieval.pages import JUDGED, PASSAGES, pages_of
 from opx.retrieval.question import focused
-from opx.text.analyzer import words
+from opx.text.fields import words
 from opx.text.languages import question_languages
 
 ANSWERABLE, REMOVED = "answerable", "removed"

@@ -10,7 +10,7 @@ from opx.domain.queries import Fusion
 from opx.ports import IndexEntry, Leg, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits
 from opx.retrieval.pages import PASSAGES, Page, pages_of
-from opx.text.analyzer import words
+from opx.text.fields import words
 from tests.builders import an_entry
 
 Found = tuple[IndexEntry, float, float | None]

@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.text import analyzer
-from opx.text.analyzer import (
-    MAX_TERM_LENGTH,
-    STOP_WORDS,
-    analyze,
-    first_words,
-    folded,
-    query_terms,
-    split_identifiers,
-    words,
-)
+from opx.text.analyzer import STOP_WORDS, analyze, folded, split_identifiers
+from opx.text.fields import MAX_TERM_LENGTH, first_words, query_terms, words
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

@@ -28,7 +28,7 @@ from opx.ingestion.contexts import (
 from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import EMBEDDINGS
-from opx.text.analyzer import analysed_fields, query_terms
+from opx.text.fields import analysed_fields, query_terms
 from tests.builders import a_document, a_piece, an_entry
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.language_model import judged

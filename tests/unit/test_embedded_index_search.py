@@ -21,7 +21,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
-from opx.text.analyzer import analysed_fields
+from opx.text.fields import analysed_fields
 from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 
 SIZE = 1200

@@ -15,7 +15,7 @@ from opx.ports import SearchFilter
 from opx.retrieval.operators import FILTERS, MAX_OPERATORS
 from opx.retrieval.query_language import NO_POSITIVE_WORD, NO_WORDS, PASTED, Question, read_question
 from opx.runtime.knowledge_file import load_knowledge
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 KNOWLEDGE: KnowledgeModel = load_knowledge()
 EVERYTHING = QueryConfig(include_internet=True, tiers=("internal", "specialized", "internet"))

@@ -6,7 +6,7 @@ import pytest
 
 from opx.ports import SearchFilter
 from opx.retrieval.question import MAX_GROUPS, MAX_IDENTIFIERS, Question, identifiers, required_groups, whole_terms
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 GLOBAL = SearchFilter(("global",))
 

@@ -21,7 +21,8 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_key, resolved_partition
 from opx.learning.outcome_store import KEPT_DAYS
 from opx.ports import Clock, Table
-from opx.text.analyzer import STEMMERS, words
+from opx.text.analyzer import STEMMERS
+from opx.text.fields import words
 
 log = logging.getLogger(__name__)
 

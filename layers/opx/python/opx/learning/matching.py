@@ -19,7 +19,7 @@ from opx.errors import IndexUnavailableError
 from opx.learning.pattern_documents import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
 from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, mean_vector
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 CANDIDATES = 20
 """Hits of each leg that are compared."""

@@ -21,7 +21,7 @@ from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.retrieval.query import Answered, Observer
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 TASK_THRESHOLD = 0.7
 FAILURE_THRESHOLD = 0.75

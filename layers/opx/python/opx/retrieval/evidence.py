@@ -14,7 +14,8 @@ from itertools import chain, pairwise
 
 from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of, thinned
 from opx.retrieval.pages import PASSAGES, Page
-from opx.text.analyzer import analyze, split_identifiers, words
+from opx.text.analyzer import analyze, split_identifiers
+from opx.text.fields import words
 from opx.text.languages import document_languages
 
 Parts = dict[str, float]

@@ -14,7 +14,8 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
-from opx.text.analyzer import ENGLISH, query_terms, words
+from opx.text.analyzer import ENGLISH
+from opx.text.fields import query_terms, words
 from opx.text.languages import document_languages
 
 # -- two ranked lists to one

@@ -15,8 +15,9 @@ from opx.domain.ids import day_text
 from opx.domain.record import replace
 from opx.hygiene.invisible import blanked
 from opx.ports import SearchFilter
-from opx.text.analyzer import STEMMERS, STOP_WORDS, query_terms, words
+from opx.text.analyzer import STEMMERS, STOP_WORDS
 from opx.text.analyzer import folded as without_accents
+from opx.text.fields import query_terms, words
 
 # -- identifiers: names and codes that a person copied, and wants to find as they stand
 

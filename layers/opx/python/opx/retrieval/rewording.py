@@ -16,7 +16,8 @@ from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.query_language import Asked
 from opx.retrieval.question import Change, Question, Why, is_identifier
-from opx.text.analyzer import KNOWN_BY, folded, words
+from opx.text.analyzer import KNOWN_BY, folded
+from opx.text.fields import words
 from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
 
 MAX_WORDS = 6

@@ -42,7 +42,8 @@ from opx.retrieval.pages import PASSAGES, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
 from opx.runtime.threads import within
-from opx.text.analyzer import ENGLISH, words
+from opx.text.analyzer import ENGLISH
+from opx.text.fields import words
 
 if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound, Named

@@ -13,7 +13,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.errors import InvalidInputError
 from opx.retrieval.citations import NOTHING_FOUND
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 NODE_IS_NAMED = 1.15
 SERVICE_IS_MEANT = 1.15

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import Stemmer
-
-from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
-from opx.text.languages import document_languages
 
 # -- word lists of languages
 #
@@ -398,72 +395,3 @@ def _folded_letter(letter: str) -> str:
 
 _BARRED = {"ø": "o", "đ": "d", "ł": "l", "ı": "i", "ħ": "h", "æ": "ae", "œ": "oe"}
 """Letters that Unicode doesn't take apart, casefolded."""
-
-
-# -- fields
-
-
-LEXICAL_FIELDS: dict[str, float] = {"terms_title": 1.0, "terms_content": 1.0}
-"""Boost of each field. An entry's lexical score is the sum over fields and distinct words of a question of boost x BM25,
-of a word's best term where it has several; each field has its own lengths and document frequencies. Measured:
-docs/decisions/0003-fusion.md."""
-
-TITLE_FIELD = "terms_title"
-"""The field with the terms of the title alone."""
-
-WHOLE_FIELD = "terms_content"
-"""The field with the terms of title, section and content."""
-
-Words = Mapping[str, tuple[str, ...]]
-"""The distinct words of a text in order: the first term of each, with all terms that stand for the word."""
-
-MAX_TERM_LENGTH = 120
-"""Characters kept of a term. Lucene's `whitespace` analyzer splits words of more than 255 UTF-16 units."""
-
-
-def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> dict[str, list[str]]:
-    """The terms of each field of `LEXICAL_FIELDS`. The content is read under its title and section.
-
-    Text in whatever language also has its English terms, so that filters, questions of an unknown language and
-    quotations find it, and a language taken for another costs rank, not hits.
-    """
-    languages = document_languages(language)
-    return {
-        "terms_title": list(_title_terms(chunk.title, languages)),
-        "terms_content": _field_terms(chunk.text, languages),
-    }
-
-
-def words(text: str, languages: Sequence[str] = ENGLISH) -> dict[str, tuple[str, ...]]:
-    """The words of a question, comparable with the terms of `analysed_fields`. In English alone each has one term."""
-    found: dict[str, tuple[str, ...]] = {}
-    for terms in stems(text, languages):
-        cut = [term[:MAX_TERM_LENGTH] for term in terms]
-        found[cut[0]] = tuple(dict.fromkeys((*found.get(cut[0], ()), *cut)))
-    return found
-
-
-def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
-    """The distinct terms of a question, in order."""
-    return list(dict.fromkeys(_field_terms(text, languages)))
-
-
-def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tuple[str, ...]]:
-    """The first words of a question that have at most `most` terms together."""
-    kept: dict[str, tuple[str, ...]] = {}
-    room = most
-    for first, terms in words(text, languages).items():
-        room -= len(terms)
-        if room < 0:
-            break
-        kept[first] = terms
-    return kept
-
-
-@lru_cache(1024)
-def _title_terms(title: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_field_terms(title, languages))
-
-
-def _field_terms(text: str, languages: Sequence[str]) -> list[str]:
-    return [term[:MAX_TERM_LENGTH] for term in analyze(text, languages)]

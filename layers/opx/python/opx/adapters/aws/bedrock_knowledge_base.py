@@ -20,7 +20,7 @@ from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, told
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.text.analyzer import TITLE_FIELD, WHOLE_FIELD, analysed_fields
+from opx.text.fields import TITLE_FIELD, WHOLE_FIELD, analysed_fields
 
 log = logging.getLogger(__name__)
 

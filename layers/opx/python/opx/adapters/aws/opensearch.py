@@ -19,7 +19,7 @@ from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.text.analyzer import first_words
+from opx.text.fields import first_words
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from opx.adapters.aws.opensearch_schema import (
 )
 from opx.domain.record import replace
 from opx.ports import HeldDocument, Leg, SearchFilter, Vector
-from opx.text.analyzer import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
 
 _BAD_REQUEST = 400
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)

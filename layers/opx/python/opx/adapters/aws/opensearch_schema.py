@@ -11,7 +11,8 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import to_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.ports import IndexEntry, mean_vector
-from opx.text.analyzer import ANALYZER_VERSION, LEXICAL_FIELDS, analysed_fields
+from opx.text.analyzer import ANALYZER_VERSION
+from opx.text.fields import LEXICAL_FIELDS, analysed_fields
 
 VECTOR_FIELD = "vector"
 ENTRY_FIELD = "entry_id"

@@ -15,7 +15,7 @@ from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
-from opx.text.analyzer import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
 
 # -- the rarity of terms among what a reader may see
 #

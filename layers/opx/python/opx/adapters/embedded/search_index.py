@@ -34,7 +34,8 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.text.analyzer import ANALYZER_VERSION, Words, first_words
+from opx.text.analyzer import ANALYZER_VERSION
+from opx.text.fields import Words, first_words
 
 _FORMAT = "4"
 """Of the files. Part of an index's identity."""

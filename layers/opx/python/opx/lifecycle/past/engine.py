@@ -22,7 +22,7 @@ from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH
-from opx.text.analyzer import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
 
 MAX_DEPTH = 2000
 """Hits of each leg that are looked at, of which many may have come later; OpenSearch gives up to 10,000."""

@@ -23,7 +23,7 @@ from opx.operations.evaluation.figures import Table, means_by_kind
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.capability import Questions
 from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
-from opx.text.analyzer import words
+from opx.text.fields import words
 from opx.text.languages import question_languages
 
 FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAULT_FUSION))

@@ -10,7 +10,7 @@ from opx.domain.ids import epoch_seconds, stable_hash
 from opx.domain.record import Record, replace
 from opx.domain.results import Absent
 from opx.ports import Item
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 # -- likeness
 

@@ -29,7 +29,7 @@ from opx.retrieval.hybrid import DEPTH, fused_hits, terms_of
 from opx.retrieval.identifiers import ALERT, kind_of
 from opx.retrieval.pages import JUDGED, PASSAGES, Page, pages_of
 from opx.retrieval.question import identifiers
-from opx.text.analyzer import words
+from opx.text.fields import words
 from opx.text.languages import question_languages
 from opx.text.procedures.phrases import is_role, role_of, sentences
 

@@ -13,7 +13,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
 from opx.retrieval.research.planning import Gap, SubQuery, one_line
 from opx.retrieval.research.topics import subject, telling_words
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 MAX_CHARACTERS = 40_000
 """Of the contents of all findings together."""

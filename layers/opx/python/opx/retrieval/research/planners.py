@@ -23,7 +23,7 @@ from opx.retrieval.research.planning import (
     same_query,
 )
 from opx.retrieval.research.topics import Topic, identifiers_of, read_topic, subject, telling_words
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 _COMMON_SHARE = 0.5
 """A word that more than this share of what was found has doesn't tell findings apart."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from opx.domain.research import Finding
 from opx.domain.results import RetrievalResult
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 MAX_SUB_QUERIES = 4
 """In one iteration."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from opx.retrieval.question import identifiers
 from opx.retrieval.research.planning import one_line
-from opx.text.analyzer import query_terms
+from opx.text.fields import query_terms
 
 MAX_PARTS = 8
 MIN_TERMS = 2
