@@ -14,7 +14,7 @@ from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.retrieval.calibration.questions import without
 from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
-from opx.retrieval.pages import JUDGED, PASSAGES, pages_of
+from opx.retrieval.judging import JUDGED, PASSAGES, pages_of
 from opx.retrieval.question import focused
 from opx.text.fields import words
 from opx.text.languages import question_languages

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opx.domain.queries import Fusion
 from opx.ports import IndexEntry, Leg, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits
-from opx.retrieval.pages import PASSAGES, Page, pages_of
+from opx.retrieval.judging import PASSAGES, Page, pages_of
 from opx.text.fields import words
 from tests.builders import an_entry
 

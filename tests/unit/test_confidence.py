@@ -24,7 +24,7 @@ from opx.retrieval.confidence import (
 )
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, FusedHits
-from opx.retrieval.pages import JUDGED, PASSAGES
+from opx.retrieval.judging import JUDGED, PASSAGES
 from tests.unit.judging_support import Found, a_page, found_lists, pages_in, searched, texts
 
 BUILT_IN = "all-MiniLM-L6-v2"

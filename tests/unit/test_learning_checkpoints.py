@@ -14,7 +14,7 @@ from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.events import ObjectEvent
-from opx.learning.pattern_documents import pattern_id_of
+from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from tests.at_once import at_once

@@ -23,8 +23,7 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.outcomes import Counts, RecordedOutcome, Tally
-from opx.learning.outcome_rows import head_item, told_item
-from opx.learning.outcome_store import read_head
+from opx.learning.outcome_store import head_item, read_head, told_item
 from opx.learning.pattern_rows import fresh_in, fresh_row, head_row, occurrence_row, pattern_in
 from opx.learning.staging import KEPT_SECONDS, Staging
 from opx.ports.tables import STAGING

@@ -21,8 +21,7 @@ from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning import learned_words as learning
 from opx.learning.learned_words import MAX_SAID, LearntStore, LearntWords, said_of
-from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_partition, rows_of
-from opx.learning.outcome_store import KEPT_DAYS
+from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.ports.tables import OUTCOMES

@@ -12,9 +12,8 @@ from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.outcomes import Counted, Counts, DocumentOutcomes, OutcomeResult, RecordedOutcome
 from opx.errors import StoreUnavailableError
-from opx.learning.outcome_rows import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, rows_of
-from opx.learning.outcome_rows import OUTCOMES as OUTCOMES_KIND
-from opx.learning.outcome_store import OutcomeStore
+from opx.learning.outcome_store import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, OutcomeStore, rows_of
+from opx.learning.outcome_store import OUTCOMES as OUTCOMES_KIND
 from opx.ports.tables import OUTCOMES
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable

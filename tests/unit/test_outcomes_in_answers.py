@@ -24,7 +24,7 @@ from opx.errors import (
 )
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.experience import LearnedExperience
-from opx.learning.outcome_rows import KnownScopes
+from opx.learning.outcome_store import KnownScopes
 from opx.learning.warnings import StepWarnings
 from opx.operations.system import System
 from opx.ports.tables import OUTCOMES
@@ -66,7 +66,7 @@ def services(system: System) -> Iterator[System]:
     """Without outcomes and warnings of the tests before."""
     yield system
     table = system.tables.table(OUTCOMES)
-    from opx.learning.outcome_rows import rows_of
+    from opx.learning.outcome_store import rows_of
 
     for scope in ("global", "client:acme", "client:other"):
         for row in rows_of(table, scope):

@@ -13,7 +13,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, NO_RIVAL, ORDER, Parts, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import Asking, HybridSearch
-from opx.retrieval.pages import PASSAGES
+from opx.retrieval.judging import PASSAGES
 from opx.text.analyzer import ENGLISH
 from tests.builders import EVERYONE, a_change
 from tests.fakes import WordsEmbedder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from opx.retrieval.pages import PASSAGES, pages_of
+from opx.retrieval.judging import PASSAGES, pages_of
 from tests.unit.judging_support import Found, a_page, found_lists, pages_in, searched, titles
 
 DISK, LOGS, POD = (a_page(title, f"{title} is full", title) for title in ("Disk", "Logs", "Pod"))

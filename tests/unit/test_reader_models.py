@@ -10,10 +10,9 @@ import pytest
 from opx.domain.queries import Verdict
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.bands import calibration
-from opx.operations.evaluation.reader_models import LabelledReading, fit_reader
 from opx.ports import Reading
 from opx.ports.models import reading_of
-from opx.retrieval.reranking import ReaderModel, assumed_model, combined
+from opx.retrieval.reranking import LabelledReading, ReaderModel, assumed_model, combined, fit_reader
 
 ANSWERS, HELPS, NO = Verdict
 RIGHT = {True: (0.8, 0.15, 0.05), False: (0.05, 0.15, 0.8)}

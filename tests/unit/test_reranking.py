@@ -21,8 +21,7 @@ from opx.ports.models import MAX_CHARACTERS, reading_of
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, Named, bounded, certain
-from opx.retrieval.judging import Judged, result_of
-from opx.retrieval.pages import Page
+from opx.retrieval.judging import Judged, Page, result_of
 from opx.retrieval.query_language import Asked, asked_for
 from opx.retrieval.reranking import (
     MAX_LINE,

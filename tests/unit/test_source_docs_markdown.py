@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.connectors.github.docs_markdown import read_page
+from opx.connectors.github.repository_docs import read_page
 from opx.formats.markup.plain import MAX_BYTES
 
 PAGE = """---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.formats.outside_text import block, facts, fenced, nested, reference, relation, table
+from opx.formats.markdown import block, facts, fenced, nested, reference, relation, table
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableEr
 from opx.ingestion.corpus.clients import ClientState
 from opx.ingestion.events import ObjectEvent, parse_event
 from opx.lifecycle.clients.holdings import Counted, Held
-from opx.lifecycle.clients.report import RemovalReport, content_hash
+from opx.lifecycle.report import RemovalReport, content_hash
 from opx.operations.system import System
 from opx.ports.tables import EMBEDDINGS, KEYS, PROJECTS
 from tests.doubles.fake_time import FakeTime

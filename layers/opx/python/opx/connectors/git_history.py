@@ -27,7 +27,7 @@ from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
-from opx.formats.outside_text import block, facts, joined, nested, one_line, reference, relation
+from opx.formats.markdown import block, facts, joined, nested, one_line, reference, relation
 from opx.formats.source import well_formed
 from opx.hygiene.addresses import AddressBook, Target, target_of
 

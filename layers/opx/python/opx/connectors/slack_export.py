@@ -25,7 +25,7 @@ from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Filled, Loose, Named, OddRecordError, Shape, odd, shaped
-from opx.formats.outside_text import fenced, joined, nested, one_line
+from opx.formats.markdown import fenced, joined, nested, one_line
 
 _CODE = re.compile(r"```(.*?)```", re.DOTALL)
 _INLINE_CODE = re.compile(r"(`[^`\n]+`)")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from opx.learning.learned_words import LearntStore
     from opx.learning.matching import PatternMatcher
     from opx.learning.outcome_recording import OutcomeService
-    from opx.learning.outcome_rows import KnownScopes
-    from opx.learning.outcome_store import OutcomeStore
+    from opx.learning.outcome_store import KnownScopes, OutcomeStore
     from opx.learning.pattern_rows import LearningProjects
     from opx.learning.patterns import PatternStore
     from opx.learning.rules import LearningRules
@@ -87,7 +86,7 @@ class Learning:
     @cached_property
     def known_outcomes(self) -> KnownScopes:
         """The scopes that have outcomes, warnings or learnt words."""
-        from opx.learning.outcome_rows import KnownScopes
+        from opx.learning.outcome_store import KnownScopes
 
         return KnownScopes(self._tables.table(OUTCOMES))
 

@@ -17,8 +17,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.clients import ClientRegistry, removed_error
 from opx.learning.fields import checked, cleaned_line, effect_of
-from opx.learning.pattern_documents import solution_of
-from opx.learning.pattern_rows import LearningProjects, project_of
+from opx.learning.pattern_rows import LearningProjects, project_of, solution_of
 from opx.learning.staging import Staging, first
 from opx.ports import Clock
 

@@ -28,8 +28,16 @@ from opx.domain.learning import (
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
-from opx.learning.pattern_documents import joined, key_of, occurrence_of, problem_of, record_of, seed_of
-from opx.learning.pattern_rows import project_of, unknown_project
+from opx.learning.pattern_rows import (
+    joined,
+    key_of,
+    occurrence_of,
+    problem_of,
+    project_of,
+    record_of,
+    seed_of,
+    unknown_project,
+)
 from opx.learning.warnings import warning_document
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
 from opx.errors import StoreUnavailableError
-from opx.learning.outcome_rows import (
+from opx.learning.outcome_store import (
     LEARNT,
     OUTCOMES,
     WARNINGS,

@@ -18,8 +18,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.corpus.catalog import Catalog
-from opx.learning.outcome_rows import LEARNT, KnownScopes, resolved_key, resolved_partition
-from opx.learning.outcome_store import KEPT_DAYS
+from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_key, resolved_partition
 from opx.ports import Clock, Table
 from opx.text.analyzer import STEMMERS
 from opx.text.fields import words

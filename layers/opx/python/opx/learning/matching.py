@@ -16,7 +16,7 @@ from operator import mul
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import EntryType, Pattern, StagingEntry
 from opx.errors import IndexUnavailableError
-from opx.learning.pattern_documents import pattern_id_of, problem_of, solution_of
+from opx.learning.pattern_rows import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
 from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, mean_vector
 from opx.text.fields import query_terms

@@ -18,7 +18,6 @@ from opx.domain.ids import day_number, iso_time
 from opx.domain.learning import Pattern, PatternOccurrence
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.learning.pattern_documents import pattern_id_of
 from opx.learning.pattern_rows import (
     FRESH_SECONDS,
     fresh_in,
@@ -30,6 +29,7 @@ from opx.learning.pattern_rows import (
     keys_partition,
     occurrence_row,
     occurrences_partition,
+    pattern_id_of,
     pattern_in,
 )
 from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table

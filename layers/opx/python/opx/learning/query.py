@@ -18,7 +18,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Reader, Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
-from opx.learning.pattern_documents import pattern_id_of
+from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.retrieval.query import Answered, Observer
 from opx.text.fields import query_terms

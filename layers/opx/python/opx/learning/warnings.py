@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.scopes import Scope
-from opx.learning.outcome_rows import WARNINGS, KnownScopes, warned_partition
+from opx.learning.outcome_store import WARNINGS, KnownScopes, warned_partition
 from opx.ports import Clock, Item, Table
 
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from opx.domain.requests import Filled, Request, Share, Text
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.indexing.book import EditionState
-from opx.lifecycle.clients.report import RemovalReport
 from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import Job, Phase
-from opx.lifecycle.report import ExportReport, ImportReport
+from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
 

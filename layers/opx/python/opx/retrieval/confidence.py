@@ -22,7 +22,7 @@ from opx.domain.record import replace
 from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
-from opx.retrieval.pages import JUDGED, Page
+from opx.retrieval.judging import JUDGED, Page
 from opx.retrieval.question import is_identifier
 
 REFERENCE = "all-MiniLM-L6-v2"

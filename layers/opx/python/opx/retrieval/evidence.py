@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of, thinned
-from opx.retrieval.pages import PASSAGES, Page
+from opx.retrieval.judging import PASSAGES, Page
 from opx.text.analyzer import analyze, split_identifiers
 from opx.text.fields import words
 from opx.text.languages import document_languages

@@ -37,8 +37,7 @@ from opx.retrieval.hybrid import (
     HybridSearch,
     accepted_by,
 )
-from opx.retrieval.judging import Judged
-from opx.retrieval.pages import PASSAGES, pages_of
+from opx.retrieval.judging import PASSAGES, Judged, pages_of
 from opx.retrieval.query_language import Asked, Question
 from opx.retrieval.question import focused
 from opx.runtime.threads import within

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from opx.formats.data.replies import Loose, OddRecordError, Shape, odd
-from opx.formats.outside_text import fenced, one_line, table
+from opx.formats.markdown import fenced, one_line, table
 
 MAX_DEPTH = 60
 """Levels of nodes; documents have up to about 20."""
@@ -143,7 +143,7 @@ def _expand(node: Node, depth: int) -> str:
 
 def _table(node: Node, depth: int) -> str:
     rows = [[_blocks(cell, depth + 2) for cell in row.content] for row in node.content]
-    return table([row for row in rows if row])
+    return table([row for row in rows if row], trimmed=False)
 
 
 def _inline(node: Node, depth: int) -> str:

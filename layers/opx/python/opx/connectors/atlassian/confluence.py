@@ -28,8 +28,8 @@ from opx.connectors.connector import Batch, Connector, Options, SourceTools, Tex
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, since_of
+from opx.formats.markdown import block, facts, joined, nested, one_line, reference, relation
 from opx.formats.metadata import fitting
-from opx.formats.outside_text import block, facts, joined, nested, one_line, reference, relation
 from opx.formats.registry import EXTENSIONS
 
 STEP_PAGES = 25

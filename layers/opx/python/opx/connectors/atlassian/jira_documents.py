@@ -16,8 +16,8 @@ from opx.connectors.atlassian.access import Keyed
 from opx.connectors.atlassian.adf import adf_markdown, mentioned
 from opx.domain.sources import SourceDocument
 from opx.formats.data.replies import Filled, Loose, Named, Names, OddRecordError, Shape, odd, texts_of, utc
+from opx.formats.markdown import block, facts, fenced, joined, nested, one_line, reference, relation, table
 from opx.formats.metadata import fitting
-from opx.formats.outside_text import block, facts, fenced, joined, nested, one_line, reference, relation, table
 
 _CODE = re.compile(r"\{(code|noformat)(?::([^{}\n]{0,300}))?\}")
 _HEADING = re.compile(r"h([1-6])\.[ \t]+(.*)")

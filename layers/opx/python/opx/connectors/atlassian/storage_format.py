@@ -17,8 +17,8 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from opx.formats.data.replies import OddRecordError
+from opx.formats.markdown import fenced, one_line
 from opx.formats.markup.html import spread_cells
-from opx.formats.outside_text import fenced, one_line
 from opx.formats.source import well_formed
 
 MAX_DEPTH = 150

@@ -22,7 +22,7 @@ from opx.domain.ids import iso_time
 from opx.domain.sources import Cursor, Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
-from opx.formats.outside_text import one_line
+from opx.formats.markdown import one_line
 from opx.formats.source import well_formed
 
 PAGE_MESSAGES = 50

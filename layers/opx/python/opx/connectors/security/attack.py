@@ -16,7 +16,7 @@ from opx.connectors.security.attack_bundle import KINDS, Entry, Knowledge, LogSo
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, Shape, shaped, utc
-from opx.formats.outside_text import block, facts, fenced, joined, nested, one_line, reference, relation
+from opx.formats.markdown import block, facts, fenced, joined, nested, one_line, reference, relation
 from opx.ports.sources import WebReply
 
 NOTICE = (

@@ -16,7 +16,7 @@ from opx.connectors.security.exploitation import Estimates, Exploited, KevCatalo
 from opx.domain.sources import SourceDocument
 from opx.formats.data.cpe import Configuration, affected_lines
 from opx.formats.data.replies import Filled, Loose, Names, OddRecordError, Shape, odd, texts_of, utc
-from opx.formats.outside_text import facts, joined, nested, one_line
+from opx.formats.markdown import facts, joined, nested, one_line
 
 
 class _Data(Shape, frozen=True, rename="camel"):

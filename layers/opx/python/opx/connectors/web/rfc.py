@@ -23,7 +23,7 @@ from opx.connectors.web.rfc_text import rfc_markdown
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
-from opx.formats.outside_text import facts, joined, nested, one_line
+from opx.formats.markdown import facts, joined, nested, one_line
 from opx.ports.sources import WebReply
 
 _NUMBER = re.compile(r"([A-Z]+)0*(\d+)\Z")

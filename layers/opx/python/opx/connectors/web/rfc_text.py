@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from opx.formats.outside_text import fenced, one_line
+from opx.formats.markdown import fenced, one_line
 
 _FOOTER = re.compile(r".*\[Page\s+[\divxlc]+\]\s*\Z", re.IGNORECASE)
 _HEADER = re.compile(r"(RFC|Request for Comments:?)\s+\d+\b.*\d{2,4}\s*\Z")

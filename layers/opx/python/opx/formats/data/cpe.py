@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape
-from opx.formats.outside_text import one_line
+from opx.formats.markdown import one_line
 
 _PART = re.compile(r"(?:\\.|[^:\\])+")
 _ESCAPED = re.compile(r"\\(.)")

@@ -17,7 +17,7 @@ from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES, Archived
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.clients.report import FOLDER as REMOVALS
+from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
 from opx.ports.tables import DOCUMENTS, PROJECTS, from_json
 from opx.runtime.knowledge_file import Installation

@@ -27,7 +27,7 @@ from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
-from opx.lifecycle.clients.report import FOLDER as REMOVALS
+from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.lifecycle.report import ExportReport
 from opx.lifecycle.retention.holds import HOLDS, LIFTED
 from opx.ports import Item, Storage, Tables

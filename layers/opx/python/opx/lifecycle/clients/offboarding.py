@@ -20,8 +20,8 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.lifecycle.clients.finding import Checks, Finder
 from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Held, Holding
-from opx.lifecycle.clients.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.lifecycle.clients.scope_holdings import InstallationSources
+from opx.lifecycle.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.lifecycle.retention.holds import Holds, told
 from opx.ports import Item
 from opx.ports.tables import KEYS

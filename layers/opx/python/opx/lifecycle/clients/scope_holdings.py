@@ -12,7 +12,7 @@ from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import parse_event
-from opx.learning.outcome_rows import rows_of as outcome_rows
+from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
 from opx.lifecycle.clients.holdings import Counted, Held, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED

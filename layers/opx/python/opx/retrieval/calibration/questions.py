@@ -27,7 +27,7 @@ from opx.ports import Embedder, Leg, SearchEngine, SearchFilter, SearchRequest, 
 from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import DEPTH, fused_hits, terms_of
 from opx.retrieval.identifiers import ALERT, kind_of
-from opx.retrieval.pages import JUDGED, PASSAGES, Page, pages_of
+from opx.retrieval.judging import JUDGED, PASSAGES, Page, pages_of
 from opx.retrieval.question import identifiers
 from opx.text.fields import words
 from opx.text.languages import question_languages
