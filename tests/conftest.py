@@ -22,7 +22,7 @@ settings.load_profile("calm")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    from tests.scheduling import Together
+    from tests.support.scheduling import Together
 
     return Together(config, log)
 

@@ -21,11 +21,11 @@ from opx.ports import Embedder, SearchIndex
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.agent_calls import ask
 from tests.aws.tables import create_table
 from tests.doubles.bedrock import BedrockDouble
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.fakes import FakeContext
+from tests.support.agent_calls import ask
+from tests.support.fakes import FakeContext
 
 BUCKET = "opx-knowledge-corpus"
 INDEX = "opx-knowledge"

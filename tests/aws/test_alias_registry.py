@@ -15,10 +15,10 @@ from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, AliasTakenError
 from opx.graph.aliases import AliasRegistry
 from opx.ports.tables import ALIASES
-from tests.at_once import at_once
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.support.at_once import at_once
 
 ACME, SHOP = Scope("acme"), Scope("acme", project_id="shop")
 READER = ["global", ACME.key, SHOP.key]

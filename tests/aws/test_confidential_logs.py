@@ -12,12 +12,12 @@ import pytest
 
 from opx.errors import StoreUnavailableError
 from opx.runtime.metrics import SERVICE
-from tests.agent_calls import a_function_event
-from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.doubles.http_double import Response
-from tests.emf import log_lines, metric_lines
-from tests.fakes import FakeContext, function_logs
+from tests.support.agent_calls import a_function_event
+from tests.support.api_requests import call
+from tests.support.emf import log_lines, metric_lines
+from tests.support.fakes import FakeContext, function_logs
 
 CANARY = "xylophone"
 DOCUMENT = "documents/runbooks/disk.md"

@@ -19,8 +19,8 @@ from opx.adapters.aws.triggers import EventSourceMappings
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.fakes import FakeContext, function_logs
-from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, SQS, a_stream, an_incident, from_kafka
+from tests.support.fakes import FakeContext, function_logs
+from tests.support.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, SQS, a_stream, an_incident, from_kafka
 
 NEW, ORDERS, INCIDENTS = (f"00000000-0000-4000-8000-{number:012}" for number in range(3))
 """Ids of mappings."""

@@ -21,10 +21,10 @@ from opx.ports.tables import DOCUMENTS, FAILURES, IDEMPOTENCY
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.runtime.metrics import Metric
 from opx.settings import Settings, env_name
-from tests.agent_calls import a_function_event, ask, text_of
 from tests.aws.cloud import BUCKET, INDEX, PREFIX, Cloud, a_cloud
 from tests.doubles.http_double import Response
-from tests.fakes import FakeContext, function_logs
+from tests.support.agent_calls import a_function_event, ask, text_of
+from tests.support.fakes import FakeContext, function_logs
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

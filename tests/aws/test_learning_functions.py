@@ -29,10 +29,10 @@ from opx.operations.patterns import FindPatternsForTask, ListPatterns, find_patt
 from opx.operations.registry import LEARNING
 from opx.operations.system import System
 from opx.system import bootstrap
-from tests.agent_calls import a_function_event, text_of
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.builders import ports_of
-from tests.fakes import FakeContext, function_logs
+from tests.support.agent_calls import a_function_event, text_of
+from tests.support.builders import ports_of
+from tests.support.fakes import FakeContext, function_logs
 
 ACCOUNT = "123456789012"
 """As moto has it."""

@@ -20,9 +20,9 @@ from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports.tables import FAILURES
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
-from tests.api_requests import Handler, a_token, call, refusal
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.fakes import function_logs
+from tests.support.api_requests import Handler, a_token, call, refusal
+from tests.support.fakes import function_logs
 
 TITLE = "Rotate the signing keys"
 TEXT = f"# {TITLE}\n\nMake a new key. Größe 4096. Remove the old one."

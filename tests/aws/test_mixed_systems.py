@@ -13,7 +13,7 @@ from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 DISK = "# Disk full\n\nFind the biggest directories with du.\n"
 KEY = "documents/runbooks/disk.md"

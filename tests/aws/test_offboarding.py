@@ -14,7 +14,7 @@ from opx.errors import ClientRemovedError, InvalidInputError
 from opx.ingestion.corpus.clients import ClientState
 from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.fakes import function_logs
+from tests.support.fakes import function_logs
 
 CLIENT, OTHER = "acme", "acme-b"
 DISK = "documents/runbooks/procedures/disk.md"

@@ -18,8 +18,8 @@ from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
-from tests.builders import ports_of
 from tests.e2e.systems import SystemUnderTest, a_system, created
+from tests.support.builders import ports_of
 
 KEY = "documents/runbooks/procedures/disk.html"
 SIDECAR = KEY + ".metadata.json"

@@ -14,8 +14,8 @@ from opx.lifecycle.retention import guard
 from opx.lifecycle.retention.guard import GuardRules
 from opx.lifecycle.retention.holds import Hold
 from tests.aws.cloud import Cloud, a_cloud
-from tests.emf import Named, measured
-from tests.fakes import FakeContext, function_logs
+from tests.support.emf import Named, measured
+from tests.support.fakes import FakeContext, function_logs
 
 Captured = pytest.CaptureFixture[str]
 TWO_HOURS = 7200

@@ -21,7 +21,7 @@ from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError, SourceUnavailableError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext, function_logs
 
 HOUR = 3_600_000
 

@@ -17,11 +17,11 @@ from opx.ports.tables import AUDIT, GAPS
 from opx.records.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
-from tests.api_requests import a_token, call
 from tests.aws.cloud import Cloud, a_cloud
-from tests.emf import measured
-from tests.fakes import FakeContext, function_logs
-from tests.unit.test_gaps import a_gap
+from tests.support.api_requests import a_token, call
+from tests.support.emf import measured
+from tests.support.fakes import FakeContext, function_logs
+from tests.unit.records.test_gaps import a_gap
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

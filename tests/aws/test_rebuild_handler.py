@@ -27,10 +27,10 @@ from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CalibratedModels
 from opx.system import bootstrap
 from tests.aws.cloud import Cloud, a_cloud
-from tests.builders import ports_of
 from tests.doubles.fake_time import FakeTime
-from tests.fakes import FakeContext, function_logs
-from tests.unit.calibration_support import page
+from tests.support.builders import ports_of
+from tests.support.calibration_support import page
+from tests.support.fakes import FakeContext, function_logs
 
 TITAN = "amazon.titan-embed-text-v2:0"
 HOUR = 3_600_000

@@ -13,7 +13,7 @@ from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceUnavailableError
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.unit.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
+from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 
 if TYPE_CHECKING:
     import boto3

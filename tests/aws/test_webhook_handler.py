@@ -17,11 +17,11 @@ from opx.ports.tables import DELIVERIES
 from opx.runtime.functions import FunctionFailedError
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.api_requests import a_request, answered
 from tests.aws.cloud import BUCKET, PREFIX
 from tests.aws.tables import create_table
-from tests.fakes import FakeContext, function_logs
-from tests.unit.webhook_support import KNOWLEDGE, NOW, SECRETS, an_incident, an_issue, bare, github, pagerduty
+from tests.support.api_requests import a_request, answered
+from tests.support.fakes import FakeContext, function_logs
+from tests.support.webhook_support import KNOWLEDGE, NOW, SECRETS, an_incident, an_issue, bare, github, pagerduty
 
 ISSUE = "documents/web/github_issues/webhooks/github/acme/shop/issues/7.md"
 Receive = Callable[..., tuple[int, Any]]

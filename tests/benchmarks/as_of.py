@@ -19,7 +19,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.benchmarks.search_speed import Corpus, percentile
 from tests.doubles.fake_time import FakeTime
-from tests.unit.cli_support import WordEmbedder
+from tests.support.cli_support import WordEmbedder
 
 WORDS = 800
 """Words of a document: about four chunks."""

@@ -18,7 +18,7 @@ from tests.doubles.github_api import REPOSITORY, a_comment, an_issue
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.doubles.stack_exchange_api import BEGAN, a_question, an_answer, packed
-from tests.unit.feed_support import a_connector
+from tests.support.feed_support import a_connector
 
 TEXT = "The node runs out of memory when the cache is warmed, and the kernel ends the process with a signal. " * 20
 COUNT = 5_000

@@ -20,7 +20,7 @@ from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.doubles.nvd_api import NvdDouble, a_record
 from tests.doubles.rfc_editor import RfcEditor
-from tests.unit.feed_support import a_connector
+from tests.support.feed_support import a_connector
 
 SENTENCE = "An attacker who can reach the management interface sends a crafted request and runs code as the service. "
 ALL_CVES = 250_000

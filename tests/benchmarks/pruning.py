@@ -31,10 +31,10 @@ from opx.ports import Item
 from opx.ports.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.builders import a_version
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import a_system
-from tests.fakes import WordsEmbedder
+from tests.support.builders import a_version
+from tests.support.fakes import WordsEmbedder
 
 DAY = 86_400
 CATEGORY = "operations/alerts"

@@ -23,8 +23,8 @@ from opx.domain.queries import QueryConfig
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.unit.cli_support import WordEmbedder
-from tests.unit.reindex_support import a_model
+from tests.support.cli_support import WordEmbedder
+from tests.support.reindex_support import a_model
 
 CHUNK_WORDS = 200
 CHUNKS_A_DOCUMENT = 4

@@ -19,7 +19,7 @@ from opx.ports import Table
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 COUNT = 500
 

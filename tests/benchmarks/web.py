@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from opx.adapters.web import HttpWeb, open_web
 from opx.domain.sources import SourceDocument
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite
-from tests.unit.web_support import a_source, html, rss, rss_item, sitemap
+from tests.support.web_support import a_source, html, rss, rss_item, sitemap
 
 PAGES = 300
 ENTRIES = 10_000

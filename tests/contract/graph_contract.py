@@ -13,7 +13,7 @@ from opx.graph import store as graph_store
 from opx.graph.store import GraphStore
 from opx.ports import Table
 from tests.doubles.fake_time import FakeTime
-from tests.graph_things import ACME, GLOBAL, Renaming, a_node, an_edge, an_origin, stating
+from tests.support.graph_things import ACME, GLOBAL, Renaming, a_node, an_edge, an_origin, stating
 
 ALL = (*GLOBAL, ACME.key)
 DEPENDS = an_edge("web", "depends_on", "db")

@@ -50,7 +50,7 @@ from opx.operations.search import Query, query
 from opx.operations.system import System
 from opx.settings import Settings
 from tests.contract.seats import Seat, every_failure, given
-from tests.unit.cli_support import word_services
+from tests.support.cli_support import word_services
 
 CALLER = Identity("acme", "shop")
 PREFIX = "clients/acme/projects/shop/documents/"

@@ -45,7 +45,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from tests.contract.knowledge_base_contract import a_file, asked, taken_in
 from tests.contract.seats import Seat, given, local_seat
-from tests.unit.cli_support import word_services
+from tests.support.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")
 NEIGHBOUR = Identity("acme", "search")

@@ -45,12 +45,12 @@ from opx.runtime.metrics import unreported
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from opx.telemetry.rules import read_telemetry
-from tests.agent_calls import a_function_event, an_api_event, body_of, state_of
-from tests.agent_calls import text_of as told
-from tests.api_requests import a_request
 from tests.doubles.api_gateway import DeployedSystem, UploadAddresses
-from tests.fakes import FakeContext, WordsEmbedder
-from tests.unit.telemetry_support import RULES, fake_stores
+from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of
+from tests.support.agent_calls import text_of as told
+from tests.support.api_requests import a_request
+from tests.support.fakes import FakeContext, WordsEmbedder
+from tests.support.telemetry_support import RULES, fake_stores
 
 AGENT = "orchestrator"
 CALLER = Identity("acme", "shop", AGENT)
@@ -150,7 +150,7 @@ def put(services: System, scope: Scope, name: str, text: str, metadata: Json | N
 
 
 def id_of(services: System, key: str) -> str:
-    from tests.agent_calls import id_of as found
+    from tests.support.agent_calls import id_of as found
 
     return found(services, key)
 

@@ -28,8 +28,8 @@ from opx.ports import (
     Vectors,
 )
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
-from tests.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_engine_contract import Put, SearchEngineContract
+from tests.support.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 
 K1, B = 1.2, 0.75
 SCORE_TOLERANCE = 1e-4

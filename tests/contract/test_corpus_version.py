@@ -20,10 +20,10 @@ from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
 from opx.ports.tables import DOCUMENTS
 from tests.aws.tables import create_table
-from tests.builders import VECTOR_DIMENSION, a_change, an_entry
 from tests.contract.corpus_version_contract import CorpusVersionContract
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
+from tests.support.builders import VECTOR_DIMENSION, a_change, an_entry
 
 
 @pytest.fixture

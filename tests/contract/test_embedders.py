@@ -26,7 +26,7 @@ from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
-from tests.fakes import WindowsEmbedder
+from tests.support.fakes import WindowsEmbedder
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient

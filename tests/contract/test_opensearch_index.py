@@ -25,7 +25,6 @@ from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, Sea
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_index_contract import (
     SearchIndexContract,
     fill,
@@ -39,7 +38,8 @@ from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.doubles.opensearch_search import BM25_FACTOR
-from tests.fakes import WordsEmbedder
+from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from tests.support.fakes import WordsEmbedder
 
 INDEX = "opx-knowledge"
 MODEL = "test-model/8"

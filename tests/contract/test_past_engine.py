@@ -15,10 +15,10 @@ from opx.domain.results import IndexedChunk
 from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, Corpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import words
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 from tests.contract import search_index_contract
 from tests.contract.search_engine_contract import Put, SearchEngineContract
 from tests.contract.search_index_contract import an_operations_corpus
+from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 TOLERANCE = 1e-4
 

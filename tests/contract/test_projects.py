@@ -16,7 +16,7 @@ from opx.operations.context import Caller, Context
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
 from opx.settings import Settings
 from tests.doubles.api_gateway import DeployedSystem
-from tests.unit.cli_support import word_services
+from tests.support.cli_support import word_services
 
 CLAIMS = {"opx_client_id": "acme", "scope": "opx/write opx/admin"}
 

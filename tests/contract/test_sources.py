@@ -25,7 +25,7 @@ from opx.operations.sources import (
 from opx.operations.system import System
 from opx.settings import Settings
 from tests.contract.seats import Seat, local_seat, remote_seat
-from tests.unit.cli_support import word_services
+from tests.support.cli_support import word_services
 
 
 class SourcesContract:

@@ -21,7 +21,6 @@ from opx.adapters.aws.opensearch import OpenSearchIndex
 from opx.domain.queries import SearchMode
 from opx.ports import Vector
 from opx.runtime.metrics import Metric
-from tests.agent_calls import a_function_event
 from tests.benchmarks.search_speed import CHUNKS_A_DOCUMENT, Corpus, percentile
 from tests.deployment.assemblies import restrict
 from tests.deployment.cdk import Cdk
@@ -32,6 +31,7 @@ from tests.deployment.environments import ENVIRONMENT, choices
 from tests.deployment.installation import EmulatorUnavailableError, Installation, installed_emulator
 from tests.deployment.system import RETRIEVE, SystemUnderTest
 from tests.doubles.bedrock import BedrockDouble
+from tests.support.agent_calls import a_function_event
 
 CHUNKS, QUESTIONS, WARM_UP = 10_000, 200, 20
 DOCUMENTS_A_BATCH = 125

@@ -22,11 +22,11 @@ from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES, TableSpec
 from opx.settings import Settings, env_name
 from opx.system import bootstrap
-from tests.agent_calls import a_function_event, text_of
 from tests.deployment.clients import engine_client
 from tests.deployment.emulator import ACCOUNT, REGION, Emulator
 from tests.deployment.engines import INDEX, Engine
 from tests.doubles.bedrock import BedrockDouble
+from tests.support.agent_calls import a_function_event, text_of
 
 Found = TypeVar("Found")
 SETTLE_SECONDS = 4.0

@@ -12,9 +12,9 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
 from opx.operations.system import System
-from tests.api_requests import ROLE
 from tests.doubles.api_gateway import answer_of, event_of, route_of
 from tests.doubles.http_double import Request
+from tests.support.api_requests import ROLE
 
 ADDRESS = "http://api.example.com"
 _NO_ROUTE = {"statusCode": 404, "headers": {"content-type": "application/json"}, "body": '{"message":"Not Found"}'}

@@ -27,8 +27,8 @@ from opx.operations.registry import Route
 from opx.operations.system import System
 from opx.ports import SignedPut
 from opx.runtime.metrics import unreported
-from tests.api_requests import ROLE
 from tests.doubles.http_double import HttpDouble, Request, Response
+from tests.support.api_requests import ROLE
 
 REGION = "eu-central-1"
 KEY_ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -15,7 +15,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.tokenizer import cl100k
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 
 def services_of(folder: Path) -> System:

@@ -36,7 +36,7 @@ from opx.system import bootstrap
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 BACKENDS = ("embedded", "nextgen", "classic")
 EVERYTHING = SearchFilter(

@@ -21,7 +21,7 @@ from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 EARLIER = Path(__file__).parent / "earlier" / "home-and-archive.tar.gz"
 NOW = 1_790_000_000.0

@@ -16,8 +16,8 @@ from opx.ports.tables import GRAPH, TableSpec
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import SystemUnderTest, created
 from tests.e2e.test_pipeline_crashes import Mortal, Steps, a_mortal_system
-from tests.graph_things import settled
-from tests.lessons import Ungrouped
+from tests.support.graph_things import settled
+from tests.support.lessons import Ungrouped
 
 OLD = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nservice:web->CALLS->service:cache\n"
 NEW = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nservice:db->RUNS->product:postgres\n"

@@ -13,7 +13,7 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.operations.system import System
-from tests.agent_calls import a_system
+from tests.support.agent_calls import a_system
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "incident-investigator.md"
 DISK = "disk full on the web server"

@@ -13,7 +13,7 @@ from opx.adapters.aws.table import DynamoTable
 from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
-from tests.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables
+from tests.support.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables
 
 MOST_WRITES = 80
 

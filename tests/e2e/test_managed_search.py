@@ -23,11 +23,11 @@ from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
 from opx.retrieval.query import INDEX_DOWN
 from opx.system import bootstrap
-from tests.builders import ports_of
 from tests.doubles.bedrock import THROTTLED
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KnowledgeBaseDouble
 from tests.e2e.systems import SystemUnderTest, a_system, created, key_of, with_leases
-from tests.fakes import FakeContext, WordsEmbedder, function_logs
+from tests.support.builders import ports_of
+from tests.support.fakes import FakeContext, WordsEmbedder, function_logs
 
 DISK = "documents/runbooks/disk.md"
 VAULT = "clients/acme/documents/runbooks/vault.md"

@@ -14,7 +14,7 @@ from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX
 from opx.lifecycle.report import Fate
 from opx.operations.system import System
 from tests.e2e.systems import SystemUnderTest, created, key_of, outline_key
-from tests.unit.archive_support import services_at
+from tests.support.archive_support import services_at
 
 RUNBOOK = "documents/runbooks/kafka-lag.md"
 OWN = "clients/acme/documents/runbooks/kafka-lag.md"

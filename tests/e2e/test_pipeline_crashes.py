@@ -28,8 +28,8 @@ from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
-from tests.fakes import WordsEmbedder
-from tests.lessons import Ungrouped
+from tests.support.fakes import WordsEmbedder
+from tests.support.lessons import Ungrouped
 
 BUCKET = "corpus"
 INDEX = "knowledge"

@@ -13,7 +13,7 @@ from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableEr
 from opx.ingestion.events import Result
 from opx.ports import DocumentChange, Vectors
 from tests.e2e.systems import SystemUnderTest, a_system, created
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
 CPU = "documents/runbooks/cpu.md"

@@ -14,7 +14,7 @@ from opx.ingestion.events import Result, parse_event
 from opx.ports import DocumentChange, Vectors
 from opx.ports.tables import KEYS
 from tests.e2e.systems import BACKENDS, LEASE_SECONDS, SystemUnderTest, a_system, created, key_of, with_leases
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
 CPU = "documents/runbooks/cpu.md"

@@ -13,7 +13,7 @@ import pytest
 from opx.ingestion import pipeline
 from opx.ports import DocumentChange, Vector
 from tests.e2e.systems import SystemUnderTest, a_system, created
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 MB = 1024 * 1024
 

@@ -11,7 +11,7 @@ import pytest
 from opx.ingestion.events import Outcome
 from opx.ports import SearchRequest
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, created, deleted, with_leases
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
 SIDECAR = DISK + ".metadata.json"

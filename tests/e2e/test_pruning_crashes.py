@@ -18,7 +18,7 @@ from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, TableSpe
 from tests.doubles.fake_time import FakeTime
 from tests.e2e.systems import chunk_key, created, deleted, key_of
 from tests.e2e.test_pipeline_crashes import Died, Mortal, Steps, a_mortal_system
-from tests.lessons import Ungrouped
+from tests.support.lessons import Ungrouped
 
 DAY = 86_400
 FIRST = "# Web\n\nservice:web|DEPENDS_ON|service:db\n\nRestart it.\n"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
 from tests.doubles.http_double import Response
-from tests.unit.cli_support import Opx
+from tests.support.cli_support import Opx
 
 QUESTION = "the disk of a server is full"
 DISK, LOGS, TEA, CVE = (

@@ -9,7 +9,7 @@ import pytest
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.research import Stopped
 from opx.operations.system import System
-from tests.agent_calls import a_system
+from tests.support.agent_calls import a_system
 
 DISKS = {
     f"documents/runbooks/disk-{host}.md": f"# Disk full on the {host} host\n\nThe disk of the {host} host is full of logs. "

@@ -1,6 +1,6 @@
 """Synthesised stacks. Starting jsii and synthesising take seconds: each environment is made once a session.
 
-`tests.scheduling` has all of these run in one process.
+`tests.support.scheduling` has all of these run in one process.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lambdas.retrieve_knowledge.handler import make_handler
-from tests.agent_calls import Handler, a_system
-from tests.fakes import function_logs
 from tests.infra.templates import Assembly, synthesise
+from tests.support.agent_calls import Handler, a_system
+from tests.support.fakes import function_logs
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,11 @@ from opx.edges.tools import granted
 from opx.operations.grants import for_all
 from opx.operations.registry import KNOWLEDGE
 from opx.settings import Settings
-from tests.agent_calls import DISK_TITLE, Handler
-from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import pairs, rights
+from tests.support.agent_calls import DISK_TITLE, Handler
+from tests.support.fakes import FakeContext
 
 FUNCTION = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
 LIVE = f"{FUNCTION}:live"

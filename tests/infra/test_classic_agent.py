@@ -16,8 +16,6 @@ from infra.constructs.rights import model_arns
 from infra.names import Names
 from opx.edges import schemas
 from opx.operations.registry import KNOWLEDGE
-from tests.agent_calls import DISK_TITLE, Handler, body_of, text_of
-from tests.fakes import FakeContext
 from tests.infra.templates import Assembly, Resource, lint_findings
 from tests.infra.test_agent import (
     ANY_AGENT,
@@ -34,6 +32,8 @@ from tests.infra.test_agent import (
 from tests.infra.test_application import compact
 from tests.infra.test_ingestion import pairs, rights
 from tests.infra.test_names import LONGEST_ENVIRONMENT
+from tests.support.agent_calls import DISK_TITLE, Handler, body_of, text_of
+from tests.support.fakes import FakeContext
 
 MODELS = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model"
 LONGEST_REGION = "us-isof-south-1"

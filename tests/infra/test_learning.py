@@ -31,10 +31,10 @@ from opx.operations.grants import ToolGrants
 from opx.operations.registry import LEARNING
 from opx.settings import Settings, env_name
 from tests.aws.cloud import Cloud, a_cloud
-from tests.fakes import function_logs
 from tests.infra.templates import Assembly, Resource, lint_findings, listed, synthesised
 from tests.infra.test_ingestion import BUCKET
 from tests.infra.test_object_rights import ACTIONS, Pair, refused
+from tests.support.fakes import function_logs
 
 STACK = "learning"
 FUNCTIONS = {"LearnFromEvents": "learn_from_events", "ProcessCheckpoint": "process_checkpoint"}

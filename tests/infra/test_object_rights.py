@@ -23,10 +23,10 @@ from opx.ports.tables import DELIVERIES, PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table
-from tests.builders import a_document
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET
-from tests.unit.webhook_support import KNOWLEDGE, NOW, SecretsInMemory, an_issue, github
+from tests.support.builders import a_document
+from tests.support.webhook_support import KNOWLEDGE, NOW, SecretsInMemory, an_issue, github
 
 Pair = tuple[str, str]
 NAME = "corpus"

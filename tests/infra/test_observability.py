@@ -27,14 +27,14 @@ from opx.records.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
-from tests.agent_calls import ask
-from tests.api_requests import call
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.test_pull_handler import Guides, Runtime
-from tests.emf import Named, measured
-from tests.fakes import FakeContext, function_logs
 from tests.infra.templates import Assembly, Resource, listed
-from tests.unit.stream_support import a_stream, an_incident, from_kinesis
+from tests.support.agent_calls import ask
+from tests.support.api_requests import call
+from tests.support.emf import Named, measured
+from tests.support.fakes import FakeContext, function_logs
+from tests.support.stream_support import a_stream, an_incident, from_kinesis
 
 STACK = "observability"
 REQUIRED = (

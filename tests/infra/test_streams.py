@@ -16,7 +16,7 @@ from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, clients_arn, pairs, table_arns
-from tests.unit.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS
+from tests.support.stream_support import ACCOUNT, BROKERS, FIFO, KINESIS, MSK, REDIS, SQS
 
 SECRET = f"arn:aws:secretsmanager:{ACCOUNT}:secret:kafka-AbCdEf"
 IN = "category: operations/incidents"

@@ -13,10 +13,10 @@ from opx.domain.scopes import Identity
 from opx.errors import OpxError
 from opx.ports import Item
 from opx.ports.tables import ALIASES, LIFECYCLE, OUTCOMES, PROJECTS
-from tests.fakes import Measured
 from tests.isolation.observing import Operation, Seat, plain, without
 from tests.isolation.systems import Observed
 from tests.isolation.worlds import found_in
+from tests.support.fakes import Measured
 
 SAME_SCORE = 1e-4
 """Scores are computed in single precision from numbers that differ."""

@@ -24,8 +24,8 @@ from opx.ports import Condition, Item, KeyRange, Table
 from opx.ports.tables import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
 from tests.e2e.systems import SystemUnderTest, a_system
-from tests.fakes import Measured
 from tests.isolation.worlds import ELSEWHERE, World
+from tests.support.fakes import Measured
 
 ORCHESTRATOR = "the orchestrator"
 """Who may ask for patterns."""

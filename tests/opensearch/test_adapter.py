@@ -15,7 +15,6 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest
-from tests.builders import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
 from tests.contract.search_index_contract import (
     SCORE_TOLERANCE,
     an_operations_corpus,
@@ -26,8 +25,9 @@ from tests.contract.search_index_contract import (
     vector_ids,
 )
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.fakes import WordsEmbedder
 from tests.opensearch.indices import RefreshedIndex, create_node_index, node_index_body
+from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
+from tests.support.fakes import WordsEmbedder
 
 MODEL = "test-model/8"
 pytestmark = pytest.mark.opensearch

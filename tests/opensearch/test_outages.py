@@ -19,9 +19,9 @@ from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.query import INDEX_DOWN
 from opx.runtime.metrics import Metric
 from tests.aws.cloud import Cloud, a_cloud
-from tests.fakes import function_logs
 from tests.opensearch.indices import RefreshedIndex, create_node_index, node_client
 from tests.opensearch.node import LocalNode
+from tests.support.fakes import function_logs
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

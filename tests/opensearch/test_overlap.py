@@ -11,9 +11,9 @@ import pytest
 from opensearchpy import OpenSearch
 
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
-from tests.fakes import WordsEmbedder
 from tests.opensearch.compare import NEEDED
 from tests.opensearch.engines import EMBEDDED, NODE, Overlap, both_engines, overlap, overlaps
+from tests.support.fakes import WordsEmbedder
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "documents"
 EVERYTHING = SearchFilter(scopes=("global",))

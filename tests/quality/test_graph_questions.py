@@ -12,8 +12,8 @@ import pytest
 
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import recall
-from tests.fakes import WordsEmbedder
 from tests.quality.graph_questions import FOLDER, Asked, GraphQuestions, graph_questions
+from tests.support.fakes import WordsEmbedder
 
 EXPECTED = 0.85
 """Recall of the first ten documents over the questions that are asked here, with the graph."""

@@ -13,8 +13,8 @@ import redis
 from opx.adapters.redis_streams import ATTEMPTS, BATCH, GROUP, RedisStreamFeed
 from opx.connectors.streams.taking import StreamTaker
 from tests.redis.server import LocalRedis, NoRedisError, running_redis
-from tests.unit.cli_support import Opx
-from tests.unit.stream_support import SystemUnderTest, a_stream, an_incident
+from tests.support.cli_support import Opx
+from tests.support.stream_support import SystemUnderTest, a_stream, an_incident
 
 pytestmark = pytest.mark.redis
 

@@ -20,7 +20,7 @@ from opx.operations.system import System
 from opx.ports.tables import PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.fakes import WordsEmbedder
+from tests.support.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
 

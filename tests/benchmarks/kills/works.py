@@ -21,7 +21,7 @@ from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.unit.cli_support import WordEmbedder
+from tests.support.cli_support import WordEmbedder
 
 IDENTITY = Identity("acme", "orders")
 PROJECT = IDENTITY.project_id

@@ -1,0 +1,418 @@
+"""Pages of Confluence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from opx.connectors.atlassian import confluence
+from opx.connectors.connector import Connector
+from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx.formats.metadata import MAX_ITEMS, validated
+from tests.doubles.http_double import Request
+from tests.doubles.misbehaving_site import Answer, MisbehavingSite
+from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
+
+
+@dataclass
+class Written:
+    """A page as its author knows it."""
+
+    id: str
+    title: str = "A page"
+    body: str = "<p>Text</p>"
+    parent: str = ""
+    changed: str = "2024-01-02T10:00:00.000Z"
+    labels: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    files: dict[str, bytes] = field(default_factory=dict)
+    file_size: int | None = None
+
+
+@dataclass
+class Wiki:
+    """A Confluence of either kind with the space OPS (id 77)."""
+
+    site: MisbehavingSite
+    kind: str
+    pages: dict[str, Written] = field(default_factory=dict)
+    limit: int = 1000
+
+    def add(self, *pages: Written) -> None:
+        self.pages.update({page.id: page for page in pages})
+
+    def connector(self, **options: Any) -> Connector[Any]:
+        known = options.pop("known", ())
+        given = {"base_url": self.site.url(), "spaces": ["OPS"], "deployment": self.kind, **options}
+        return a_connector("confluence", self.site, known=known, **given)
+
+    def start(self) -> None:
+        if self.kind == "cloud":
+            self.site.page("/wiki/api/v2/spaces", {"results": [{"id": "77", "key": "OPS"}]})
+            self.site.on("/wiki/api/v2/pages", self._cloud_listing)
+        else:
+            self.site.on("/rest/api/content", self._server_listing)
+        for page in self.pages.values():
+            self._serve(page)
+
+    def _serve(self, page: Written) -> None:
+        cloud = self.kind == "cloud"
+        base = f"/wiki/api/v2/pages/{page.id}" if cloud else f"/rest/api/content/{page.id}"
+        self.site.page(base, self._cloud(page, body=True) if cloud else self._server(page, body=True))
+        comments = [
+            {
+                "id": str(number),
+                "version": {"createdAt": page.changed, "when": page.changed, "by": {"displayName": "Ann"}},
+            }
+            | {"body": {"storage": {"value": text}}}
+            for number, text in enumerate(page.comments)
+        ]
+        self.site.page(base + ("/footer-comments" if cloud else "/child/comment"), {"results": comments})
+        files = [self._file(page, name, data) for name, data in page.files.items()]
+        self.site.page(base + ("/attachments" if cloud else "/child/attachment"), {"results": files})
+
+    def _file(self, page: Written, name: str, data: bytes) -> dict[str, Any]:
+        path = f"/download/attachments/{page.id}/{name}"
+        self.site.page(("/wiki" if self.kind == "cloud" else "") + path, data)
+        size = len(data) if page.file_size is None else page.file_size
+        version = {"createdAt": page.changed, "when": page.changed}
+        facts = {"title": name, "fileSize": size, "extensions": {"fileSize": size}, "version": version}
+        return {**facts, "downloadLink": path, "_links": {"download": path}}
+
+    def _cloud(self, page: Written, *, body: bool = False) -> dict[str, Any]:
+        facts = {
+            "id": page.id,
+            "title": page.title,
+            "spaceId": "77",
+            "parentId": page.parent or None,
+            "createdAt": "2023-01-01T00:00:00Z",
+            "version": {"createdAt": page.changed},
+            "_links": {"webui": f"/spaces/OPS/pages/{page.id}"},
+        }
+        more = {
+            "body": {"storage": {"value": page.body}},
+            "labels": {"results": [{"name": each} for each in page.labels]},
+        }
+        return {**facts, **more} if body else facts
+
+    def _server(self, page: Written, *, body: bool = False) -> dict[str, Any]:
+        above: list[dict[str, str]] = []
+        at = page.parent
+        while at:
+            above.insert(0, {"id": at, "title": self.pages[at].title})
+            at = self.pages[at].parent
+        facts = {"id": page.id, "title": page.title, "version": {"when": page.changed}}
+        more = {
+            "body": {"storage": {"value": page.body}},
+            "space": {"key": "OPS"},
+            "ancestors": above,
+            "history": {"createdDate": "2023-01-01T00:00:00Z", "createdBy": {"displayName": "Ann"}},
+            "metadata": {"labels": {"results": [{"name": each} for each in page.labels]}},
+            "_links": {"webui": f"/display/OPS/{page.id}"},
+        }
+        return {**facts, **more} if body else facts
+
+    def _cloud_listing(self, request: Request) -> Answer:
+        asked = request.parameters
+        if "id" in asked:
+            found = [page for page in self.pages.values() if page.id in asked["id"].split(",")]
+            return Answer(200, {"results": [self._cloud(page) for page in found], "_links": {}})
+        assert (asked["space-id"], asked["status"]) == ("77", "current")
+        start, size = int(asked.get("cursor", "c0").removeprefix("c")), min(int(asked["limit"]), self.limit)
+        found = sorted(self.pages.values(), key=lambda page: int(page.id))
+        following = (
+            {"next": f"/wiki/api/v2/pages?cursor=c{start + size}&limit={size}"} if start + size < len(found) else {}
+        )
+        return Answer(
+            200, {"results": [self._cloud(page) for page in found[start : start + size]], "_links": following}
+        )
+
+    def _server_listing(self, request: Request) -> Answer:
+        asked = request.parameters
+        assert (asked["spaceKey"], asked["type"], asked["status"]) == ("OPS", "page", "current")
+        start, size = int(asked["start"]), min(int(asked["limit"]), self.limit)
+        found = sorted(self.pages.values(), key=lambda page: int(page.id))
+        links = {"next": "/rest/api/content?start=x"} if start + size < len(found) else {}
+        return Answer(200, {"results": [self._server(page) for page in found[start : start + size]], "_links": links})
+
+
+@pytest.fixture(params=["cloud", "server"])
+def wiki(request: pytest.FixtureRequest) -> Iterator[Wiki]:
+    with MisbehavingSite() as site:
+        yield Wiki(site, request.param)
+
+
+def test_a_page_becomes_a_document_with_its_place(wiki: Wiki) -> None:
+    wiki.add(
+        Written("1", "Operations"),
+        Written("2", "Disks > all", parent="1"),
+        Written("3", "Replace\na disk", "<h1>Steps</h1><p>Pull it</p>", parent="2", labels=("runbook", "disk")),
+    )
+    wiki.start()
+    found = documents_of(pulled(wiki.connector()))["3"]
+    text = text_of(found)
+    assert text.startswith(
+        "# Replace a disk\n\n- **Space**: OPS\n- **Path**: Operations > Disks > all > Replace a disk\n"
+    )
+    assert "## Steps\n\nPull it" in text
+    assert text.endswith("relationships:\n- confluence:3|PARENT|confluence:2\n")
+    assert found.metadata["tags"] == ["runbook", "disk", "OPS", "Operations", "Disks > all"]
+    assert found.metadata["last_updated"] == "2024-01-02T10:00:00Z"
+    assert found.metadata["source_uri"].startswith(wiki.site.url())
+    assert "/OPS/" in found.metadata["source_uri"]
+
+
+def test_every_page_is_read_whatever_the_number_of_listings(wiki: Wiki) -> None:
+    wiki.limit = 30
+    wiki.add(*(Written(str(number)) for number in range(1, 100)))
+    wiki.start()
+    pages = pulled(wiki.connector())
+    assert len(documents_of(pages)) == 99
+    assert [page.complete for page in pages].count(True) == 1
+    assert pages[-1].complete
+
+
+def test_a_pull_that_stops_after_any_page_goes_on_there(wiki: Wiki) -> None:
+    wiki.limit = 30
+    wiki.add(*(Written(str(number)) for number in range(1, 70)))
+    wiki.start()
+    for _, both in resumed_after_each(wiki.connector()):
+        assert len(both) == 69
+
+
+def test_only_what_changed_is_read_again_and_all_is_named(wiki: Wiki) -> None:
+    wiki.add(Written("1"), Written("2", changed="2024-02-02T10:00:00.000Z"), Written("3"))
+    wiki.start()
+    pages = pulled(wiki.connector(known=["1", "2", "3"]), since="2024-02-01T00:00:00Z")
+    assert set(documents_of(pages)) == {"2"}
+    assert named(pages) == {"1", "2", "3"}
+    assert pages[-1].complete
+    assert max(page.seen_until for page in pages) == "2024-02-02T10:00:00Z"
+
+
+def test_an_old_page_that_was_restored_is_read(wiki: Wiki) -> None:
+    wiki.add(Written("1"), Written("2"))
+    wiki.start()
+    assert set(documents_of(pulled(wiki.connector(known=["1"]), since="2024-02-01T00:00:00Z"))) == {"2"}
+
+
+def test_a_page_that_is_deleted_meanwhile_is_not_named(wiki: Wiki) -> None:
+    wiki.add(Written("1"), Written("2"))
+    wiki.start()
+    wiki.site.remove("/wiki/api/v2/pages/2" if wiki.kind == "cloud" else "/rest/api/content/2")
+    assert named(pulled(wiki.connector())) == {"1"}
+
+
+def test_pages_that_leave_the_listing_meanwhile_hide_no_others() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "server", limit=20)
+        wiki.add(*(Written(str(number)) for number in range(1, 61)))
+        wiki.start()
+        from opx.domain.sources import PullRequest
+
+        pages = wiki.connector().pull(PullRequest())
+        found = [next(pages)]
+        for number in range(1, 6):
+            del wiki.pages[str(number)]
+        found += pages
+        assert {str(number) for number in range(6, 61)} <= named(found)
+
+
+def test_comments_are_read_if_that_is_wanted(wiki: Wiki) -> None:
+    wiki.add(Written("1", comments=("<p>Works <em>too</em></p>",)))
+    wiki.start()
+    assert "Works" not in text_of(documents_of(pulled(wiki.connector()))["1"])
+    assert "### Comment" in (text := text_of(documents_of(pulled(wiki.connector(comments=True)))["1"]))
+    assert "2024-01-02\n\nWorks *too*" in text
+
+
+def a_comment(words: str, **fields: Any) -> dict[str, Any]:
+    when = {"createdAt": "2024-03-01T00:00:00Z", "when": "2024-03-01T00:00:00Z"}
+    return {"id": words, "version": when, "body": {"storage": {"value": f"<p>{words}</p>"}}, **fields}
+
+
+def serve_comments(wiki: Wiki, count: int) -> None:
+    """Two comments a reply."""
+    cloud = wiki.kind == "cloud"
+    path = "/wiki/api/v2/pages/1/footer-comments" if cloud else "/rest/api/content/1/child/comment"
+
+    def answer(request: Request) -> Answer:
+        start = int(request.parameters.get("cursor" if cloud else "start") or 0)
+        found = [a_comment(f"Word {number}.") for number in range(start, min(start + 2, count))]
+        links = {"next": f"{path}?cursor={start + 2}"} if start + 2 < count else {}
+        return Answer(200, {"results": found, "_links": links})
+
+    wiki.site.on(path, answer)
+
+
+def test_comments_are_read_reply_by_reply(wiki: Wiki) -> None:
+    wiki.add(Written("1"))
+    wiki.start()
+    serve_comments(wiki, 5)
+    text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert [text.count(f"Word {number}.") for number in range(5)] == [1] * 5
+    assert "left out" not in text
+
+
+def test_comments_beyond_the_bound_are_left_out_and_that_is_said(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluence, "MAX_COMMENTS", 3)
+    wiki.add(Written("1"))
+    wiki.start()
+    serve_comments(wiki, 9)
+    text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert "Word 2." in text
+    assert "Word 3." not in text
+    assert "Further comments are left out." in text
+    assert sum("comment" in request.target for request in wiki.site.requests) == 2
+
+
+def test_a_comment_without_a_version_has_the_time_of_its_creation() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "cloud")
+        wiki.add(Written("1"))
+        wiki.start()
+        old = a_comment("Hello", version={"number": 1}, createdAt="2023-05-06T00:00:00Z")
+        site.page("/wiki/api/v2/pages/1/footer-comments", {"results": [old]})
+        text = text_of(documents_of(pulled(wiki.connector(comments=True)))["1"])
+    assert "### Comment, 2023-05-06\n\nHello" in text
+
+
+def test_a_page_with_hundreds_of_labels_keeps_as_many_as_it_may(wiki: Wiki) -> None:
+    wiki.add(Written("1", labels=(*(f"label-{number}" for number in range(200)), "x" * 300)))
+    wiki.start()
+    metadata = documents_of(pulled(wiki.connector()))["1"].metadata
+    assert len(validated(metadata, name="1").tags) == MAX_ITEMS
+
+
+def test_attachments_of_formats_that_are_read_are_taken_in(wiki: Wiki) -> None:
+    wiki.add(Written("1", files={"guide.html": b"<p>hello</p>", "film.mp4": b"0"}))
+    wiki.start()
+    pages = pulled(wiki.connector(attachments=True))
+    assert named(pages) == {"1", "1/attachments/guide.html"}
+    found = documents_of(pages)["1/attachments/guide.html"]
+    assert found.content == b"<p>hello</p>"
+    assert found.metadata["title"] == "guide"
+
+
+def test_attachments_that_did_not_change_are_named_but_not_read(wiki: Wiki) -> None:
+    wiki.add(Written("1", files={"guide.html": b"<p>hello</p>"}))
+    wiki.start()
+    known = ["1", "1/attachments/guide.html"]
+    pages = pulled(wiki.connector(attachments=True, known=known), since="2024-02-01T00:00:00Z")
+    assert not documents_of(pages)
+    assert named(pages) == set(known)
+
+
+def test_an_attachment_that_is_too_large_is_refused(wiki: Wiki) -> None:
+    wiki.add(Written("1", files={"a.html": b"<p>x</p>"}, file_size=10_000_000_000))
+    wiki.start()
+    pages = pulled(wiki.connector(attachments=True))
+    assert [each.key for page in pages for each in page.refused] == ["1/attachments/a.html"]
+    assert set(documents_of(pages)) == {"1"}
+
+
+def test_an_odd_page_is_refused_and_the_others_are_read(wiki: Wiki) -> None:
+    wiki.add(Written("1"), Written("2", "<p>" * 3), Written("3", body="<div>" * 400))
+    wiki.start()
+    pages = pulled(wiki.connector())
+    assert set(documents_of(pages)) == {"1", "2"}
+    assert [each.key for page in pages for each in page.refused] == ["3"]
+
+
+def test_a_page_without_its_text_is_refused(wiki: Wiki) -> None:
+    wiki.add(Written("1"))
+    wiki.start()
+    whole = (
+        wiki._cloud(wiki.pages["1"])
+        if wiki.kind == "cloud"
+        else wiki._server(wiki.pages["1"], body=True) | {"body": {}}
+    )
+    wiki.site.page("/wiki/api/v2/pages/1" if wiki.kind == "cloud" else "/rest/api/content/1", whole)
+    pages = pulled(wiki.connector())
+    (reason,) = [each.reason for page in pages for each in page.refused]
+    assert reason.startswith(
+        "the field 'body' is missing" if wiki.kind == "cloud" else "the field 'body.storage' is missing"
+    )
+
+
+def test_an_empty_page_is_a_document(wiki: Wiki) -> None:
+    wiki.add(Written("1", body=""))
+    wiki.start()
+    assert "1" in documents_of(pulled(wiki.connector()))
+
+
+@pytest.mark.parametrize("reply", [{"pages": []}, [], {"results": [{"title": "no id"}]}])
+def test_a_listing_of_another_shape_names_what_was_expected(wiki: Wiki, reply: Any) -> None:
+    wiki.start()
+    wiki.site.page("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", reply)
+    with pytest.raises(SourceShapeError, match=r"'results'|'id'"):
+        pulled(wiki.connector())
+
+
+def test_a_space_that_is_not_there_is_told() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "cloud")
+        wiki.start()
+        with pytest.raises(SourceRefusedError, match="no space NOPE"):
+            pulled(wiki.connector(spaces=["OPS", "NOPE"]))
+
+
+def test_the_next_page_is_only_asked_of_the_same_site() -> None:
+    with MisbehavingSite() as site, MisbehavingSite() as other:
+        wiki = Wiki(site, "cloud")
+        wiki.add(Written("1"))
+        wiki.start()
+        link = {"next": other.url("/wiki/api/v2/pages?cursor=c9")}
+        site.once("/wiki/api/v2/pages", Answer(200, {"results": [], "_links": link}))
+        pulled(wiki.connector())
+        assert not other.requests
+        assert site.requests[-1].parameters.get("cursor") == "c9"
+
+
+def test_the_same_listing_again_and_again_is_no_endless_pull() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "cloud")
+        wiki.start()
+        site.page("/wiki/api/v2/pages", {"results": [], "_links": {"next": "/wiki/api/v2/pages?cursor=c1"}})
+        with pytest.raises(SourceShapeError, match="same page"):
+            pulled(wiki.connector())
+
+
+def test_a_page_that_is_listed_twice_is_read_once() -> None:
+    with MisbehavingSite() as site:
+        wiki = Wiki(site, "server", limit=20)
+        wiki.add(*(Written(str(number)) for number in range(1, 61)))
+        wiki.start()
+        pulled(wiki.connector())
+        assert max(site.asked(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
+
+
+def test_a_server_that_is_down_is_told(wiki: Wiki) -> None:
+    wiki.start()
+    wiki.site.fail("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", status=502, times=9)
+    with pytest.raises(SourceUnavailableError):
+        pulled(wiki.connector())
+
+
+def test_health_says_what_is_wrong(wiki: Wiki) -> None:
+    wiki.start()
+    assert wiki.connector().health_check()
+    wiki.site.fail("/wiki/api/v2/spaces" if wiki.kind == "cloud" else "/rest/api/content", status=401)
+    assert "credentials" in wiki.connector().check().reason
+
+
+def test_an_address_in_the_cloud_may_end_with_wiki() -> None:
+    from opx.connectors.atlassian.confluence import ConfluenceConnector
+
+    connector = a_connector("confluence", base_url="https://x.atlassian.net/wiki/", spaces=["A"])
+    assert isinstance(connector, ConfluenceConnector)
+    assert (connector._root, connector._cloud) == ("https://x.atlassian.net", True)
+
+
+@pytest.mark.parametrize("options", [{"deployment": "moon"}, {"spaces": []}, {"base_url": "x.example"}])
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        a_connector("confluence", **{"base_url": "https://x.example", "spaces": ["A"], **options})

@@ -1,0 +1,112 @@
+"""Webhooks as `knowledge.yaml` declares them: mistakes are refused with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opx.connectors.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks, webhook_endpoint
+from opx.connectors.webhooks.formats import sample
+from opx.connectors.webhooks.signatures import VERIFIERS
+from opx.domain.knowledge import Tier
+from opx.domain.sources import WebhookDefinition
+from opx.errors import KnowledgeConfigError
+from opx.runtime.knowledge_file import load_knowledge
+from tests.support.webhook_support import KNOWLEDGE, TOPIC
+
+BARE = KNOWLEDGE.partition("webhooks:")[0]
+
+
+def loaded(tmp_path: Path, webhooks: str) -> dict[str, WebhookDefinition]:
+    file = tmp_path / "knowledge.yaml"
+    file.write_text(BARE + webhooks)
+    return load_webhooks(load_knowledge(file), file)
+
+
+def test_a_file_without_the_section_has_none(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "") == {}
+
+
+def test_the_repositorys_own_file_can_be_read() -> None:
+    assert isinstance(load_webhooks(load_knowledge()), dict)
+
+
+def test_a_webhook_has_what_its_entry_says(tmp_path: Path) -> None:
+    entry = "{category: operations/alerts, format: generic, secret: [a, b], window: 60, events: [x], tags: [t]}"
+    assert loaded(tmp_path, f"webhooks: {{w: {entry}}}") == {
+        "w": WebhookDefinition(
+            name="w",
+            tier=Tier.INTERNAL,
+            category="operations/alerts",
+            format="generic",
+            secrets=("a", "b"),
+            window=60.0,
+            events=("x",),
+            tags=("t",),
+        )
+    }
+
+
+@pytest.mark.parametrize(("kind", "window"), [("generic", 300.0), ("cloudwatch", 3900.0), ("github", 0.0)])
+def test_the_window_is_the_formats(tmp_path: Path, kind: str, window: float) -> None:
+    named = f"topic: '{TOPIC}'" if kind == "cloudwatch" else "secret: s"
+    found = loaded(tmp_path, f"webhooks: {{w: {{category: operations/alerts, format: {kind}, {named}}}}}")
+    assert found["w"].window == window
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{format: github, secret: s}", "category"),
+        ("{category: cooking, format: github, secret: s}", "unknown category"),
+        ("{category: operations/alerts, format: gitlab, secret: s}", "unknown format 'gitlab'; allowed: github"),
+        ("{category: operations/alerts, format: github}", "needs a secret"),
+        ("{category: operations/alerts, format: github, secret: []}", "is empty"),
+        ("{category: operations/alerts, format: github, secret: ''}", "must be a text"),
+        ("{category: operations/alerts, format: github, secret: s, window: 60}", "signs no time"),
+        ("{category: operations/alerts, format: generic, secret: s, window: 5}", "window must be 30 to 86400"),
+        ("{category: operations/alerts, format: generic, secret: s, window: soon}", "must be a number"),
+        ("{category: operations/alerts, format: generic, secret: s, topic: x}", "only format cloudwatch"),
+        ("{category: operations/alerts, format: cloudwatch, secret: s}", "has no secret"),
+        ("{category: operations/alerts, format: cloudwatch}", "needs the topic"),
+        ("{category: operations/alerts, format: cloudwatch, topic: 'arn:aws:sns:x:1:y'}", "not the ARN"),
+        ("{category: operations/incidents, format: generic, secret: s}", "needs `json`"),
+        ("{category: operations/alerts, format: generic, secret: s, json: {title: $.t}}", "needs the key 'content'"),
+        (
+            "{category: operations/alerts, format: jira, secret: s, json: {title: $.t, content: $.c}}",
+            "only format generic",
+        ),
+        ("{category: operations/alerts, format: jira, secret: s, color: red}", "unknown key 'color'"),
+        ("[]", "must be a mapping"),
+    ],
+)
+def test_mistakes_are_refused_with_file_and_line(tmp_path: Path, entry: str, problem: str) -> None:
+    with pytest.raises(KnowledgeConfigError) as caught:
+        loaded(tmp_path, f"webhooks:\n  w: {entry}\n")
+    line = BARE.count("\n") + 2
+    assert str(caught.value).startswith(f"{tmp_path / 'knowledge.yaml'}:{line}: ")
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Upper", "-x", "a/b", "x" * 49])
+def test_names_are_plain(tmp_path: Path, name: str) -> None:
+    with pytest.raises(KnowledgeConfigError, match="names are up to 48"):
+        loaded(tmp_path, f"webhooks: {{{name}: {{category: operations/alerts, format: github, secret: s}}}}")
+
+
+def test_each_format_with_a_secret_has_a_verifier_and_a_sample(tmp_path: Path) -> None:
+    assert set(VERIFIERS) == set(VERIFIED_BY_SECRET) < set(FORMATS)
+    for kind in VERIFIED_BY_SECRET:
+        assert sample(WebhookDefinition("w", Tier.INTERNAL, "operations/alerts", kind))[0].startswith(b"{")
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "address"),
+    [
+        ("", "", "http://127.0.0.1:8321/ingest/internal/operations/alerts"),
+        ("https://x.example/", "grafana", "https://x.example/ingest/internal/operations/alerts?source=grafana"),
+    ],
+)
+def test_the_address_of_a_webhook(base: str, name: str, address: str) -> None:
+    assert webhook_endpoint(base, "internal", "operations/alerts", name) == address

@@ -1,0 +1,607 @@
+"""`opx do` and `opx alerts`: procedures step by step, keys, copies, and alerts bound to runbooks by their rules."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from opx.domain.handover import read_call
+from opx.domain.procedures import Command
+from opx.domain.record import replace
+from opx.edges.calling import LocalClient
+from opx.edges.cli import do
+from opx.edges.cli.output import Screen
+from opx.operations.reading import _SEARCH, DocumentPart, Procedure
+from opx.text.procedures.alerts import filled
+from tests.support.cli_support import Opx
+
+PAGE = """\
+---
+title: Consumer falls behind
+owner: streams-team
+---
+# Consumer falls behind
+
+## Before you begin
+
+You need the role `kafka-admin`.
+
+## Steps
+
+1. Look at the group.
+
+   ```bash
+   kubectl -n <namespace> exec  <pod> -- kafka-consumer-groups.sh --describe
+   ```
+
+   You should see a lag of 0.
+
+2. Restart the consumer, and see that it is up.
+
+   **Warning:** work in flight is done twice.
+
+   ```bash
+   kubectl -n <namespace> rollout restart deployment/consumer
+   ```
+
+   ```bash
+   kubectl -n <namespace> get pods
+   ```
+
+3. Delete its volume.
+
+   ```bash
+   kubectl -n <namespace> delete pvc data
+   ```
+"""
+RULES = """\
+groups:
+  - name: kafka
+    rules:
+      - alert: GroupIsSlow
+        labels: {severity: critical}
+        annotations: {runbook_url: "https://wiki.example.com/ops/kafka-lag.html#causes"}
+      - alert: Elsewhere
+        annotations: {runbook_url: "https://wiki.example.com/ops/nothing"}
+      - alert: Bare
+"""
+ALERT = ("GroupIsSlow", "--label", "namespace=prod", "--label", "pod=web-1")
+
+
+@pytest.fixture(scope="module")
+def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    opx = Opx(tmp_path_factory.mktemp("do"))
+    opx.write("runbooks/kafka-lag.md", PAGE)
+    opx.write("runbooks/tea.md", "# Tea\n\nTea needs hot water.\n")
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    rules = opx.folder / "rules.yaml"
+    rules.write_text(RULES)
+    assert opx("alerts", "import", rules).exit_code == 0
+    return opx
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(do, "_is_terminal", lambda: True)
+
+
+def pressed(opx: Opx, keys: str, *arguments: str) -> str:
+    """What is shown while these keys are pressed."""
+    found = opx("do", *(arguments or ALERT), stdin=keys)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def copies(shown: str) -> list[str]:
+    """The texts that a terminal is told to put into the clipboard."""
+    return [base64.b64decode(part.partition("\a")[0]).decode() for part in shown.split("\x1b]52;c;")[1:]]
+
+
+# -- what isn't what it should be
+
+
+def test_labels_that_are_neither_json_nor_pairs_are_refused(opx: Opx) -> None:
+    for labels in ('{"namespace": ', "{x", "[1", "namespace"):
+        result = opx("do", "GroupIsSlow", "--labels", labels)
+        assert result.exit_code == 2
+        assert "labels are a JSON object such as" in result.stderr
+
+
+@pytest.mark.parametrize("labels", ['{"namespace": "prod"}', "namespace=prod", "{namespace=prod}"])
+def test_labels_in_either_form_are_read(opx: Opx, labels: str) -> None:
+    assert "kubectl -n prod exec" in opx("do", "GroupIsSlow", "--labels", labels).stdout
+
+
+def test_an_alert_that_is_only_a_part_of_json_is_said_to_be(opx: Opx) -> None:
+    shown = opx("do", "-", stdin='{"labels": {"alertname": "GroupIsSlow", ').stdout
+    assert "begins like JSON and isn't valid JSON" in shown
+
+
+# -- everything at once
+
+
+def test_a_rule_alone_leads_from_the_alert_to_its_runbook(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert "Consumer falls behind" in shown
+    assert "the runbook that the alert's rule names (confidence 1.00)" in shown
+
+
+def test_a_command_is_shown_once_with_labels_and_how_it_was_written_in_a_line_above(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert shown.count("kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe") == 1
+    assert shown.count("kubectl -n <namespace> exec <pod> -- kafka-consumer-groups.sh --describe") == 1
+    assert (
+        "     as written: kubectl -n <namespace> exec <pod> -- kafka-consumer-groups.sh --describe\n     ```bash\n"
+        in shown
+    )
+
+
+def test_a_step_is_shown_once(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert [
+        shown.count(text) for text in ("Look at the group.", "You should see a lag of 0.", "Delete its volume.")
+    ] == [1] * 3
+
+
+def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
+    opx: Opx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Screen, "current", classmethod(lambda cls: cls(100, height=40)))
+    shown = opx("do", *ALERT, "--print", "--step", "3").stdout
+    assert shown.endswith(
+        "\n  3. Delete its volume.\n\n"
+        "     destructive: loses data, state, history or work in flight, reaches service\n"
+        "     as written: kubectl -n <namespace> delete pvc data\n\n"
+        "     kubectl -n prod delete pvc data\n"
+    )
+
+
+def test_where_no_label_fills_a_command_nothing_is_said_of_how_it_was_written(opx: Opx) -> None:
+    shown = opx("do", "GroupIsSlow").stdout
+    assert "as written" not in shown
+    assert shown.count("kubectl -n <namespace> get pods") == 1
+
+
+def test_a_literal_that_the_alert_contradicts_is_pointed_out_and_left(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx.write(
+        "runbooks/web.md", "# Web crashes\n\n## Steps\n\n1. Look.\n\n   ```sh\n   kubectl -n prod logs web-1\n   ```\n"
+    )
+    assert opx("ingest", tmp_path / "docs").exit_code == 0
+    shown = opx("do", "web.md", "--label", "namespace=staging").stdout
+    assert (
+        "! the example has -n prod; the alert says namespace=staging\n     ```sh\n     kubectl -n prod logs web-1\n"
+        in shown
+    )
+    assert "the example has" not in opx("do", "web.md", "--label", "namespace=prod").stdout
+
+
+@pytest.mark.parametrize("name", ["kafka-lag.md", "docs/runbooks/kafka-lag.md", "Consumer falls behind", "ID"])
+def test_the_name_of_a_document_goes_through_that_one(opx: Opx, name: str) -> None:
+    listed = json.loads(opx("list", "--json").stdout)
+    ids = {one["title"]: one["documentId"] for one in listed}
+    shown = opx("do", ids["Consumer falls behind"] if name == "ID" else name, "--label", "namespace=prod").stdout
+    assert "the document of this name (confidence 1.00)" in shown
+    assert "kubectl -n prod get pods" in shown
+
+
+def test_a_document_without_steps_is_shown_by_its_name(opx: Opx) -> None:
+    found = opx("do", "tea.md")
+    shown = found.stdout
+    assert found.stderr == ""
+    assert "It has no steps." in shown
+    assert "Tea needs hot water." in shown
+
+
+AGAIN = """\
+# Lag again
+
+## Diagnose
+
+1. Look.
+2. Think.
+
+## Mitigate
+
+1. Stop it.
+2. Start it.
+3. Wait.
+4. Leave.
+
+If it still lags, go to step 2.
+"""
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    opx = Opx(tmp_path_factory.mktemp("again"))
+    opx.write("runbooks/again.md", AGAIN)
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    return opx
+
+
+class TestNumbersOfTwoSteps:
+    def test_the_first_is_shown_and_the_other_named(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "1")
+        assert found.stderr == (
+            "opx: 'step 1' may mean 2 steps: this is step #1 (Diagnose: Look.); there is also step #3 (Mitigate: Stop it.)\n"
+        )
+        assert "Step #1 (1 of 7)" in found.stdout
+
+    def test_with_a_hash_one_is_meant(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "#3")
+        assert (found.stderr, "Step #1" in found.stdout) == ("", False)
+        assert "1. Stop it." in found.stdout
+
+    def test_an_authors_number_is_not_the_one_with_a_hash(self, again: Opx) -> None:
+        found = again("do", "again.md", "--step", "4")
+        assert "this is step 4 (Mitigate: Leave.); there is also step #4 (Mitigate: Start it.)" in found.stderr
+        assert "4. Leave." in found.stdout
+        assert "3. Wait." not in found.stdout
+
+    @pytest.mark.usefixtures("at_terminal")
+    def test_keys_take_both(self, again: Opx) -> None:
+        found = again("do", "again.md", stdin="#4q")
+        assert "2. Start it." in found.stdout
+        found = again("do", "again.md", stdin="4q")
+        assert "4. Leave." in found.stdout
+        assert "there is also step #4" in found.stderr
+
+    @pytest.mark.usefixtures("at_terminal")
+    def test_the_list_has_sections(self, again: Opx) -> None:
+        assert "Mitigate\n  #3  Stop it.\n" in again("do", "again.md", stdin="lq").stdout
+
+
+def test_head_has_source_and_owner_and_preconditions_stand_before_the_first_step(opx: Opx) -> None:
+    head = opx("do", *ALERT).stdout.partition("Step 1")[0]
+    assert head.endswith("  ## Before you begin\n\n  You need the role `kafka-admin`.\n\n  ## Steps\n\n")
+    assert "owner streams-team" in head
+    assert "version 1" in head
+    assert "3 steps:" in head
+
+
+@pytest.mark.parametrize(("confidence", "named"), [(0.26, True), (0.94, False)])
+def test_where_it_is_not_sure_others_are_named(confidence: float, named: bool) -> None:
+    part = DocumentPart(
+        document_id="d1", title="Pods pending", source="pending.md", category="runbooks/procedures", tier="internal",
+        untrusted=False, version=1, updated="2026-01-01", part="steps",
+    )  # fmt: skip
+    other = read_call("d2", "Pods restarting")
+    found = Procedure(alert="pods", found_by="found by a search", confidence=confidence, document=part, others=(other,))
+    lines = list(do.head_lines(do.Walk(LocalClient.__new__(LocalClient), found, part)))
+    assert ("  Pods restarting  [d2]" in lines) is named
+
+
+SECTIONS = """\
+# Failover
+
+**Approval:** the duty manager.
+
+## Symptoms
+
+The Region is down.
+
+## Fail over
+
+1. Switch the traffic.
+2. See that it is up.
+
+## Return
+
+Not before: two hours stable.
+
+> **Danger:** this loses what was written since.
+
+1. Switch the traffic back.
+2. Clean up.
+
+## Verify
+
+Orders arrive for 15 minutes.
+
+## Related
+
+- [other](other.md)
+"""
+
+
+def test_what_is_said_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    assert opx("ingest", opx.write("runbooks/failover.md", SECTIONS)).exit_code == 0
+    lines = [line.strip() for line in opx("do", "failover.md").stdout.splitlines() if line.strip()]
+    assert lines[lines.index("**Approval:** the duty manager.") + 1] == "## Fail over"
+    assert lines.index("## Return") < lines.index("Not before: two hours stable.") < lines.index("Step #3 (3 of 4)")
+    assert lines[lines.index("2. Clean up.") + 1 :] == ["## Verify", "Orders arrive for 15 minutes."]
+    assert "The Region is down." not in lines
+
+
+def test_a_step_alone_has_what_warns_above_it(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx("ingest", opx.write("runbooks/failover.md", SECTIONS))
+    shown = opx("show", "failover.md", "--step", "#4").stdout
+    assert "> **Danger:** this loses what was written since." in shown
+    assert "Switch the traffic back." not in shown
+
+
+def test_warnings_stand_before_the_text_of_their_step(opx: Opx) -> None:
+    second = opx("do", *ALERT).stdout.partition("Step 2")[2]
+    assert second.index("! ") < second.index("2. Restart the consumer, and see")
+    assert second.index("! ") < second.index("rollout restart")
+
+
+def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
+    shown = opx("do", *ALERT).stdout
+    assert "read: changes nothing" in shown
+    assert "reversible: another command puts it back" in shown
+    assert "destructive: loses data, state, history or work in flight" in shown
+    assert shown.index("This step loses something") < shown.index("delete pvc data")
+
+
+def test_a_reversible_command_without_a_known_undo_says_so(opx: Opx) -> None:
+    first, second, third = opx("do", *ALERT).stdout.split("Step ")[1:4]
+    assert "undo: none follows from the command; note the state before" in second
+    assert "undo:" not in first + third
+
+
+def test_step_begins_there(opx: Opx) -> None:
+    shown = opx("do", *ALERT, "--step", "3").stdout
+    assert "Step 2" not in shown
+    assert "Step 3 (3 of 3)" in shown
+
+
+def test_unknown_step_is_refused_with_those_there_are(opx: Opx) -> None:
+    found = opx("do", *ALERT, "--step", "9")
+    assert (found.exit_code, found.stderr) == (2, "opx: there is no step '9'; there are 3: 1, 2, 3\n")
+
+
+def test_labels_of_both_options_fill_placeholders(opx: Opx) -> None:
+    given = ("--labels", '{"namespace": "stage", "pod": "p-1"}', "--label", "namespace=prod")
+    assert "kubectl -n prod exec  p-1 --" in opx("do", "GroupIsSlow", *given).stdout
+
+
+def test_alert_comes_from_standard_input_as_it_was_sent(opx: Opx) -> None:
+    sent = {"alerts": [{"labels": {"alertname": "GroupIsSlow", "namespace": "prod"}}]}
+    assert "kubectl -n prod get pods" in opx("do", "-", stdin=json.dumps(sent)).stdout
+
+
+def test_without_labels_placeholders_are_left(opx: Opx) -> None:
+    assert "still to be filled in: <namespace>, <pod>" in opx("do", "GroupIsSlow").stdout
+
+
+def test_an_alert_of_100_000_characters_is_read(opx: Opx) -> None:
+    sent = {"labels": {"alertname": "GroupIsSlow", "namespace": "prod"}, "padding": "x" * 99_000}
+    assert "kubectl -n prod get pods" in opx("do", "-", stdin=json.dumps(sent)).stdout
+    longer = opx("do", "-", stdin="GroupIsSlow\n" + "x " * 60_000)
+    assert longer.exit_code == 0
+    assert "the first 100,000 are read" in longer.stderr
+
+
+@pytest.mark.parametrize("alert", ["", "  ", "\0"])
+def test_an_empty_alert_is_refused(opx: Opx, alert: str) -> None:
+    found = opx("do", "-", stdin=alert)
+    assert (found.exit_code, found.stderr) == (2, "opx: the alert is empty: opx do AlertName\n")
+
+
+def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
+    assert "takes NAME=VALUE" in opx("do", "GroupIsSlow", "--label", "namespace").stderr
+
+
+def test_nothing_found_is_said_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, tags=("of no document",)))
+    found = opx("do", "volcanic ash over the airfield")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
+
+
+def test_nothing_sure_enough_names_what_is_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, min_confidence=1))
+    found = opx("do", "hot water for pods")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("No procedure was found for hot water for pods.\nNearest:\n")
+    assert "Tea, unlikely (0." in found.stdout
+
+
+def test_control_characters_of_labels_stay_away_from_the_terminal(opx: Opx) -> None:
+    shown = opx("do", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"})).stdout
+    assert "\x1b" not in shown
+    assert "exec  'p[2J' --" in shown
+
+
+# -- keys
+
+
+@pytest.mark.usefixtures("at_terminal")
+class TestKeys:
+    def test_enter_and_n_go_on_and_b_goes_back(self, opx: Opx) -> None:
+        shown = pressed(opx, "n\nbq")
+        assert [shown.count(f"Step {number} (") for number in (1, 2, 3)] == [1, 2, 1]
+
+    def test_a_number_goes_to_its_step(self, opx: Opx) -> None:
+        assert "Step 2 (" not in pressed(opx, "3q")
+
+    def test_an_unknown_number_changes_nothing(self, opx: Opx) -> None:
+        found = opx("do", *ALERT, stdin="8nq")
+        assert "there is no step '8'" in found.stderr
+        assert "Step 2 (" in found.stdout
+
+    def test_the_end_is_said(self, opx: Opx) -> None:
+        assert "That was the last step." in pressed(opx, "3nq")
+
+    def test_the_end_of_input_quits(self, opx: Opx) -> None:
+        assert "Step 1 (" in pressed(opx, "")
+
+    def test_y_copies_the_filled_command_and_nothing_else(self, opx: Opx) -> None:
+        assert copies(pressed(opx, "yq")) == ["kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe"]
+
+    def test_of_several_commands_a_number_is_asked_for(self, opx: Opx) -> None:
+        assert copies(pressed(opx, "2y2q")) == ["kubectl -n prod get pods"]
+        assert copies(pressed(opx, "2y7q")) == []
+
+    def test_a_destructive_command_is_copied_only_after_another_y(self, opx: Opx) -> None:
+        assert copies(pressed(opx, "3ynq")) == []
+        assert copies(pressed(opx, "3yyq")) == ["kubectl -n prod delete pvc data"]
+
+    def test_a_command_with_control_characters_is_not_copied(self, opx: Opx) -> None:
+        shown = pressed(opx, "yq", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"}))
+        assert copies(shown) == []
+        assert "type it by hand" in shown
+
+    def test_l_lists_the_steps_with_their_effects(self, opx: Opx) -> None:
+        shown = pressed(opx, "lq")
+        assert "> 1  Look at the group.  read" in shown
+        assert "  3  Delete its volume.  destructive" in shown
+
+    def test_o_keeps_what_came_of_the_step(self, opx: Opx) -> None:
+        assert "Kept: resolved." in pressed(opx, "orq")
+        assert "Nothing was told." in pressed(opx, "oxq")
+
+    def test_nothing_is_executed_and_nothing_asked_with_print(self, opx: Opx) -> None:
+        shown = pressed(opx, "", *ALERT, "--print")
+        assert "[q]uit" not in shown
+        assert "Step 3 (" in shown
+
+    def test_a_document_that_vanished_meanwhile_ends_it_with_an_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        opx = Opx(tmp_path)
+        page = opx.write("runbooks/kafka-lag.md", PAGE)
+        opx("ingest", tmp_path / "docs")
+        shown = do.step_lines
+
+        def deleted_behind(walk: do.Walk, at: int) -> Iterator[str]:
+            yield from list(shown(walk, at))
+            page.unlink()
+            opx("delete", walk.document.document_id, "--yes")
+
+        monkeypatch.setattr(do, "step_lines", deleted_behind)
+        found = opx("do", "consumer falls behind kafka restart", stdin="nq")
+        assert found.exit_code == 2
+        assert "the document is gone meanwhile" in found.stderr
+
+
+# -- filled commands
+
+
+@given(value=st.text(min_size=1, max_size=40))
+@example("a;rm -rf /")
+@example("$(reboot)")
+@example("`reboot`")
+@example("'; reboot; '")
+@example("-rf")
+@example("a\nreboot")
+@example("~root")
+@example("*")
+def test_a_value_is_one_word_of_a_filled_command_or_its_placeholder_is_left(value: str) -> None:
+    command = Command("kubectl delete pod <pod> --now", "bash", ("<pod>",))
+    text, left = filled(command, {"pod": value})
+    assert (
+        left == ("<pod>",)
+        if text == command.text
+        else shlex.split(text) == ["kubectl", "delete", "pod", value, "--now"]
+    )
+
+
+@given(value=st.text(min_size=1, max_size=40))
+@example("a b")
+@example('a"; reboot; "')
+def test_a_value_within_quotes_stays_within_them(value: str) -> None:
+    command = Command('psql -c "select <pod>"', "bash", ("<pod>",))
+    text, left = filled(command, {"pod": value})
+    assert left == ("<pod>",) if text == command.text else shlex.split(text) == ["psql", "-c", f"select {value}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh web-1 systemctl restart <pod>",
+        "eval kubectl delete pod <pod>",
+        "kubectl exec x -- sh -c 'rm <pod>'",
+        "cat <<END\n<pod>\nEND",
+        "echo `ls <pod>`",
+    ],
+)
+def test_what_a_second_shell_reads_takes_only_names(text: str) -> None:
+    command = Command(text, "bash", ("<pod>",))
+    assert filled(command, {"pod": "a; reboot"}) == (text, ("<pod>",))
+    assert filled(command, {"pod": "web-1"}) == (text.replace("<pod>", "web-1"), ())
+
+
+def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
+    command = Command("echo $POD $POD_NAME <pod>", "bash", ("$POD", "$NODE", "$POD_NAME", "<pod>"))
+    labels = {"pod": "<node>", "node": "n1"}
+    assert filled(command, labels)[0].split()[1:] == ["'<node>'"] * 3
+
+
+# -- alerts
+
+
+def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
+    assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
+        "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
+        "Elsewhere  no runbook: its runbook_url leads nowhere here (https://wiki.example.com/ops/nothing)",
+        "Bare  no runbook: it names none, and no page is called like it or says that it is for it",
+        "3 alerts: 0 bound, 1 already bound, 2 without a runbook",
+    ]
+
+
+def test_import_of_nothing_readable_exits_with_1_and_names_file_and_line(opx: Opx, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("groups:\n  - name: x\n   rules: [\n")
+    found = opx("alerts", "import", bad, tmp_path / "gone.yaml")
+    assert found.exit_code == 1
+    assert f"{bad}:3: it is no YAML" in found.stderr
+    good = tmp_path / "good.yaml"
+    good.write_text("alerts: [{name: Fine}]\n")
+    assert opx("alerts", "import", bad, good).exit_code == 0
+
+
+def test_list_has_severity_and_runbook_and_with_unbound_only_the_rest(opx: Opx) -> None:
+    listed = {alert["name"]: alert for alert in json.loads(opx("alerts", "list", "--json").stdout)}
+    assert listed["GroupIsSlow"]["severity"] == "critical"
+    assert listed["GroupIsSlow"]["title"] == "Consumer falls behind"
+    unbound = opx("alerts", "list", "--unbound").stdout
+    assert "GroupIsSlow" not in unbound
+    assert "Elsewhere" in unbound
+
+
+def test_an_alert_whose_runbook_is_elsewhere_counts_as_one_without(opx: Opx) -> None:
+    found = json.loads(opx("graph", "coverage", "--json").stdout)
+    unhandled = {one["key"] for one in found["alertsWithoutRunbook"]}
+    assert "alert:elsewhere" in unhandled
+    assert "alert:groupisslow" not in unhandled
+    assert "runbook:nothing" not in str(found)
+
+
+def test_rules_are_no_search_results(opx: Opx) -> None:
+    found = json.loads(opx("search", "GroupIsSlow", "--min-confidence", "0", "--json").stdout)
+    assert not any(one["category"] == "operations/alert_rules" for one in found["results"])
+
+
+def test_withdrawn_rules_take_their_alerts_with_them(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    rules = opx.write("alert-rules/one.yaml", "alerts: [{name: Gone}]\n")
+    opx("alerts", "import", rules)
+    assert [one["name"] for one in json.loads(opx("alerts", "list", "--json").stdout)] == ["Gone"]
+    (document,) = json.loads(opx("list", "--json").stdout)
+    assert opx("delete", document["documentId"], "--yes").exit_code == 0
+    assert json.loads(opx("alerts", "list", "--json").stdout) == []
+
+
+def test_pages_of_alerts_are_complete(opx: Opx) -> None:
+    names: list[str] = []
+    after = ""
+    while True:
+        page = json.loads(opx("call", "list_alerts", "--limit", "1", *(["--after", after] if after else [])).stdout)
+        names.extend(one["name"] for one in page["alerts"])
+        after = page.get("next", "")
+        if not after:
+            break
+    assert {"GroupIsSlow", "Elsewhere", "Bare"} <= set(names)
+    assert len(names) == len(set(names))

@@ -1,0 +1,150 @@
+"""`opx webhook` and `opx evidence`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+
+from opx.connectors.webhooks.wsgi import application
+from tests.support.cli_support import Opx
+from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    return Opx(tmp_path)
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> str:
+    file = tmp_path / "knowledge.yaml"
+    file.write_text(KNOWLEDGE)
+    return str(file)
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Nothing on stderr."""
+
+
+@pytest.fixture
+def server(opx: Opx, declared: str) -> Iterator[str]:
+    """The address of a server for the webhooks of the command's own folder."""
+    from dataclasses import replace
+
+    services = opx.services()
+    services.installation.settings = replace(services.settings, knowledge_file=declared)
+    with (
+        services,
+        make_server("127.0.0.1", 0, application(services.connectors.webhook_receiver), handler_class=Quiet) as found,
+    ):
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+class TestWebhook:
+    def test_the_list_shows_addresses_and_what_is_missing(self, opx: Opx, declared: str) -> None:
+        opx("secret", "set", "hub", stdin="x")
+        lines = opx("webhook", "list", OPX_KNOWLEDGE_FILE=declared).output.splitlines()
+        (github,) = (line for line in lines if line.startswith("github "))
+        assert "http://127.0.0.1:8321/ingest/internet/web/github_issues?source=github" in github
+        assert github.endswith("hub (set)")
+        (alarms,) = (line for line in lines if line.startswith("alarms "))
+        assert alarms.endswith("signed by AWS")
+
+    def test_without_webhooks_it_says_where_they_are_declared(self, opx: Opx) -> None:
+        assert "knowledge.yaml" in opx("webhook", "list").output
+
+    def test_a_secret_is_made_up_kept_and_shown_once(self, opx: Opx, declared: str) -> None:
+        value = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout.strip()
+        assert len(bytes.fromhex(value)) == 32
+        assert opx.services().secrets.get("hub") == value
+
+    def test_one_that_is_set_is_replaced_only_if_that_is_said(self, opx: Opx, declared: str) -> None:
+        first = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout
+        again = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared)
+        assert (again.exit_code, "set already" in again.output) == (2, True)
+        assert opx.services().secrets.get("hub") == first.strip()
+        assert opx("webhook", "secret", "github", "--replace", OPX_KNOWLEDGE_FILE=declared).stdout != first
+
+    def test_of_two_the_one_that_is_not_set_is_made(self, opx: Opx, declared: str) -> None:
+        opx("secret", "set", "pager-old", stdin="x")
+        value = opx("webhook", "secret", "pager", OPX_KNOWLEDGE_FILE=declared).stdout.strip()
+        assert opx.services().secrets.get("pager-new") == value
+        assert opx("webhook", "secret", "pager", "--of", "other", OPX_KNOWLEDGE_FILE=declared).exit_code == 2
+
+    def test_for_a_deployed_system_it_says_what_to_set(self, opx: Opx, declared: str) -> None:
+        found = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared, OPX_BACKEND="aws")
+        assert "dev-opx-knowledge/hub in Secrets Manager" in found.output
+
+    @pytest.mark.parametrize(
+        "arguments", [("secret", "nobody"), ("secret", "alarms"), ("test", "github"), ("test", "alarms")]
+    )
+    def test_what_can_not_be_done_is_refused(self, opx: Opx, declared: str, arguments: tuple[str, ...]) -> None:
+        assert opx("webhook", *arguments, OPX_KNOWLEDGE_FILE=declared).exit_code == 2
+
+    @pytest.mark.parametrize("name", ["github", "status", "prometheus"])
+    def test_a_test_delivery_arrives(self, opx: Opx, declared: str, server: str, name: str) -> None:
+        environ = {"OPX_KNOWLEDGE_FILE": declared, "OPX_WEBHOOK_URL": server}
+        opx("webhook", "secret", name, **environ)
+        found = opx("webhook", "test", name, **environ)
+        assert (found.exit_code, '"accepted"' in found.output) == (0, True)
+
+    def test_a_test_without_the_right_secret_fails(self, opx: Opx, declared: str, server: str) -> None:
+        environ = {"OPX_KNOWLEDGE_FILE": declared, "OPX_WEBHOOK_URL": server}
+        opx("secret", "set", "pager-old", stdin="kept")
+        opx("webhook", "secret", "github", **environ)
+        file = opx.write("x.json", "[]")
+        found = opx("webhook", "test", "github", "--file", file, **environ)
+        assert (found.exit_code, "400" in found.output) == (1, True)
+
+    def test_where_nothing_answers_it_says_what_to_start(self, opx: Opx, declared: str) -> None:
+        opx("secret", "set", "hub", stdin="x")
+        found = opx("webhook", "test", "github", OPX_KNOWLEDGE_FILE=declared, OPX_WEBHOOK_URL="http://127.0.0.1:9")
+        assert (found.exit_code, "opx run --listen" in found.output) == (2, True)
+
+    def test_what_it_signs_is_genuine(self, opx: Opx, declared: str, tmp_path: Path) -> None:
+        opx("secret", "set", "hub", stdin="a secret of some length")
+        file = opx.write("x.json", '{"id": 1, "name": "N", "text": "T"}')
+        lines = opx("webhook", "sign", "deploys", file, OPX_KNOWLEDGE_FILE=declared).output.splitlines()
+        headers = dict(line.split(": ", 1) for line in lines)
+        home = tmp_path / "other"
+        home.mkdir()
+        webhooks = webhooks_in(home)
+        webhooks.clock.now = float(headers["x-opx-timestamp"])
+        with webhooks.services:
+            assert webhooks.send(bare("deploys", file.read_bytes(), headers)) == (202, "accepted")
+
+
+class TestEvidence:
+    RUN = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "Because."}  # noqa: RUF012
+
+    def test_evidence_is_taken_in_and_found(self, opx: Opx) -> None:
+        file = opx.write("run.json", json.dumps(self.RUN))
+        found = opx("evidence", file)
+        assert found.exit_code == 0
+        document_id, key = found.stdout.split()
+        assert key.startswith("documents/evidence/agent_runs/evidence/")
+        assert "Because." in opx("show", document_id).output
+
+    def test_from_a_pipe(self, opx: Opx) -> None:
+        assert opx("evidence", "-", stdin=json.dumps(self.RUN)).exit_code == 0
+
+    def test_what_is_wrong_with_one_file_does_not_keep_others_out(self, opx: Opx) -> None:
+        good, bad = opx.write("a.json", json.dumps(self.RUN)), opx.write("b.json", '{"agent_type": "a"}')
+        found = opx("evidence", bad, opx.write("c.json", "no JSON"), good)
+        assert found.exit_code == 1
+        assert "outcome is missing" in found.stderr
+        assert "not JSON" in found.stderr
+        assert len(found.stdout.splitlines()) == 1
+
+    def test_a_file_that_is_not_there_is_an_error(self, opx: Opx) -> None:
+        assert opx("evidence", opx.folder / "missing.json").exit_code == 2

@@ -1,0 +1,155 @@
+"""Sources over the HTTP API: who may, what is kept, and what a deployed system refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambdas.manage_knowledge.handler import make_handler
+from opx.connectors.control import connected
+from opx.domain.record import replace
+from opx.domain.sources import SourceDefinition
+from opx.errors import InvalidInputError
+from opx.operations.system import System
+from opx.ports import Message
+from opx.runtime.knowledge_file import Installation
+from opx.settings import Settings
+from tests.support.agent_calls import Handler
+from tests.support.api_requests import a_token, call, refusal
+from tests.support.cli_support import word_services
+from tests.support.fakes import function_logs
+
+ADMIN = a_token(scopes="opx/admin")
+CLIENTS_ADMIN = a_token("acme", scopes="opx/admin")
+WRITER = a_token("acme", scopes="opx/write")
+FEED = {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://example.org/feed.xml"]}}
+
+
+class Pulls:
+    """A queue that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, body: str, *, delay_seconds: int = 0) -> None:
+        self.sent.append(body)
+
+    def receive(self, *, limit: int = 10, hide_seconds: int = 300) -> list[Message]:
+        return []
+
+
+@pytest.fixture
+def pulls() -> Pulls:
+    return Pulls()
+
+
+@pytest.fixture
+def services(tmp_path: Path, pulls: Pulls) -> Iterator[System]:
+    with function_logs(), word_services(Settings(home=str(tmp_path / "home"))) as made:
+        made.functions.pulls = pulls  # type: ignore[assignment,misc]
+        yield made
+
+
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)
+
+
+def register(handler: Handler, definition: dict[str, Any], caller: dict[str, Any] = ADMIN) -> tuple[int, Any]:
+    return call(handler, "register_source", caller=caller, sourceId="blog", body={"definition": definition})
+
+
+def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pulls: Pulls) -> None:
+    status, view = register(handler, FEED)
+    assert (status, view["sourceId"], view["kind"], view["state"]["lastSuccess"]) == (200, "blog", "feed", "")
+    listed = call(handler, "list_sources", caller=ADMIN)[1]["sources"]
+    assert "blog" in [one["sourceId"] for one in listed]
+    assert call(handler, "pull_source", caller=ADMIN, sourceId="blog", body={"everything": True})[0] == 202
+    assert pulls.sent == ['{"source": "blog", "everything": true}']
+    assert call(handler, "remove_source", caller=ADMIN, sourceId="blog") == (200, {"removed": "blog"})
+    assert refusal(call(handler, "pull_source", caller=ADMIN, sourceId="blog", body={})) == (400, "invalid_argument")
+
+
+@pytest.mark.parametrize("caller", [WRITER, CLIENTS_ADMIN, a_token(scopes="opx/write"), {}, None])
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("list_sources", {}),
+        ("register_source", {"sourceId": "blog", "body": {"definition": FEED}}),
+        ("remove_source", {"sourceId": "nvd"}),
+        ("pull_source", {"sourceId": "nvd", "body": {}}),
+        ("check_source", {"sourceId": "nvd"}),
+        ("crawl_site", {"body": {"category": "vendor/cloud", "urls": ["https://example.org/"]}}),
+    ],
+)
+def test_nobody_else_than_the_installations_administrator_has_to_do_with_sources(
+    handler: Handler, pulls: Pulls, caller: dict[str, Any] | None, name: str, request_: dict[str, Any]
+) -> None:
+    assert refusal(call(handler, name, caller=caller, **request_)) == (403, "forbidden")
+    assert pulls.sent == []
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {},
+        {**FEED, "kind": "carrier-pigeon"},
+        {**FEED, "category": "nothing"},
+        {**FEED, "options": {"uri": "x"}},
+        {**FEED, "schedule": "every day"},
+        {**FEED, "extra": 1},
+    ],
+)
+def test_wrong_definitions_are_refused_and_not_kept(
+    handler: Handler, services: System, definition: dict[str, Any]
+) -> None:
+    status, code = refusal(register(handler, definition))
+    assert (status, code) in [(400, "invalid_argument"), (400, "unknown_category")]
+    assert "blog" not in [source.source_id for source in services.connectors.sources.all()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("directory", {"path": "/proc/self", "pattern": "environ"}),
+        ("mailbox", {"path": "/proc/self/environ"}),
+        ("slack_export", {"path": "/var/task"}),
+        ("git_history", {"path": "/var/task"}),
+    ],
+)
+def test_a_deployed_system_reads_no_files_of_its_functions(
+    services: System, kind: str, options: dict[str, Any]
+) -> None:
+    tier = services.installation.knowledge.category("runbooks/procedures").tier
+    definition = SourceDefinition("files", kind, "runbooks/procedures", tier, options=options)
+    deployed = Installation(replace(services.settings, backend="aws"), services.clock)
+    with pytest.raises(InvalidInputError, match="reads files of a machine"):
+        connected(definition, replace(services.connectors._system, installation=deployed))
+
+
+def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
+    body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"], "depth": 2, "maxPages": 50}
+    status, found = call(handler, "crawl_site", caller=ADMIN, body=body)
+    definition = services.connectors.sources.get(found["sourceId"])
+    assert (status, definition.kind, definition.schedule) == (202, "crawl", "")
+    assert (definition.options["depth"], definition.options["max_pages"]) == (2, 50)
+    assert pulls.sent == [f'{{"source": "{found["sourceId"]}"}}']
+
+
+def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:
+    body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"]}
+    assert (
+        call(handler, "crawl_site", caller=ADMIN, body=body)[1]
+        == call(handler, "crawl_site", caller=ADMIN, body=body)[1]
+    )
+
+
+def test_the_health_of_a_source_is_what_it_answers(handler: Handler, services: System, tmp_path: Path) -> None:
+    given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(tmp_path / "gone")}}
+    register(handler, given)
+    assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"]["ok"] is False
+    (tmp_path / "gone").mkdir()
+    assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"] == {"ok": True, "reason": ""}

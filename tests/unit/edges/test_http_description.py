@@ -1,0 +1,102 @@
+"""The declarations of routes, and the document that is made from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import inspect
+from openapi_spec_validator import validate
+
+from opx.domain.queries import QueryConfig
+from opx.domain.requests import FieldFacts, fields_of
+from opx.edges import schemas
+from opx.edges.calling import ADMIN_SCOPE, token_scopes
+from opx.operations import load
+from opx.operations.registry import Access, Function, Operation
+
+FOLDER = Path(__file__).parents[3] / "docs" / "api"
+DOCUMENT = FOLDER / schemas.HTTP_FILE
+ROUTED = load().routes
+every_route = pytest.mark.parametrize("operation", ROUTED.values(), ids=lambda one: str(one.name))
+every_operation = pytest.mark.parametrize("operation", list(load()), ids=lambda one: str(one.name))
+
+
+def test_there_are_as_many_routes_as_are_documented() -> None:
+    assert len(ROUTED) == 67
+
+
+@every_route
+def test_what_may_write_needs_a_scope_and_what_reads_does_not(operation: Operation[Any, Any]) -> None:
+    scopes = token_scopes(operation.access)
+    assert operation.route is not None
+    assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name == "list_audit_records")
+    assert not scopes or ADMIN_SCOPE in scopes
+
+
+@every_route
+def test_no_route_takes_an_identity(operation: Operation[Any, Any]) -> None:
+    """Projects are named by those who manage them, and as that in which something was learned, which a caller of another
+    project is refused; they don't say who asks."""
+    assert operation.route is not None
+    names = {field.json_name.lower() for field in fields_of(operation.request)}
+    if operation.route.path in ("/learning/entries", "/learning/checkpoints"):
+        names -= {"project_id", "projectid"}
+    if operation.access is not Access.OPERATOR:
+        assert not {name for name in names if "client" in name or "project" in name or "scope" in name}
+
+
+def test_a_question_is_configured_with_the_fields_of_the_library() -> None:
+    (config,) = [one for one in fields_of(ROUTED["POST /knowledge/{kbId}/query"].request) if one.name == "config"]
+    assert isinstance(config.kind, inspect.StructType)
+    assert [one.json_name for one in fields_of(config.kind.cls)] == list(QueryConfig.__struct_encode_fields__)
+
+
+@every_operation
+def test_texts_and_lists_have_an_end(operation: Operation[Any, Any]) -> None:
+    for field in fields_of(operation.request):
+        assert _has_an_end(field.kind, field), field.name
+
+
+def _has_an_end(kind: Any, field: FieldFacts) -> bool:
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, inspect.StrType):
+        return bool(kind.max_length is not None or kind.pattern or field.choices)
+    if isinstance(kind, inspect.VarTupleType | inspect.ListType):
+        return kind.max_length is not None and _has_an_end(kind.item_type, field)
+    return True
+
+
+class TestDocument:
+    def test_checked_in_document_is_what_the_code_says(self) -> None:
+        for name, text in schemas.documents().items():
+            assert (FOLDER / name).read_text(encoding="utf-8") == text, name
+
+    def test_it_is_valid(self) -> None:
+        validate(json.loads(schemas.documents()[schemas.HTTP_FILE]))
+
+    def test_it_has_every_route(self) -> None:
+        document = schemas.openapi()
+        found = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+        assert found == {key.replace("+}", "}") for key in ROUTED}
+
+    @every_route
+    def test_an_operation_says_what_a_token_needs(self, operation: Operation[Any, Any]) -> None:
+        route = operation.route
+        assert route is not None
+        described: dict[str, Any] = schemas.openapi()["paths"][route.path.replace("+}", "}")][route.method.lower()]
+        tokens = [scheme["token"] for scheme in described["security"] if "token" in scheme]
+        assert tokens == ([[scope] for scope in token_scopes(operation.access)] or [[]])
+        assert {"role": []} in described["security"]
+
+    def test_command_writes_the_same_bytes_every_time(self, tmp_path: Path) -> None:
+        assert schemas.main([str(tmp_path / "new")]) == 0
+        for file in FOLDER.glob("*.json"):
+            assert (tmp_path / "new" / file.name).read_bytes() == file.read_bytes()
+
+    def test_command_without_a_folder_says_how_it_is_used(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert schemas.main([]) == 2
+        assert "usage" in capsys.readouterr().err

@@ -1,0 +1,76 @@
+"""Tools as objects for agent frameworks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from opx.domain.scopes import Identity
+from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
+from opx.errors import StoreUnavailableError
+from opx.operations.system import System
+from tests.support.agent_calls import DISK_TITLE, a_system
+
+VAULT = "Unseal the acme vault"
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with a_system(tmp_path_factory.mktemp("home")) as system:
+        yield system
+
+
+def test_tool_describes_itself(services: System) -> None:
+    tool = create_search_docs_tool(services)
+    assert tool.name == tool.__name__ == "search_docs"
+    assert tool.description.startswith("Search all documentation")
+    assert tool.input_schema["required"] == ["query"]
+    assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
+
+
+def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
+    signature = inspect.signature(create_search_docs_tool(services))
+    assert (
+        str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
+        "at_least: str = 'weak') -> str"
+    )
+
+
+def test_call_answers_with_text(services: System) -> None:
+    assert create_search_docs_tool(services)(query=DISK_TITLE, limit=1).startswith(f"Source: {DISK_TITLE}")
+
+
+def test_result_is_in_the_shape_that_callers_know(services: System) -> None:
+    found = create_search_docs_tool(services).result(query=DISK_TITLE, thoroughness="fast")
+    assert {"content", "source", "section", "relevance", "untrusted"} <= set(found["results"][0])
+    assert found["results"][0]["relevance"].endswith("%")
+
+
+def test_tool_sees_what_its_identity_sees(services: System) -> None:
+    assert VAULT in create_search_docs_tool(services, Identity("acme"))(query=VAULT)
+    assert "vault" not in create_search_docs_tool(services)(query=VAULT).lower()
+
+
+def test_wrong_argument_is_told_and_not_raised(services: System) -> None:
+    tool = create_search_docs_tool(services)
+    assert tool(query="q", limit=50) == "Error: limit must be a whole number from 1 to 20, not 50"
+    assert tool.result(limit=5)["error"]["code"] == "invalid_argument"
+
+
+def test_failure_is_told_without_its_details(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr(services.questions, "search", broken)
+    assert create_search_docs_tool(services)(query="q") == "Error: the request failed; the error was logged"
+
+
+def test_store_that_is_away_is_told(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(*_: object) -> None:
+        raise StoreUnavailableError("no route to host")
+
+    monkeypatch.setattr(services.questions, "research", unavailable)
+    tool = create_research_topic_tool(services)
+    assert tool(topic="disks") == "Error: the knowledge base is unavailable for now"

@@ -1,0 +1,125 @@
+"""Word documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from opx.ports.models import ParsingTools
+from tests.support.binary_files import (
+    W_FOOTNOTE,
+    W_LINK,
+    W_PICTURE,
+    FakeDescriber,
+    Read,
+    a_docx,
+    a_zip,
+    in_this_process,
+    read,
+    refused,
+    w_margin,
+    w_paragraph,
+    w_table,
+)
+
+pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
+
+
+@pytest.fixture(scope="module")
+def guide() -> Read:
+    blocks = (
+        w_paragraph("Failing over", "Heading1"),
+        w_paragraph("Checks", "Heading2"),
+        w_paragraph("Look at the lag."),
+        w_table(["Metric", "Critical"], ["lag", "30 s"]),
+        W_LINK,
+        W_FOOTNOTE,
+        W_PICTURE,
+    )
+    margins = {f"word/header{n}.xml": w_margin("hdr", "ACME operations") for n in (1, 2)}
+    return read(a_docx(*blocks, extra=margins), "guide.docx")
+
+
+def test_title_author_and_time_come_from_the_properties(guide: Read) -> None:
+    assert guide.title == "Failover guide"
+    assert guide.metadata == {"author": "Ada Ops", "created_at": "2024-05-06T07:08:09Z"}
+
+
+def test_heading_styles_become_headings(guide: Read) -> None:
+    assert guide.text.startswith("# Failing over\n\n## Checks\n\nLook at the lag.\n")
+
+
+def test_tables_have_their_first_row_as_header(guide: Read) -> None:
+    assert "| Metric | Critical |\n| --- | --- |\n| lag | 30 s |" in guide.text
+
+
+def test_links_keep_their_address(guide: Read) -> None:
+    assert "status page (https://status.example.com/)" in guide.text
+
+
+def test_footnotes_are_kept(guide: Read) -> None:
+    assert "only at night" in guide.text
+
+
+def test_headers_are_given_once(guide: Read) -> None:
+    assert guide.text.count("ACME operations") == 1
+
+
+def test_pictures_that_nobody_can_describe_are_counted_and_keep_what_the_author_said(guide: Read) -> None:
+    assert guide.undescribed[0].startswith("a picture is not described: there is no model")
+    assert "the cluster" in guide.text
+
+
+def test_pictures_are_described_where_they_are() -> None:
+    tools = ParsingTools(describer=FakeDescriber("three hosts"))
+    text = read(a_docx(w_paragraph("Before"), W_PICTURE, w_paragraph("After")), "a.docx", tools).text
+    assert text == "Before\n\nthe cluster\n\nPicture: three hosts\n\nAfter\n"
+
+
+def test_a_table_within_a_cell_becomes_text() -> None:
+    inner = w_table(["db1", "primary"], ["db2", "replica"])
+    outer = f"<w:tbl><w:tr><w:tc>{w_paragraph('Hosts')}</w:tc><w:tc>{inner}{w_paragraph('')}</w:tc></w:tr></w:tbl>"
+    assert read(a_docx(outer), "a.docx").text == "| Hosts | db1, primary / db2, replica |\n| --- | --- |\n"
+
+
+def test_a_cell_over_several_rows_stands_in_each_of_them() -> None:
+    def cell(text: str, merge: str = "") -> str:
+        return f"<w:tc><w:tcPr>{merge}</w:tcPr>{w_paragraph(text)}</w:tc>"
+
+    first = cell("db1", '<w:vMerge w:val="restart"/>') + cell("in")
+    rows = (cell("Host") + cell("Port"), first, cell("", "<w:vMerge/>") + cell("out"))
+    table = "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
+    assert read(a_docx(table), "a.docx").text.endswith("| db1 | in |\n| db1 | out |\n")
+
+
+def test_a_document_without_text_is_refused() -> None:
+    assert "no text in it" in refused(a_docx(w_table(["", ""])), "a.docx")
+
+
+def test_another_archive_is_refused() -> None:
+    assert "it is no Word document" in refused(a_zip({"a.txt": "x"}), "a.docx")
+
+
+def test_an_encrypted_document_is_refused_with_what_to_do() -> None:
+    assert "it is encrypted" in refused(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(100), "a.docx")
+
+
+@pytest.mark.parametrize(("name", "remedy"), [("a.doc", ".docx"), ("a.XLS", ".xlsx"), ("a.ppt", ".pptx")])
+def test_old_formats_are_refused_with_the_new_one_named(name: str, remedy: str) -> None:
+    assert f"save it as {remedy} or PDF" in refused(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", name)
+
+
+def test_comments_are_kept_where_the_text_refers_to_them() -> None:
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/comments"
+    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
+    names = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    comment = f'<w:comment w:id="0" w:author="Ada" w:initials="A">{w_paragraph("not on mondays")}</w:comment>'
+    extra = {
+        "word/comments.xml": f"<w:comments {names}>{comment}</w:comments>",
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{relations}">'
+        f'<Relationship Id="c" Type="{kind}" Target="comments.xml"/></Relationships>',
+    }
+    said = '<w:p><w:r><w:t>Fail over</w:t></w:r><w:r><w:commentReference w:id="0"/></w:r></w:p>'
+    text = read(a_docx(said, extra=extra), "a.docx").text
+    assert text.startswith("Fail over[A1]\n")
+    assert "Comment [A1]" in text
+    assert "not on mondays" in text

@@ -1,0 +1,276 @@
+"""Markdown without front matter, plain text, and what is common to all text: encoding, line ends, binary data, size."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tracemalloc
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opx.domain.ids import normalise
+from opx.errors import UnparsableDocumentError
+from opx.formats import source as decoding
+from opx.formats.registry import parse
+from tests.support.parsing_support import a_category, outcome, parsed, refusal, text_of
+
+NAMES = ["a.md", "a.markdown", "a.txt", "a.log", "a.html", "a.htm", "a.json", "a", "a.bin"]
+
+readable = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | st.sampled_from("\n\r\t# -"))
+
+
+def is_plain_body(text: str) -> bool:
+    return bool(text.strip()) and not text.startswith(("---", "\ufeff"))
+
+
+# -- what comes out --------------------------------------------------------------------------------------------------
+
+
+@given(text=readable.filter(is_plain_body), name=st.sampled_from(["a.md", "a.markdown", "a.txt", "a.log"]))
+def test_text_round_trips_normalised(text: str, name: str) -> None:
+    assert text_of(text, name) == normalise(text)
+
+
+@given(data=st.binary(), name=st.sampled_from(NAMES))
+def test_arbitrary_bytes_are_parsed_or_refused_as_unparsable(data: bytes, name: str) -> None:
+    assert outcome(data, name, a_category(title="$.a", content="$.b", tags="$..c")).startswith(("parsed", f"{name}: "))
+
+
+@given(text=st.text(st.sampled_from('<>/!-?"&#;=abphli td\n'), min_size=1))
+def test_arbitrary_markup_is_parsed_or_refused_as_unparsable(text: str) -> None:
+    assert outcome(text, "a.html").startswith(("parsed", "a.html: "))
+
+
+@given(text=st.text(st.sampled_from("---:[]{}&*!|>'\"# ab\n\t"), min_size=1))
+def test_arbitrary_front_matter_is_parsed_or_refused_as_unparsable(text: str) -> None:
+    assert outcome(f"---\na: {text}\n---\ntext", "a.md").startswith(("parsed", "a.md: "))
+
+
+def test_line_ends_of_all_systems_become_newlines() -> None:
+    assert text_of("a\r\nb\rc\n") == "a\nb\nc\n"
+
+
+def test_a_line_end_across_two_blocks_stays_one() -> None:
+    text = "x" * (8 * 1024 - 1) + "\r\nnext\n"
+    assert text_of(text) == text.replace("\r\n", "\n")
+
+
+def test_a_character_across_two_blocks_is_kept_whole() -> None:
+    text = "x" * (8 * 1024 - 1) + "é\n"
+    assert text_of(text) == text
+
+
+def test_pieces_are_lines() -> None:
+    assert list(parsed("a\n\nb").lines) == ["a\n", "\n", "b"]
+
+
+def test_composed_and_decomposed_characters_give_the_same_text() -> None:
+    assert text_of("Cafe\u0301") == "Café"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_selects_the_encoding_and_is_dropped(encoding: str) -> None:
+    assert text_of("Größe\n".encode(encoding)) == "Größe\n"
+
+
+def test_big_endian_utf16_is_read() -> None:
+    assert text_of(b"\xfe\xff" + "Größe".encode("utf-16-be"), "a.txt") == "Größe"
+
+
+def test_plain_text_and_markdown_without_front_matter_declare_no_title() -> None:
+    assert parsed("# Heading\n", "a.txt").title is None
+    assert parsed("# Heading\n", "a.md").title is None
+
+
+# -- which format ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "a.unknown", "README", "folder.d/a"])
+def test_text_of_an_unknown_extension_is_plain(name: str) -> None:
+    assert text_of("key: <b>value</b>\n", name) == "key: <b>value</b>\n"
+
+
+def test_html_without_extension_is_recognised() -> None:
+    assert text_of("\n<!-- x -->\n<!DOCTYPE html>\n<title>T</title><p>text</p>", "page") == "text\n"
+
+
+def test_front_matter_without_extension_is_recognised() -> None:
+    assert parsed("---\ntitle: T\n---\ntext", "page").title == "T"
+
+
+def test_json_without_extension_is_recognised_where_the_category_maps_it() -> None:
+    record = '{"a": "T", "b": "text"}'
+    assert text_of(record, "record", a_category(title="$.a", content="$.b")) == "text\n"
+    assert text_of(record, "record") == record
+
+
+def test_extensions_are_not_case_sensitive() -> None:
+    assert parsed("---\ntitle: T\n---\ntext", "A.MD").title == "T"
+
+
+def test_many_comments_before_a_page_are_skipped_in_one_go() -> None:
+    assert text_of("<!-- -->" * 900 + "x", "page").startswith("<!-- -->")
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt", "a.html", "a.json", "a"])
+def test_an_empty_file_is_refused(name: str) -> None:
+    assert "the file is empty" in refusal(b"", name)
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt"])
+@pytest.mark.parametrize("blank", ["\n \t\n", "\ufeff\n", "\n" * 100_000])
+def test_white_space_alone_is_refused(name: str, blank: str) -> None:
+    assert "nothing but white space" in refusal(blank, name)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"%PDF-1.7\n", "a PDF"),
+        (b"PK\x03\x04rest", "a ZIP archive or an Office document"),
+        (b"\x89PNG\r\n\x1a\nrest", "a PNG image"),
+        (b"\x1f\x8b\x08rest", "a gzip archive"),
+        (b"\x7fELFrest", "a Linux program"),
+    ],
+)
+def test_known_binary_formats_are_named(data: bytes, kind: str) -> None:
+    assert f"it looks like {kind}" in refusal(data)
+
+
+def test_a_nul_byte_is_refused_with_its_place() -> None:
+    assert "NUL byte at byte 3" in refusal(b"abc\0def")
+
+
+def test_a_nul_far_into_the_file_is_refused_with_its_line() -> None:
+    assert "NUL character in line 20001" in refusal("x\n" * 20_000 + "y\0")
+
+
+def test_many_control_characters_are_refused_as_binary() -> None:
+    assert "control characters" in refusal(b"\x01\x02\x03\x04text")
+
+
+def test_a_control_character_among_ten_bytes_is_text() -> None:
+    assert text_of(b"\x01" + b"x" * 9) == "\x01" + "x" * 9
+    assert "2 of its first 10 bytes are control characters" in refusal(b"\x01\x02" + b"x" * 8)
+
+
+def test_a_log_with_colours_is_text() -> None:
+    line = "\x1b[31mERROR\x1b[0m it failed\n"
+    assert text_of(line, "a.log") == line
+
+
+def test_utf32_is_refused_by_name() -> None:
+    assert "UTF-32" in refusal("text".encode("utf-32"))
+
+
+def test_invalid_utf8_is_refused_with_byte_and_line() -> None:
+    assert "not valid UTF-8 at byte 6 (line 2)" in refusal(b"first\n\xe9t\xe9\n")
+
+
+def test_invalid_utf8_far_into_the_file_is_refused_with_byte_and_line() -> None:
+    data = ("é\n" * 50_000).encode() + b"\xff"
+    assert "not valid UTF-8 at byte 150000 (line 50001)" in refusal(data)
+
+
+def test_bytes_after_a_byte_order_mark_are_counted_from_the_beginning() -> None:
+    assert "at byte 4 (line 1)" in refusal(b"\xef\xbb\xbfa\xff")
+
+
+def test_a_character_that_the_end_cuts_off_is_refused() -> None:
+    assert "not valid UTF-8 at byte 4 (line 1)" in refusal(b"text\xc3")
+
+
+def test_invalid_utf16_is_refused() -> None:
+    assert "not valid UTF-16 at byte 4" in refusal(b"\xff\xfea\x00\x00\xd8")
+
+
+# -- size ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["word ", "漢", "e\u0301", "한", "🙂", "a\u0308\u0301b"])
+def test_a_long_line_is_cut_so_that_the_pieces_join_to_the_normalised_text(unit: str) -> None:
+    text = unit * (200_000 // len(unit)) + "\nlast"
+    pieces = list(parsed(text).lines)
+    assert "".join(pieces) == normalise(text)
+    assert len(pieces) > 3
+    assert max(map(len, pieces)) <= decoding.MAX_PIECE
+
+
+def test_no_character_after_a_cut_composes_with_what_is_before_it() -> None:
+    """Unicode's composites, each by the first character of its own and its second part's decomposition."""
+    for code in range(sys.maxunicode + 1):
+        parts = unicodedata.normalize("NFD", chr(code))
+        if 0xD800 <= code < 0xE000 or len(parts) == 1:
+            continue
+        composed = unicodedata.normalize("NFC", parts)
+        if len(composed) == 1:
+            assert not any(map(decoding._starts_afresh, parts[1:])), hex(code)
+
+
+def test_a_line_without_a_place_to_cut_is_refused() -> None:
+    assert "can't be told apart" in refusal("\u0b3e" * 70_000)
+
+
+def test_endless_combining_characters_are_refused() -> None:
+    assert "combining characters" in refusal("a" + "\u0301\u0316" * 200)
+
+
+def test_normal_use_of_combining_characters_is_not_refused() -> None:
+    text = "a\u0301\u0316" * 5000
+    assert text_of(text) == normalise(text)
+
+
+class Repeated(io.RawIOBase):
+    """A stream of many lines that takes no memory itself."""
+
+    def __init__(self, line: bytes, size: int) -> None:
+        self._line = line
+        self._left = size
+
+    def read(self, size: int = -1, /) -> bytes:
+        count = min(self._left, size)
+        self._left -= count
+        return (self._line * (count // len(self._line) + 1))[:count]
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.txt"])
+@pytest.mark.parametrize("line", [b"Check the queue depth first.\n", b"no line end at all "])
+def test_ten_megabytes_are_read_in_bounded_memory(name: str, line: bytes) -> None:
+    def read() -> None:
+        source = parse(Repeated(line, 10_000_000), name=name, category=a_category())  # type: ignore[arg-type]
+        assert sum(map(len, source.lines)) == 10_000_000
+
+    assert peak_of(read) < 8_000_000
+
+
+class Slow(io.BytesIO):
+    """Returns at most three bytes at a time."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(size or 1, 3))
+
+
+def test_a_stream_that_returns_little_at_a_time_is_read_whole() -> None:
+    source = parse(Slow(b"---\ntitle: T\n---\nsome text\n"), name="a.md", category=a_category())
+    assert (source.title, "".join(source.lines)) == ("T", "some text\n")
+
+
+def test_a_stream_that_returns_little_at_a_time_is_recognised() -> None:
+    with pytest.raises(UnparsableDocumentError, match="a PDF"):
+        parse(Slow(b"%PDF-1.7\n"), name="a.md", category=a_category())

@@ -1,0 +1,74 @@
+"""Which alerts have no runbook, and which runbooks nothing calls for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opx.domain.scopes import Identity, Reader
+from opx.graph.knowledge_graph import KnowledgeGraph
+from opx.graph.questions.answers import GraphCoverage, Uncovered, coverage
+from opx.operations.system import System
+from opx.settings import Settings
+from opx.system import bootstrap
+from tests.support.fakes import WordsEmbedder
+from tests.support.graph_world import ACME, NOW, an_edge, say, shop
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    home = tmp_path_factory.mktemp("shop")
+    with bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder()) as services:
+        shop(services)
+        say(services, "acme's", an_edge("runbook:acme", "handles", "alert:vaultsealed"), scope=ACME)
+        yield services
+
+
+@pytest.fixture(scope="module")
+def graph(services: System) -> KnowledgeGraph:
+    return services.graph.seen_by(Identity())
+
+
+def keys(found: tuple[Uncovered, ...]) -> list[str]:
+    return [one.key for one in found]
+
+
+def test_alerts_without_a_runbook_come_with_their_firings(graph: KnowledgeGraph) -> None:
+    assert coverage(graph).alerts_without_runbook == (Uncovered("alert:vaultsealed", 1, "2031-05-09"),)
+
+
+def test_another_clients_runbook_covers_its_alerts_alone(services: System) -> None:
+    assert coverage(services.graph.seen_by(Identity("acme"))).alerts_without_runbook == ()
+
+
+def test_runbooks_whose_alerts_did_not_fire_never_do(graph: KnowledgeGraph) -> None:
+    assert keys(coverage(graph).runbooks_never_fired) == ["runbook:seal"]
+
+
+def test_firings_before_the_time_that_is_looked_at_do_not_count(graph: KnowledgeGraph) -> None:
+    assert keys(coverage(graph, since="2031-05-06").runbooks_never_fired) == ["runbook:backlog", "runbook:seal"]
+
+
+def test_runbooks_for_no_alert_are_apart(graph: KnowledgeGraph) -> None:
+    assert keys(coverage(graph).runbooks_without_alert) == ["runbook:howto"]
+
+
+def test_services_without_a_runbook(graph: KnowledgeGraph) -> None:
+    assert keys(coverage(graph).services_without_runbook) == ["service:loyalty", "service:payments"]
+
+
+def test_what_was_not_looked_at_is_named(graph: KnowledgeGraph) -> None:
+    found = coverage(graph, limit=2)
+    assert found.cut == ("alert", "runbook", "service")
+    assert found.looked_at == {"alert": 2, "runbook": 2, "service": 2}
+
+
+def test_an_empty_graph_lacks_nothing(services: System) -> None:
+    nobody = KnowledgeGraph(services.graph.store, Reader(Identity(), ()))
+    assert coverage(nobody) == GraphCoverage(looked_at={"alert": 0, "runbook": 0, "service": 0})
+
+
+def test_the_report_survives_the_wire(graph: KnowledgeGraph) -> None:
+    found = coverage(graph, since="2031-01-01")
+    assert GraphCoverage.from_json(found.to_json()) == found

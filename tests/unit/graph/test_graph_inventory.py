@@ -1,0 +1,183 @@
+"""The inventory in its three formats, with its evidence, and what is wrong with entries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from opx.graph.extraction import inventory
+from tests.support.extraction_support import Extraction, Said
+
+EDGES = {
+    "service:shop owned_by team:shop-oncall",
+    "service:shop depends_on service:orders",
+    "service:shop depends_on service:payments",
+    "service:shop hosted_on host:web-1",
+    "service:shop runs product:nginx",
+    "service:shop runs product:fortinet/fortios",
+    "alert:shop5xxhigh fires_on service:shop",
+    "runbook:api-gateway-5xx documents service:shop",
+}
+SHOP: dict[str, Any] = {
+    "name": "Shop",
+    "description": "The web shop.",
+    "owner": "shop-oncall",
+    "depends_on": ["orders", "payments"],
+    "hosts": ["web-1"],
+    "runs": ["nginx 1.24.0", {"vendor": "fortinet", "product": "FortiOS", "version": "7.0.13"}],
+    "alerts": ["Shop5xxHigh"],
+    "runbooks": ["runbooks/api-gateway-5xx.md"],
+    "aliases": ["web shop"],
+}
+YAML = """\
+services:
+  - name: Shop
+    description: The web shop.
+    owner: shop-oncall
+    depends_on: [orders, payments]
+    hosts: web-1
+    runs:
+      - nginx 1.24.0
+      - {product: fortinet/FortiOS, version: 7.0.13}
+    alerts: [Shop5xxHigh]
+    runbooks: [api-gateway-5xx]
+    aliases: [web shop]
+"""
+CSV = """\
+Name,description,owner,depends_on,hosts,runs,alerts,runbooks,aliases
+Shop,The web shop.,shop-oncall,orders;payments,web-1,nginx 1.24.0;fortinet/FortiOS 7.0.13,Shop5xxHigh,api-gateway-5xx,web shop
+"""
+
+
+@pytest.fixture(scope="module")
+def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
+    return Extraction(tmp_path_factory.mktemp("inventory"))
+
+
+def listed(extraction: Extraction, content: Any, suffix: str = "yaml", **options: Any) -> Said:
+    return extraction.said(content, f"operations/inventory/all.{suffix}", **options)
+
+
+# -- formats
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix"),
+    [
+        (YAML, "yaml"),
+        (CSV, "csv"),
+        ({"title": "Inventory", "services": [SHOP]}, "json"),
+        ({"title": "Inventory", "services": {"Shop": {key: SHOP[key] for key in SHOP if key != "name"}}}, "json"),
+        (YAML.replace("services:\n  - name: Shop", "Shop:").replace("\n    ", "\n  "), "yml"),
+    ],
+)
+def test_service_has_the_same_relations_in_every_format(extraction: Extraction, content: Any, suffix: str) -> None:
+    said = listed(extraction, content, suffix)
+    assert said.edges == EDGES
+    assert said.remarks == ""
+    assert said.edge("service:shop runs product:nginx").properties == {"version": "1.24.0"}
+    assert said.edge("service:shop runs product:fortinet/fortios").properties == {"version": "7.0.13"}
+    assert said.statements.aliases == (("service:web shop", "service:shop"),)
+
+
+def test_versions_that_run_side_by_side_are_all_kept(extraction: Extraction) -> None:
+    said = listed(
+        extraction, {"title": "All", "services": [{"name": "shop", "runs": ["nginx 1.26.0", "nginx 1.20.0"]}]}, "json"
+    )
+    assert said.edge("service:shop runs product:nginx").properties == {"version": "1.26.0, 1.20.0"}
+
+
+def test_service_is_declared_with_what_is_said_of_it(extraction: Extraction) -> None:
+    said = listed(extraction, YAML)
+    assert said.node("service:shop").declared
+    assert said.node("service:shop").properties == {"name": "Shop", "description": "The web shop."}
+
+
+def test_entry_is_proved_by_the_passage_that_holds_it(extraction: Extraction) -> None:
+    entries = [{**SHOP, "name": f"shop-{number}", "depends_on": ["orders"]} for number in range(30)]
+    entries.append({"name": "orders", "runs": ["redis 7.2"]})
+    said = listed(extraction, {"title": "Inventory", "services": entries}, "json", tokens=200)
+    assert len(said.chunks) > 10
+    for number in (0, 7, 29):
+        edge = said.edge(f"service:shop-{number} runs product:nginx")
+        assert len(edge.chunk_ids) < 3
+        assert f"name: shop-{number}\n" in said.evidence(f"service:shop-{number} runs product:nginx")
+    assert len(said.node("service:orders").chunk_ids) > 10
+    assert "redis" in said.evidence("service:orders runs product:redis")
+    assert len(said.edge("service:orders runs product:redis").chunk_ids) == 1
+
+
+def test_other_categories_have_no_inventory(extraction: Extraction) -> None:
+    assert not extraction.said(YAML, "architecture/all.yaml").edges
+
+
+# -- mistakes
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "told"),
+    [
+        ("services: [\n", "yaml", "it is no YAML"),
+        ("a: &x [1]\nservices: *x\n", "yaml", "YAML aliases"),
+        ("services: " + "[" * 60 + "]" * 60, "yaml", "deeper than 50"),
+        ("services: 7\n", "yaml", "neither a list"),
+        ("services: []\n# none\n", "yaml", "lists no services"),
+        ("# nothing\n", "yaml", "neither a list"),
+        ('name\n"unclosed\n', "csv", "it is no CSV"),
+        ("# Page\n", "md", "neither YAML, JSON nor CSV"),
+    ],
+)
+def test_file_that_is_no_inventory_is_told(extraction: Extraction, content: str, suffix: str, told: str) -> None:
+    said = listed(extraction, content, suffix)
+    assert told in said.remarks
+    assert not said.edges
+
+
+def test_file_that_is_too_large_is_told(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory, "MAX_BYTES", len(YAML) - 1)
+    said = listed(extraction, YAML)
+    assert "split it" in said.remarks
+    assert not said.edges
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"owner": "a"}, "service 2: it has no `name`"),
+        (7.5, ""),
+        (["x"], "service 2: it has no `name`"),
+        ({"name": "b", "runs": [{"version": "1"}]}, "service b: it has something in `runs`"),
+        ({"name": "b", "depends_on": [{"x": 1}, "c"]}, "a mapping in `depends_on`"),
+        ({"name": "b", "depends_on": True}, "true or false in `depends_on`"),
+        ({"name": "b", "colour": "red"}, "the field 'colour' means nothing here"),
+        ({"name": "x" * 300}, "service 2: it has no `name`"),
+        ({"name": "b", "runbooks": ["https://wiki.example/x"]}, "a name in `documents` that is none"),
+    ],
+)
+def test_malformed_entry_is_told_and_the_others_count(extraction: Extraction, entry: Any, told: str) -> None:
+    said = listed(extraction, {"title": "Inventory", "services": [SHOP, entry]}, "json")
+    assert said.edges >= EDGES
+    assert told in said.remarks
+
+
+def test_value_that_is_wrong_leaves_the_rest_of_its_field(extraction: Extraction) -> None:
+    said = listed(
+        extraction, json.dumps({"title": "x", "services": [{"name": "b", "depends_on": [{"x": 1}, "c"]}]}), "json"
+    )
+    assert said.edges == {"service:b depends_on service:c"}
+
+
+def test_secret_in_a_name_does_not_get_into_the_graph(extraction: Extraction) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLQ"
+    said = listed(extraction, {"title": "Inventory", "services": [{"name": "b", "hosts": [f"h {key}"]}]}, "json")
+    assert said.edges
+    assert key.lower() not in repr(said.statements).lower()
+
+
+def test_relations_of_a_large_inventory_have_the_passages_of_their_entries(extraction: Extraction) -> None:
+    entries = [{"name": f"s{number}", "depends_on": [f"s{number + 1}"]} for number in range(500)]
+    said = listed(extraction, {"title": "Inventory", "services": entries}, "json")
+    assert len(said.edges) == 500
+    assert {len(edge.chunk_ids) for edge in said.statements.edges} <= {1, 2}

@@ -1,0 +1,160 @@
+"""What documents are about: by their own word, by what connectors give, by ids and by place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.domain.documents import DocumentKey
+from opx.domain.scopes import Scope
+from opx.graph.extraction.own_node import own_reference, reference_of_source
+from tests.support.builders import a_document, changed
+from tests.support.extraction_support import Extraction
+
+A_DOCUMENT = a_document()
+
+
+def own(
+    source: str, category: str = "web/blogs", facts: dict[str, tuple[str, ...]] | None = None, **fields: Any
+) -> str:
+    key = DocumentKey(Scope(), f"documents/{source}")
+    return own_reference(changed(A_DOCUMENT, key=key, category=category, **fields), facts or {})
+
+
+@pytest.mark.parametrize(
+    ("source", "category", "reference"),
+    [
+        ("runbooks/ingress-502.md", "runbooks/procedures", "runbook:ingress-502"),
+        ("runbooks/procedures/db/failover.md", "runbooks/procedures", "runbook:db/failover"),
+        ("team/runbooks/x.md", "runbooks/procedures", "runbook:x"),
+        ("home/ann/corpus/documents/runbooks/db/x.md", "runbooks/procedures", "runbook:db/x"),
+        ("home/runbooks/corpus/runbooks/x.md", "runbooks/procedures", "runbook:x"),
+        ("home/ann/corpus/documents/postmortems/x.md", "postmortems", "incident:x"),
+        ("runbooks/procedures/alerts/x.md", "runbooks/procedures", "runbook:alerts/x"),
+        ("vendor/cloud/sources/aws/cloud/x.md", "vendor/cloud", "document:sources/aws/cloud/x"),
+        ("page.md", "runbooks/procedures", "runbook:page"),
+        ("runbooks/page.pdf", "runbooks/procedures", "runbook:page.pdf"),
+        ("architecture/data-stores.md", "runbooks/architecture", "document:data-stores"),
+        ("postmortems/2024-01-rds.md", "postmortems", "incident:2024-01-rds"),
+        ("operations/incidents/sources/pd/INC-12.json", "operations/incidents", "incident:inc-12"),
+        ("operations/incidents/sources/pd/Q1.json", "operations/incidents", "incident:sources/pd/q1"),
+        ("operations/changes/CHG0030001.json", "operations/changes", "change:chg0030001"),
+        (
+            "operations/alerts/webhooks/am/5ef77f1f8a3ecb8d.md",
+            "operations/alerts",
+            "alert_event:webhooks/am/5ef77f1f8a3ecb8d",
+        ),
+        ("evidence/agent_runs/evidence/run-1.json", "evidence/agent_runs", "document:evidence/run-1.json"),
+        ("runbooks/procedures/src/UserService.kt", "runbooks/procedures", "file:src/userservice.kt"),
+        ("vendor/cloud/sources/shop/src/a.py", "vendor/cloud", "file:src/a.py"),
+        ("vendor/cloud/sources/aws/ec2/limits.md", "vendor/cloud", "document:sources/aws/ec2/limits"),
+    ],
+)
+def test_place_tells_what_a_document_is_about(source: str, category: str, reference: str) -> None:
+    assert own(source, category) == reference
+
+
+@pytest.mark.parametrize(
+    ("source", "reference"),
+    [
+        ("documents/runbooks/ingress-502.md", "runbook:ingress-502"),
+        ("documents/postmortems/2024-01-rds.md", "incident:2024-01-rds"),
+        ("documents/architecture/data-stores.md", "document:data-stores"),
+        ("documents/page.md", "runbook:page"),
+        ("documents/home/ann/runbooks/alerts/x.md", "runbook:alerts/x"),
+        ("operations/changes/CHG-1.md", "change:chg-1"),
+    ],
+)
+def test_folders_tell_it_where_the_category_is_not_known(source: str, reference: str) -> None:
+    assert reference_of_source(source) == reference
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "reference"),
+    [
+        ("sources/j/TASK-12.md", {"source_uri": "https://x.example/jira/browse/TASK-12"}, "jira:task-12"),
+        ("sources/j/TASK-12.md", {"source_uri": "https://x.example/browse/TASK-13"}, "document:sources/j/task-12"),
+        (
+            "sources/c/98304.md",
+            {"source_uri": "https://x.atlassian.net/wiki/spaces/OPS/pages/98304/A"},
+            "confluence:98304",
+        ),
+        ("sources/c/98304.md", {"source_uri": "https://x.example/98304"}, "document:sources/c/98304"),
+        (f"sources/g/{'ab' * 20}.md", {"tags": ("commit",)}, f"commit:{'ab' * 20}"),
+        (f"sources/g/{'ab' * 20}.md", {"tags": ("other",)}, f"document:sources/g/{'ab' * 20}"),
+        ("sources/h/issues/5.md", {"source_uri": "https://github.com/o/r/issues/5"}, "github:o/r#5"),
+        ("sources/n/CVE-2024-23113.md", {"category": "security/cve"}, "cve:cve-2024-23113"),
+        ("x1.json", {"category": "security/cve", "title": "CVE-2024-23113: Format string"}, "cve:cve-2024-23113"),
+        ("sources/a/t.md", {"category": "security/mitre", "tags": ("T1059.001", "technique")}, "technique:t1059.001"),
+        ("sources/a/m.md", {"category": "security/mitre", "tags": ("M1038", "mitigation")}, "mitigation:m1038"),
+        (
+            "sources/a/t.json",
+            {"category": "security/mitre", "tags": ("execution", "Linux", "T1059")},
+            "technique:t1059",
+        ),
+        ("sources/r/rfc9110.md", {"category": "standards/rfc"}, "rfc:9110"),
+    ],
+)
+def test_names_outside_of_the_corpus_are_those_of_connectors(
+    source: str, fields: dict[str, Any], reference: str
+) -> None:
+    assert own(source, **fields) == reference
+
+
+def test_entity_of_the_metadata_wins() -> None:
+    assert own("runbooks/x.md", facts={"entity": ("Service: Checkout",)}) == "document:runbooks/x"
+    assert own("runbooks/x.md", facts={"entity": ("Service:Checkout",)}) == "service:checkout"
+    assert own("sources/n/CVE-2024-1111.md", "security/cve", {"entity": ("service:a",)}) == "service:a"
+
+
+@pytest.mark.parametrize("entity", [("checkout",), ("",), ("service:a", "service:b"), ("https://a",), ("user:",)])
+def test_entity_that_is_none_leaves_it_to_the_place(entity: tuple[str, ...]) -> None:
+    assert own("runbooks/x.md", "runbooks/procedures", {"entity": entity}) == "runbook:x"
+
+
+@pytest.mark.parametrize(
+    ("category", "facts", "reference"),
+    [
+        ("operations/incidents", {"id": ("INC-7",)}, "incident:inc-7"),
+        ("postmortems", {"incident": ("INC-7",)}, "incident:inc-7"),
+        ("postmortems", {"incident": ("incident:INC-7",)}, "incident:inc-7"),
+        ("postmortems", {"incidents": ("INC-7", "INC-8")}, "incident:a"),
+        ("operations/changes", {"change_id": ("CHG-1",), "id": ("9",)}, "change:chg-1"),
+        ("operations/alerts", {"id": ("f00",)}, "alert_event:f00"),
+        ("runbooks/procedures", {"id": ("7",), "incident": ("INC-7",)}, "runbook:a"),
+    ],
+)
+def test_record_is_about_the_thing_that_its_id_names(
+    category: str, facts: dict[str, tuple[str, ...]], reference: str
+) -> None:
+    assert own("a.md", category, facts) == reference
+
+
+def test_long_and_odd_names_still_give_a_reference() -> None:
+    assert own("runbooks/" + "x" * 450 + ".md", "runbooks/procedures").startswith("runbook:xxx")
+    assert own('runbooks/a|b "c".md', "runbooks/procedures") == "runbook:a b c"
+
+
+def test_own_node_is_declared_with_title_and_category(tmp_path: Path) -> None:
+    said = Extraction(tmp_path).said("# My page\n\ntext\n", "runbooks/page.md")
+    node = said.node("runbook:page")
+    assert (node.declared, node.type) == (True, "runbook")
+    assert node.properties == {"title": "My page", "category": "runbooks/procedures"}
+    assert node.chunk_ids == (said.chunks[0].chunk_id,)
+
+
+@pytest.mark.parametrize(
+    ("category", "title", "reference"),
+    [
+        ("operations/changes", "CHG-481 raise the pool of orders", "change:chg-481"),
+        ("operations/incidents", "INC-7: checkout is down", "incident:inc-7"),
+        ("operations/changes", "Raise the pool, see CHG-481", "change:notes"),
+        ("postmortems", "INC-7: checkout was down", "incident:notes"),  # pages link to each other by place
+    ],
+)
+def test_record_without_an_id_is_about_the_one_that_its_title_begins_with(
+    category: str, title: str, reference: str
+) -> None:
+    assert own("notes.json", category, title=title) == reference

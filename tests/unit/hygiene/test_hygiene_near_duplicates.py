@@ -1,0 +1,129 @@
+"""Copies with small edits are recognised; texts of one template about different things are not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from opx.domain.documents import DocumentChunk
+from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, Comparable, fingerprint
+from tests.support.builders import a_chunk
+
+TEXT = (
+    "The alert fires when the replication lag of a standby stays above five minutes for a quarter of an hour. Look at the "
+    "network between both sites first, then at long running queries on the standby, because they hold back replay. If the "
+    "lag keeps growing, pause reporting jobs and ask the storage team whether a snapshot is being taken. Once it is back "
+    "to normal, resume the jobs one by one, and write down in the ticket what was paused and for how long it was so."
+)
+
+
+def chunk(
+    content: str = TEXT, *, title: str = "Replication lag", section: tuple[str, ...] = ("Steps",)
+) -> DocumentChunk:
+    return a_chunk(content, title=title, section=section)
+
+
+def edited(text: str, share: float, seed: str = "edit") -> str:
+    """The text with so many of its plain words replaced by others."""
+    chosen = random.Random(seed)
+    words = text.split(" ")
+    plain = [at for at, word in enumerate(words) if word.isalpha() and word.islower() and len(word) > 3]
+    for at in chosen.sample(plain, max(1, round(share * len(words)))):
+        words[at] = chosen.choice(["daily", "service", "carefully", "quickly", "server", "cluster"])
+    return " ".join(words)
+
+
+def distance(one: str, other: str) -> int:
+    return (int(one, 16) ^ int(other, 16)).bit_count()
+
+
+def are_near_duplicates(one: DocumentChunk, other: DocumentChunk) -> bool:
+    return Comparable(one).is_copy_of(Comparable(other))
+
+
+def are_alike(one: str, other: str) -> bool:
+    return are_near_duplicates(chunk(one), chunk(other))
+
+
+class TestFingerprint:
+    def test_is_the_same_everywhere(self) -> None:
+        assert fingerprint("Restart the service, then watch its log.") == "52aacbcf306687e6"
+
+    def test_has_64_bits_and_a_text_without_words_has_none(self) -> None:
+        assert len(fingerprint(TEXT)) * 4 == BITS
+        assert fingerprint(" \n--- ") == ""
+
+    def test_case_and_punctuation_do_not_count(self) -> None:
+        assert fingerprint("Disk full: (delete logs)!") == fingerprint("disk FULL delete logs")
+
+    @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+    def test_edited_copies_are_close(self, share: float) -> None:
+        found = [distance(fingerprint(TEXT), fingerprint(edited(TEXT, share, str(seed)))) for seed in range(20)]
+        assert sum(bits <= MAX_DISTANCE for bits in found) >= 18
+
+    def test_other_texts_are_far(self) -> None:
+        other = "Renew the certificate of the gateway, reload it, and check with a browser that the new one is served."
+        assert distance(fingerprint(TEXT), fingerprint(other)) > MAX_DISTANCE
+
+    def test_very_long_text_does_not_overflow(self) -> None:
+        assert len(fingerprint(" ".join(f"word{n}" for n in range(60_000)))) == 16
+
+
+class TestNearDuplicates:
+    @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
+    def test_copy_with_a_few_other_words_is_one(self, share: float) -> None:
+        assert all(are_alike(TEXT, edited(TEXT, share, str(seed))) for seed in range(20))
+
+    def test_copy_with_half_of_its_words_changed_is_none(self) -> None:
+        assert not are_alike(TEXT, edited(TEXT, 0.4))
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("CVE-2024-23113", "CVE-2024-23114"),
+            ("db-01", "db-02"),
+            ("web01.example.com", "web02.example.com"),
+            ("version 9.2", "version 9.3"),
+            ("port 5432", "port 5433"),
+            ("KubePodNotReady", "KubePodCrashLooping"),
+            ("pg_stat_replication", "pg_stat_activity"),
+            ("ORA-01555", "ORA-01556"),
+            ("do not restart it", "do restart it"),
+            ("always enable it", "always disable it"),
+            ("if the lag is > 5", "if the lag is < 5"),
+        ],
+    )
+    def test_texts_that_differ_in_what_tells_are_none(self, one: str, other: str) -> None:
+        assert not are_alike(f"{TEXT} {one}.", f"{TEXT} {other}.")
+        assert are_alike(f"{TEXT} {one}.", f"{TEXT}  {one}.")
+
+    def test_short_texts_have_to_be_equal(self) -> None:
+        assert are_alike("Restart the pod.", "restart  the\npod.")
+        assert not are_alike("Restart the pod.", "Restart the node.")
+
+    @pytest.mark.parametrize(
+        ("one", "other"), [("AWS memory", "AWS storage"), ("No pviews yesterday", "No upviews yesterday")]
+    )
+    def test_similar_texts_under_other_headings_are_none(self, one: str, other: str) -> None:
+        similar = edited(TEXT, 0.05)
+        assert not are_near_duplicates(chunk(title=one), chunk(similar, title=other))
+        assert not are_near_duplicates(chunk(section=(one,)), chunk(similar, section=(other,)))
+
+    def test_equal_texts_under_other_headings_are_one_if_they_say_enough(self) -> None:
+        assert are_near_duplicates(chunk(title="Lag"), chunk(title="Standby falls behind"))
+        assert not are_near_duplicates(chunk("Restart it.", title="Pod"), chunk("Restart it.", title="Node"))
+
+    def test_equal_texts_about_other_identifiers_are_none(self) -> None:
+        one, other = (chunk(title=name, section=(name, "Impact")) for name in ("NodeReceiveErrs", "NodeTransmitErrs"))
+        assert not are_near_duplicates(one, other)
+        plain = [chunk(title="Errors", section=(name, "Impact")) for name in ("NodeReceiveErrs", "NodeTransmitErrs")]
+        assert are_near_duplicates(*plain)
+
+    def test_headings_may_be_written_otherwise(self) -> None:
+        similar = chunk(edited(TEXT, 0.05), title="ReplicationLag", section=("Runbook", "Steps"))
+        assert are_near_duplicates(chunk(title="Replication lag"), similar)
+
+    def test_order_of_the_two_does_not_matter(self) -> None:
+        for other in (edited(TEXT, 0.05), TEXT + " port 1", "short"):
+            assert are_alike(TEXT, other) == are_alike(other, TEXT)

@@ -1,0 +1,204 @@
+"""Documents and chunks as other programs read them; categories, retention and times."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, contextual_text
+from opx.domain.ids import iso_time
+from opx.domain.knowledge import Category, KnowledgeModel, Tier, retention_days
+from opx.domain.record import replace
+from opx.domain.scopes import Scope
+from opx.errors import InvalidInputError, UnknownCategoryError
+from opx.ingestion.prepared import as_indexed
+from tests.support.builders import a_chunk, a_document, a_piece, a_version
+
+calm = settings(deadline=None)  # a busy machine is no failure
+
+ANY_TEXT = st.text(st.characters())
+CHUNKS = st.builds(
+    a_piece,
+    chunk_id=ANY_TEXT,
+    document_id=ANY_TEXT,
+    chunk_index=st.integers(0),
+    content=ANY_TEXT,
+    token_count=st.integers(0),
+    title=ANY_TEXT,
+    section=st.lists(ANY_TEXT, max_size=3).map(tuple),
+    start=st.integers(0),
+    end=st.integers(0),
+    category=ANY_TEXT,
+    tags=st.lists(ANY_TEXT, max_size=3).map(tuple),
+)
+CHUNK = a_piece(
+    chunk_id="c1",
+    document_id="d1",
+    chunk_index=2,
+    content='Say "é"\u2028\n',
+    token_count=5,
+    title="Käse",
+    section=("A", "B"),
+    start=10,
+    end=18,
+    category="runbooks/procedures",
+    tags=("x",),
+)
+
+
+def a_category(path: str, *folders: str, tier: Tier = Tier.INTERNAL) -> Category:
+    return Category(path, tier, 1.0, "permanent", folders=folders)
+
+
+def a_model() -> KnowledgeModel:
+    categories = [
+        a_category("runbooks/procedures", "runbooks", "sop"),
+        a_category("runbooks/architecture", "architecture", "runbooks/design"),
+        a_category("incidents", "postmortems"),
+        a_category("security/cve", "cve", tier=Tier.SPECIALIZED),
+    ]
+    return KnowledgeModel({category.path: category for category in categories}, "incidents")
+
+
+# -- chunks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_chunks_line_has_known_bytes() -> None:
+    assert CHUNK.to_json_line() == (
+        '{"chunkId":"c1","documentId":"d1","chunkIndex":2,"content":"Say \\"é\\"\u2028\\n","tokenCount":5,'
+        '"section":["A","B"],"start":10,"end":18,'
+        '"metadata":{"documentTitle":"Käse","category":"runbooks/procedures","tags":["x"]}}'
+    )
+
+
+@calm
+@given(CHUNKS)
+def test_a_chunk_is_read_as_it_was_written(chunk: DocumentChunk) -> None:
+    line = chunk.to_json_line()
+    assert "\n" not in line
+    assert DocumentChunk.from_json(json.loads(line)) == chunk
+
+
+def test_a_chunk_is_embedded_under_its_title_and_section() -> None:
+    assert replace(CHUNK, content="text").text == "# Käse\n## A > B\n\ntext"
+
+
+def test_a_chunk_without_a_section_has_no_section_line() -> None:
+    assert contextual_text("T", (), "text") == "# T\n\ntext"
+
+
+# -- documents -------------------------------------------------------------------------------------------------------
+
+
+def test_a_document_has_the_fields_that_agents_know() -> None:
+    document = a_version(
+        document_id="d1",
+        key=DocumentKey(Scope(), "documents/runbooks/x.md"),
+        title="X",
+        category="runbooks/procedures",
+        tier=Tier.INTERNAL,
+        trust=1.0,
+        location="s3://opx-knowledge-corpus/documents/runbooks/x.md",
+        source_uri="https://wiki.example/x",
+        created_at="2026-01-01T00:00:00Z",
+        last_updated="2026-02-01T00:00:00Z",
+        tags=("linux",),
+        author="Ada",
+        declared_version="1.2",
+        state=DocumentState.SUPERSEDED,
+    )
+    data = json.loads(json.dumps(document.to_json()))
+    known = {name: data[name] for name in ("documentId", "title", "category", "tags", "s3Location", "createdAt")}
+    assert known == {
+        "documentId": "d1",
+        "title": "X",
+        "category": "runbooks/procedures",
+        "tags": ["linux"],
+        "s3Location": "s3://opx-knowledge-corpus/documents/runbooks/x.md",
+        "createdAt": "2026-01-01T00:00:00Z",
+    }
+    assert data["metadata"] == {"author": "Ada", "version": "1.2", "lastUpdated": "2026-02-01T00:00:00Z"}
+    assert data["state"] == "superseded"
+
+
+# -- categories ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "days"), [("90d", 90), ("6m", 180), ("2y", 730), ("9999d", 9999), ("permanent", None)]
+)
+def test_retention_is_a_number_of_days_or_permanent(text: str, days: int | None) -> None:
+    assert retention_days(text) == days
+
+
+@pytest.mark.parametrize("text", ["", "0d", "90", "d", "-1d", "1.5y", "1w", "2Y", " 2y", "2y\n", "10000d", "forever"])
+def test_any_other_retention_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="90d or 2y"):
+        retention_days(text)
+
+
+@pytest.mark.parametrize("name", ["runbook", "runbooks", "runbooks/procedures"])
+def test_a_category_is_known_by_its_path_and_by_a_folders_short_name(name: str) -> None:
+    assert a_model().category(name).path == "runbooks/procedures"
+
+
+@pytest.mark.parametrize("name", ["", "nonsense", "runbooks/", "*"])
+def test_an_unknown_category_is_refused_with_those_that_exist(name: str) -> None:
+    with pytest.raises(
+        UnknownCategoryError, match="incidents, runbooks/architecture, runbooks/procedures, security/cve"
+    ):
+        a_model().category(name)
+
+
+def test_a_prefix_means_all_categories_below_it() -> None:
+    assert a_model().within("runbooks") == ("runbooks/architecture", "runbooks/procedures")
+    assert a_model().within("security/cve") == ("security/cve",)
+
+
+def test_a_prefix_ends_where_a_name_does() -> None:
+    with pytest.raises(UnknownCategoryError):
+        a_model().within("run")
+
+
+@pytest.mark.parametrize(
+    ("path", "category"),
+    [
+        ("documents/runbooks/x.md", "runbooks/procedures"),
+        ("documents/runbooks/design/x.md", "runbooks/architecture"),
+        ("documents/cve/postmortems/x.md", "incidents"),
+        ("documents/security/cve/runbooks/x.md", "security/cve"),
+        ("documents/x.md", None),
+        ("documents/x/runbooks", None),
+        ("documents/myrunbooks/x.md", None),
+    ],
+)
+def test_a_files_folders_imply_its_category(path: str, category: str | None) -> None:
+    found = a_model().category_of_path(path)
+    assert (found.path if found else None) == category
+
+
+def test_a_tier_has_its_categories() -> None:
+    assert a_model().tier_categories((Tier.SPECIALIZED,)) == ("security/cve",)
+
+
+# -- times -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_is_in_utc_to_the_second() -> None:
+    assert iso_time(1_741_944_413.99) == "2025-03-14T09:26:53Z"
+
+
+@calm
+@given(st.floats(0, 4_000_000_000), st.floats(0, 4_000_000_000))
+def test_times_sort_as_they_happened(first: float, second: float) -> None:
+    assert (iso_time(first) < iso_time(second)) == (int(first) < int(second))
+
+
+def test_chunk_in_the_index_has_the_facts_of_its_document() -> None:
+    """A chunk file has those of one of several documents with its text."""
+    document = a_document(title="README (cart)", tags=("cart",))
+    indexed = as_indexed(a_chunk(title="README (ledger)", tags=("ledger",)), document, ())
+    assert (indexed.chunk.title, indexed.chunk.tags) == ("README (cart)", ("cart",))

@@ -1,0 +1,111 @@
+"""How objects stand that were put, for those who wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opx.domain.requests import RequestError
+from opx.domain.scopes import Identity
+from opx.edges.calling import LocalClient
+from opx.edges.loading import LocalLoader
+from opx.errors import InvalidScopeError, OpxError
+from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.operations.context import Caller, Context
+from opx.operations.corpus import GetObjectStates, get_object_states
+from opx.operations.documents import ListDocuments, list_documents
+from opx.operations.system import System
+from opx.settings import Settings
+from tests.support.cli_support import word_services
+
+KEY = "documents/a.md"
+SIDECAR = KEY + ".metadata.json"
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[System]:
+    with word_services(Settings(home=str(tmp_path / "home"))) as services:
+        yield services
+
+
+@pytest.fixture
+def client(services: System) -> LocalClient:
+    return LocalClient(Context(services, Caller(Identity())))
+
+
+def state(client: LocalClient) -> ObjectState:
+    (found,) = client.call(get_object_states, GetObjectStates(object_keys=(KEY,))).states
+    return found
+
+
+def work(client: LocalClient) -> None:
+    list(LocalLoader(client.context).outcomes([]))
+
+
+def taken_in(services: System, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
+    services.store.put(KEY, data)
+    work(client)
+    return state(client)
+
+
+def test_what_was_put_waits_until_it_is_taken_in(services: System, client: LocalClient) -> None:
+    services.store.put(KEY, b"# A\n\ntext\n")
+    assert state(client) == ObjectState(KEY, ObjectPhase.WAITING)
+    work(client)
+    found = state(client)
+    assert (found.state, found.title, found.chunks) == (ObjectPhase.INGESTED, "A", 1)
+    assert found.document_id == client.call(list_documents, ListDocuments()).documents[0].document_id
+
+
+def test_a_changed_object_waits_again(services: System, client: LocalClient) -> None:
+    taken_in(services, client)
+    services.store.put(KEY, b"# A\n\nother\n")
+    assert state(client).state is ObjectPhase.WAITING
+
+
+def test_a_changed_sidecar_makes_its_document_wait(services: System, client: LocalClient) -> None:
+    taken_in(services, client)
+    services.store.put(SIDECAR, b'{"metadataAttributes": {"title": "Better"}}')
+    assert state(client).state is ObjectPhase.WAITING
+    work(client)
+    assert state(client).title == "Better"
+
+
+def test_a_deleted_object_waits_until_it_is_gone(services: System, client: LocalClient) -> None:
+    taken_in(services, client)
+    services.store.delete(KEY)
+    assert state(client).state is ObjectPhase.WAITING
+    work(client)
+    assert state(client) == ObjectState(KEY, ObjectPhase.DELETED)
+
+
+def test_what_never_was_counts_as_deleted(client: LocalClient) -> None:
+    assert state(client).state is ObjectPhase.DELETED
+
+
+def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: System, client: LocalClient) -> None:
+    first, second = taken_in(services, client, b""), taken_in(services, client, b"\x00")
+    assert (first.state, second.state) == (ObjectPhase.FAILED, ObjectPhase.FAILED)
+    assert "the file is empty" in first.reason
+    assert first.mark != second.mark
+
+
+def test_an_interrupted_attempt_is_waited_for(services: System, client: LocalClient) -> None:
+    taken_in(services, client)
+    services.corpus.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
+    assert state(client).state is ObjectPhase.WAITING
+
+
+@pytest.mark.parametrize(
+    ("foreign", "error"),
+    [
+        ("clients/acme/documents/a.md", InvalidScopeError),
+        ("chunks/a.jsonl", InvalidScopeError),
+        ("clients//documents/a.md", RequestError),
+    ],
+)
+def test_objects_of_others_are_not_told_of(client: LocalClient, foreign: str, error: type[OpxError]) -> None:
+    with pytest.raises(error):
+        client.call(get_object_states, GetObjectStates(object_keys=(KEY, foreign)))

@@ -1,0 +1,172 @@
+"""A message for the function that makes indexes, the hold on the work, and what people are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
+from opx.edges.cli.main import Launch, cli
+from opx.errors import InvalidInputError, ReindexBusyError
+from opx.lifecycle.reindex.job import Job, JobStore, Phase
+from opx.lifecycle.reindex.reindexing import GO_ON, take_turn
+from opx.ports.tables import LIFECYCLE
+from opx.settings import Settings
+from opx.system import bootstrap, connect
+from tests.doubles.fake_time import FakeTime
+from tests.support.builders import ports_of
+from tests.support.reindex_support import World, services_at
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[tuple[JobStore, JobStore, FakeTime]]:
+    """Two workers with holds of 60 seconds."""
+    time, database = FakeTime(), open_database(tmp_path / "opx.db")
+    table = SqliteTable(LIFECYCLE, database, clock=time.clock)
+    first, second = (JobStore(table, "index", clock=time.clock, lease_seconds=60) for _ in range(2))
+    yield first, second, time
+    database.close()
+
+
+def a_job() -> Job:
+    return Job("new", Phase.BUILDING)
+
+
+def test_who_holds_the_work_keeps_others_out(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+    first, second, _ = jobs
+    first.hold("new", a_job)
+    with pytest.raises(ReindexBusyError):
+        second.hold("new", a_job)
+
+
+def test_what_was_given_back_is_anybodys_and_goes_on(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+    first, second, _ = jobs
+    job = first.hold("new", a_job)
+    job.documents = 7
+    first.release(job)
+    assert second.hold("new", a_job).documents == 7
+
+
+def test_who_was_away_for_too_long_may_not_save(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+    first, second, time = jobs
+    job = first.hold("new", a_job)
+    time.sleep(61)
+    second.hold("new", a_job)
+    with pytest.raises(ReindexBusyError):
+        first.save(job)
+
+
+def test_the_sample_is_the_same_however_often_it_was_interrupted() -> None:
+    one, other = a_job(), a_job()
+    keys = [f"key {number}" for number in range(200)]
+    one.add_to_sample(keys)
+    for key in (*reversed(keys), *keys[:50]):
+        other.add_to_sample([key])
+    assert one.sample == other.sample
+    assert len(one.sample) == 50
+
+
+@dataclass
+class Opx:
+    """The command on a folder with two documents."""
+
+    home: Path
+
+    def __call__(self, *arguments: str) -> Result:
+        launch = Launch(lambda settings: services_at(Path(settings.home)), connect, {})
+        return CliRunner().invoke(cli, ["--home", str(self.home), *arguments], obj=launch, prog_name="opx")
+
+
+@pytest.fixture(scope="module")
+def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
+    home = tmp_path_factory.mktemp("home")
+    with services_at(home) as services:
+        World(services).take_in(disk="Disk full", pod="Pod crashed")
+    return Opx(home)
+
+
+def test_the_command_makes_an_index_goes_back_and_removes_it(opx: Opx) -> None:
+    made = opx("reindex", "--model", "32")
+    assert made.exit_code == 0, made.output
+    assert "the new index answers: 2 documents, 2 chunks" in made.stdout
+    assert "of 2 questions the old one answered 2, the new one 2" in made.stdout
+    found = json.loads(opx("reindex", "--status", "--json").stdout)
+    assert [(one["state"], one["embeddingModel"]) for one in found["indexes"]] == [
+        ("active", "words-32/1"),
+        ("previous", "words/1"),
+    ]
+    assert "the earlier index answers again" in opx("reindex", "--rollback").stdout
+    assert "for words-32/1" in opx("reindex", "--discard").stdout
+    assert "active" in opx("reindex", "--status").stdout
+
+
+def test_the_command_says_which_models_there_are(opx: Opx) -> None:
+    result = opx("reindex", "--model", "gpt")
+    assert result.exit_code == 2
+    assert "there is no model 'gpt' here" in result.stderr
+
+
+@pytest.mark.parametrize("both", ["--rollback --discard", "--force --model 32", "--model 32 --model-path ."])
+def test_the_command_does_one_thing_at_a_time(opx: Opx, both: str) -> None:
+    result = opx("reindex", *both.split())
+    assert result.exit_code == 2
+    assert "give one of" in result.stderr
+
+
+def test_two_commands_at_once_are_one(opx: Opx) -> None:
+    with services_at(opx.home) as services, services.work.exclusive_reindex():
+        result = opx("reindex", "--model", "32")
+    assert result.exit_code == 2
+    assert "another process makes a new index here" in result.stderr
+
+
+def test_a_worse_index_ends_the_command_with_one(tmp_path: Path) -> None:
+    with services_at(tmp_path) as services:
+        World(services).take_in(**{f"n{n}": f"Alarm {word}" for n, word in enumerate(WORDS)})
+    result = Opx(tmp_path)("reindex", "--model", "blind")
+    assert result.exit_code == 1
+    assert "by meaning alone. The old index answers on" in result.stderr
+
+
+WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "kit", "log")
+
+
+@pytest.mark.parametrize("body", ["no json", "[]", '{"do": "explode"}', '{"do": "reindex", "dimension": "many"}'])
+def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) -> None:
+    with services_at(tmp_path) as services, pytest.raises(InvalidInputError):
+        take_turn(body, services.lifecycle.reindexer, None, stop=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"search_generation": "classic"}, "next-generation"),
+        ({"search_engine": "bedrock_knowledge_base", "knowledge_base_id": "KB"}, "makes its index itself"),
+    ],
+)
+def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        _ = bootstrap(Settings(backend="aws", **settings)).lifecycle.reindexer  # type: ignore[arg-type]
+
+
+def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:
+    with services_at(tmp_path) as services:
+        queue = SqliteQueue(ports_of(services)._home.main, "turns")
+        reindexer = services.lifecycle.reindexer
+        progress = take_turn('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
+        turns = 1
+        while progress is None or not progress.finished:
+            (message,) = queue.receive()
+            queue.done(message.receipt)
+            assert message.body == GO_ON
+            progress = take_turn(message.body, reindexer, queue, stop=lambda: True)
+            turns += 1
+        assert turns > 3
+        assert queue.receive() == []
+        assert take_turn(GO_ON, reindexer, queue, stop=lambda: True) is None

@@ -1,0 +1,214 @@
+"""What an index answers becomes one list: fused, without repeated texts, without one document crowding out the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from opx.domain.queries import Fusion, QueryConfig, SearchMode
+from opx.domain.record import replace
+from opx.domain.results import IndexedChunk
+from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.retrieval.hybrid import DEPTH, LEXICAL_WEIGHT, Asking, HybridSearch, fused_hits
+from tests.support.builders import EVERYONE, an_entry, any_vector
+
+
+def a_response(
+    lexical: Sequence[tuple[IndexEntry, float]] = (),
+    vector: Sequence[tuple[IndexEntry, float]] = (),
+    *,
+    frequencies: Mapping[str, int] | None = None,
+    entry_count: int = 10,
+) -> SearchResponse:
+    """What an index answers that found these entries, best first."""
+    return SearchResponse(
+        lexical=Leg(tuple((entry.indexed.entry_id, score) for entry, score in lexical)),
+        vector=Leg(tuple((entry.indexed.entry_id, score) for entry, score in vector)),
+        chunks={entry.indexed.entry_id: entry.indexed for entry, _ in (*lexical, *vector)},
+        term_frequencies=frequencies or {},
+        entry_count=entry_count,
+    )
+
+
+def sources(response: SearchResponse, per_document: int = 10, method: Fusion = Fusion.MIN_MAX) -> list[IndexedChunk]:
+    return [hit.indexed for hit in fused_hits(response, method, per_document).hits]
+
+
+def without_source(entry: IndexEntry) -> IndexEntry:
+    return replace(entry, indexed=replace(entry.indexed, source_uri=""))
+
+
+class RecordingIndex:
+    """Answers nothing and keeps what it was asked."""
+
+    derives_ids = True
+
+    def __init__(self) -> None:
+        self.asked: list[SearchRequest] = []
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.asked.append(request)
+        return SearchResponse()
+
+    def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
+        return {}
+
+    def apply(self, changes: object) -> list[list[str]]:
+        return []
+
+    def count(self, where: SearchFilter) -> int:
+        return 0
+
+    def references(self, key_id: str) -> list[str]:
+        return []
+
+    def held(self, *, after: object = None, limit: int = 1000) -> list[HeldDocument]:
+        return []
+
+
+DISK, POD, LOGS = (an_entry(text, source=f"{text}.md") for text in ("disk", "pod", "logs"))
+
+
+class TestFusedHits:
+    def test_nothing_found_is_no_hits(self) -> None:
+        found = fused_hits(SearchResponse(), Fusion.MIN_MAX, 2)
+        assert found.hits == ()
+        assert found.levels == ()
+
+    def test_each_hit_knows_its_place_in_each_leg(self) -> None:
+        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)]), Fusion.RRF, 2)
+        places = {hit.indexed.entry_id: (hit.lexical, hit.vector) for hit in found.hits}
+        assert places == {
+            DISK.indexed.entry_id: ((1, 9.0), (2, 0.5)),
+            POD.indexed.entry_id: ((2, 1.0), None),
+            LOGS.indexed.entry_id: (None, (1, 0.9)),
+        }
+
+    def test_hits_are_in_the_order_of_their_fused_scores(self) -> None:
+        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9), (DISK, 0.5)]), Fusion.RRF, 2)
+        assert [hit.fused for hit in found.hits] == [1 / 61 + 1 / 62, 1 / 61, 1 / 62]
+
+    @pytest.mark.parametrize("method", list(Fusion))
+    def test_one_leg_alone_keeps_its_order(self, method: Fusion) -> None:
+        scored = [(DISK, 9.0), (POD, 2.0), (LOGS, 1.0)]
+        expected = [DISK.indexed, POD.indexed, LOGS.indexed]
+        assert sources(a_response(lexical=scored), method=method) == expected
+        assert sources(a_response(vector=scored), method=method) == expected
+
+    def test_failed_leg_is_reported_with_its_reason(self) -> None:
+        response = replace(a_response([(DISK, 1.0)]), vector=Leg(error="timed out"))
+        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        assert found.failed_legs == {"vector": "timed out"}
+        assert [hit.indexed for hit in found.hits] == [DISK.indexed]
+
+
+class TestThinning:
+    def test_same_text_under_two_keys_is_one_hit(self) -> None:
+        one, two = (an_entry("disk full", source=f"{name}.md") for name in ("one", "two"))
+        assert one.indexed.chunk.chunk_id == two.indexed.chunk.chunk_id
+        assert sources(a_response([(one, 2.0), (two, 2.0), (POD, 1.0)])) == [
+            min((one.indexed, two.indexed), key=lambda indexed: indexed.entry_id),
+            POD.indexed,
+        ]
+
+    def test_same_text_found_by_one_leg_under_each_key_is_one_hit(self) -> None:
+        one, two = (an_entry("disk full", source=f"{name}.md") for name in ("one", "two"))
+        assert sources(a_response([(one, 2.0), (POD, 1.0)], [(two, 0.9)])) == [one.indexed, POD.indexed]
+
+    @pytest.mark.parametrize("most", [1, 2, 3])
+    def test_document_has_at_most_so_many_chunks(self, most: int) -> None:
+        chunks = [an_entry(f"part {n}", index=n, document_id="d") for n in range(3)]
+        response = a_response([(chunk, 9.0 - n) for n, chunk in enumerate(chunks)] + [(POD, 1.0)])
+        assert sources(response, most) == [*(chunk.indexed for chunk in chunks[:most]), POD.indexed]
+
+    def test_chunks_without_a_source_are_left_out_if_provenance_is_required(self) -> None:
+        response = a_response([(without_source(DISK), 9.0), (POD, 1.0)])
+        found = fused_hits(response, Fusion.MIN_MAX, 2, require_provenance=True)
+        assert [hit.indexed for hit in found.hits] == [POD.indexed]
+        assert len(fused_hits(response, Fusion.MIN_MAX, 2).hits) == 2
+
+    def test_twin_with_a_source_takes_the_place_of_one_without(self) -> None:
+        bare, sourced = without_source(an_entry("disk full", source="a.md")), an_entry("disk full", source="b.md")
+        response = a_response([(bare, 9.0), (sourced, 2.0), (POD, 1.0)])
+        found = fused_hits(response, Fusion.MIN_MAX, 1, require_provenance=True)
+        assert [hit.indexed for hit in found.hits] == [sourced.indexed, POD.indexed]
+
+
+class TestLevels:
+    def test_of_the_default_fusion_are_the_fused_scores(self) -> None:
+        found = fused_hits(a_response([(DISK, 9.0), (POD, 1.0)], [(LOGS, 0.9)]), Fusion.MIN_MAX, 2)
+        assert found.levels == tuple(hit.fused for hit in found.hits)
+
+    @pytest.mark.parametrize("method", [Fusion.RRF, Fusion.WEIGHTED_RRF])
+    def test_of_another_fusion_are_on_the_scale_of_the_default_and_fall(self, method: Fusion) -> None:
+        response = a_response([(DISK, 9.0), (POD, 8.9), (LOGS, 0.1)], [(LOGS, 0.9), (DISK, 0.1)])
+        found = fused_hits(response, method, 2)
+        assert sorted(found.levels) == sorted(hit.fused for hit in fused_hits(response, Fusion.MIN_MAX, 2).hits)
+        assert list(found.levels) == sorted(found.levels, reverse=True)
+        assert found.levels[0] >= LEXICAL_WEIGHT > found.hits[0].fused
+
+
+class TestTermWeights:
+    def weights(self, frequencies: Mapping[str, int], entry_count: int = 10) -> dict[str, float]:
+        response = a_response(frequencies=frequencies, entry_count=entry_count)
+        return fused_hits(response, Fusion.MIN_MAX, 2).term_weights
+
+    def test_weight_is_lucenes_idf(self) -> None:
+        assert self.weights({"disk": 3}) == pytest.approx({"disk": math.log(1 + 7.5 / 3.5)})
+
+    def test_rarer_terms_weigh_more_and_unseen_words_most(self) -> None:
+        weights = self.weights({"disk": 9, "pod": 2, "absent": 0})
+        assert 0 < weights["disk"] < weights["pod"] < weights["absent"]
+
+    def test_value_that_occurs_nowhere_weighs_nothing(self) -> None:
+        assert self.weights({"web01": 0, "ora01555": 2})["web01"] == 0
+        assert self.weights({"web01": 0, "ora01555": 2})["ora01555"] > 0
+
+    @pytest.mark.parametrize("entry_count", [0, 1, 3])
+    def test_more_occurrences_than_entries_still_give_a_positive_weight(self, entry_count: int) -> None:
+        assert self.weights({"disk": 5}, entry_count)["disk"] > 0
+
+
+class TestRequest:
+    @pytest.mark.parametrize("mode", list(SearchMode))
+    def test_index_is_asked_once_for_both_legs(self, mode: SearchMode) -> None:
+        index, vector = RecordingIndex(), any_vector("q")
+        where = replace(EVERYONE, tags=("linux",))
+        HybridSearch(index).run(Asking("disk", vector), where, QueryConfig(mode=mode))
+        assert index.asked == [SearchRequest(where, "disk", vector, DEPTH[mode])]
+
+    def test_fast_looks_at_fewer_candidates_than_balanced(self) -> None:
+        assert DEPTH[SearchMode.FAST] < DEPTH[SearchMode.BALANCED]
+
+    def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
+        index = RecordingIndex()
+        HybridSearch(index).run(Asking("disk", None), EVERYONE, QueryConfig())
+        assert index.asked[0].vector is None
+
+
+class TestWeightOfWords:
+    """How much the lexical leg counts when its best hit has few of the question's words."""
+
+    def fused_of_disk(self, frequencies: dict[str, int]) -> float:
+        response = replace(
+            a_response([(DISK, 2.0), (POD, 1.0)], [(LOGS, 0.9), (POD, 0.1)]),
+            term_frequencies=frequencies,
+            entry_count=100,
+        )
+        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        return next(hit.fused for hit in found.hits if hit.indexed is DISK.indexed)
+
+    def test_full_weight_when_the_best_hit_covers_the_question(self) -> None:
+        assert self.fused_of_disk({"disk": 1}) == pytest.approx(0.6)
+
+    def test_full_weight_without_statistics(self) -> None:
+        assert self.fused_of_disk({}) == pytest.approx(0.6)
+
+    def test_less_weight_when_the_best_hit_covers_little(self) -> None:
+        rare = {f"unheard{'abcdefghijklmnopqrst'[n]}": 0 for n in range(20)}
+        assert 0 < self.fused_of_disk({"disk": 1, **rare}) < 0.3
+
+    def test_no_weight_when_the_best_hit_covers_nothing(self) -> None:
+        assert self.fused_of_disk({"unheard": 0}) == 0.0

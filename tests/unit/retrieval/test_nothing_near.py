@@ -1,0 +1,148 @@
+"""A question that nothing is near has no answer, not even a weak one, unless it narrows the search by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import Band, QueryConfig, SearchMode
+from opx.domain.record import replace
+from opx.retrieval.confidence import (
+    FAR,
+    FAR_IN_FEW,
+    FAR_IN_OTHER_LANGUAGES,
+    FEW_ENTRIES,
+    Judgement,
+    is_far,
+    judged,
+)
+from opx.retrieval.query import KnowledgeQuery
+from tests.support.fakes import WordsEmbedder
+from tests.unit.retrieval.test_query import a_query, a_text
+
+ANYTHING = QueryConfig(min_confidence=0)
+COOKING = "how long does a chocolate cake with butter stay in the oven"
+BAKING = "bake cake"
+NOWHERE = FAR_IN_FEW / 2
+PAGES = [
+    a_text("The disk of the database is full and writes fail.", title="Database disk full", tags=("postgres",)),
+    a_text("Pods restart again and again; look at their logs.", title="Pods are crash looping"),
+    a_text("Certificates expire without notice; renew them.", title="Certificate expired"),
+]
+DISK = PAGES[0].indexed.chunk
+Near = Callable[[float], None]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[KnowledgeQuery]:
+    index = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    yield a_query(index, *PAGES)
+    index.close()
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> Near:
+    """Sets how probable it is that something is near, whatever the question is."""
+
+    def sets(probability: float) -> None:
+        def judged_so(*args: Any, **options: Any) -> Judgement:
+            return replace(judged(*args, **options), near=probability, by_meaning=True)
+
+        monkeypatch.setattr("opx.retrieval.searching.judged", judged_so)
+
+    return sets
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("question", [COOKING, "who won the football match"])
+def test_question_about_something_else_has_no_results_and_nothing_unconfirmed(
+    service: KnowledgeQuery, near: Near, question: str, mode: SearchMode
+) -> None:
+    near(NOWHERE)
+    answer = service.answer(question, QueryConfig(min_confidence=0, mode=mode))
+    assert (answer.results, answer.unconfirmed, answer.best_rejected, answer.absent) == ((), (), None, ())
+    assert not answer.partial
+
+
+@pytest.mark.parametrize("question", ["the of and", "?!", "🔥"])
+def test_question_without_words_has_nothing(service: KnowledgeQuery, question: str) -> None:
+    answer = service.answer(question, ANYTHING)
+    assert (answer.results, answer.unconfirmed) == ((), ())
+
+
+def test_without_cosines_what_hardly_a_word_supports_is_weak(service: KnowledgeQuery) -> None:
+    assert {result.band for result in service.answer(COOKING, ANYTHING).results} == {Band.WEAK}
+
+
+def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery, near: Near) -> None:
+    near(NOWHERE)
+    answer = service.answer(COOKING, QueryConfig(min_confidence=0.9))
+    assert (answer.results, answer.unconfirmed) == ((), ())
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+def test_question_about_a_page_has_results(service: KnowledgeQuery, mode: SearchMode) -> None:
+    answer = service.answer("the disk of the database is full", QueryConfig(min_confidence=0, mode=mode))
+    assert answer.results[0].title == DISK.title
+
+
+def test_bar_is_lower_for_other_languages_and_among_few_entries() -> None:
+    between, low = Judgement(near=(FAR + FAR_IN_OTHER_LANGUAGES) / 2), Judgement(near=NOWHERE)
+    assert is_far(between, FEW_ENTRIES, english=True)
+    assert not is_far(between, FEW_ENTRIES, english=False)
+    assert not is_far(between, FEW_ENTRIES - 1, english=True)
+    assert all(is_far(low, entries, english=False) for entries in (FEW_ENTRIES, FEW_ENTRIES - 1))
+
+
+def test_words_alone_withhold_nothing() -> None:
+    assert not is_far(Judgement(near=NOWHERE, by_meaning=False), FEW_ENTRIES, english=True)
+
+
+def test_paraphrase_among_three_pages_has_results(service: KnowledgeQuery, near: Near) -> None:
+    near(2 * FAR_IN_FEW)
+    assert service.answer("the volume is full", ANYTHING).results
+
+
+@pytest.mark.parametrize("probability", [FAR - 0.01, FAR_IN_FEW / 2])
+@pytest.mark.parametrize(
+    ("question", "config"),
+    [
+        (BAKING, {"document_id": DISK.document_id}),
+        (f'{BAKING} "writes fail"', {}),
+        (f"{BAKING} tag:postgres", {}),
+        (f"{BAKING} title:database", {}),
+        (f"{BAKING} category:runbooks -pods -certificates", {}),
+        (f"{BAKING} before:2100 -pods -certificates", {}),
+    ],
+    ids=["document", "phrase", "tag", "title", "category", "day"],
+)
+def test_question_that_narrows_the_search_has_what_is_left(
+    service: KnowledgeQuery, near: Near, question: str, config: dict[str, Any], probability: float
+) -> None:
+    near(probability)
+    assert [result.title for result in service.answer(question, replace(ANYTHING, **config)).results] == [DISK.title]
+
+
+def test_phrase_that_nothing_has_is_taken_for_words_again(service: KnowledgeQuery, near: Near) -> None:
+    near(NOWHERE)
+    answer = service.answer(f'{BAKING} "chocolate cake"', ANYTHING)
+    assert answer.results == ()
+    assert answer.notes == ('no passage that came near has exactly "chocolate cake": the words were searched',)
+
+
+def test_category_of_the_caller_leaves_the_bar(service: KnowledgeQuery, near: Near) -> None:
+    near(NOWHERE)
+    assert service.answer(COOKING, replace(ANYTHING, categories=("runbooks",))).results == ()
+
+
+def test_identifier_that_an_entry_has_is_near(service: KnowledgeQuery, near: Near, tmp_path: Path) -> None:
+    near(NOWHERE)
+    index = EmbeddedIndex(tmp_path / "other", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    known = a_query(index, a_text("Bake it.", title="OPS-4711"))
+    assert [result.title for result in known.answer(f"{COOKING} OPS-4711", ANYTHING).results] == ["OPS-4711"]
+    assert service.answer(f"{COOKING} OPS-4711", ANYTHING).results == ()
+    index.close()

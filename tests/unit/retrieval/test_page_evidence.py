@@ -1,0 +1,160 @@
+"""What speaks for each document: inputs of the models, whatever the question and the documents are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig
+from opx.retrieval.evidence import CONFIDENCE, NEARNESS, NO_RIVAL, ORDER, Parts, evidence_of, ordered_evidence
+from opx.retrieval.hybrid import Asking, HybridSearch
+from opx.retrieval.judging import PASSAGES
+from opx.text.analyzer import ENGLISH
+from tests.support.builders import EVERYONE, a_change
+from tests.support.fakes import WordsEmbedder
+from tests.support.judging_support import WORDS, Found, a_page, found_lists, pages_in, searched, texts
+from tests.unit.retrieval.test_query import a_text
+
+OF_ORDER = {"margin", "first", "rank"}
+SHARES = (
+    *("fused", "fused_whole", "fused_focused", "document", "document_best", "title_match", "title_asked"),
+    *("title_letters", "question_letters", "document_rare", "passage_rare", "pairs", "unknown"),
+)
+PAGES = [
+    a_page("Database disk full", "the disk of a database is full and writes fail"),
+    a_page("Log collector disk full", "the disk of a log collector is full"),
+    a_page("Pods are crash looping", "pods restart again and again"),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedIndex]:
+    folder = tmp_path_factory.mktemp("evidence") / "index"
+    index = EmbeddedIndex(folder, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    pages = [a_text(f"{word} {other} {word}", title=f"{other} {word}") for word in WORDS for other in WORDS[:3]]
+    index.apply(map(a_change, pages))
+    yield index
+    index.close()
+
+
+def rows_of(text: str, *found: Found, **options: object) -> list[Parts]:
+    hits = searched(text, *found, **options)  # type: ignore[arg-type]
+    return evidence_of(text, hits, pages_in(hits))
+
+
+def ranked(*pages: int) -> list[Found]:
+    return [(PAGES[page], 9.0 - at, 0.9 - at / 10) for at, page in enumerate(pages)]
+
+
+def check_ranges(rows: list[Parts]) -> None:
+    for row in rows:
+        assert all(map(math.isfinite, row.values()))
+        assert all(-1e-9 <= row[name] <= 1 + 1e-9 for name in SHARES), row
+        assert all(-1 - 1e-6 <= row[name] <= 1 + 1e-6 for name in ("cosine", "cosine_best")), row
+        assert row["both"] in (0, 1)
+        assert row["title_missing"] >= 0
+        assert row["length"] >= 0
+
+
+class TestRanges:
+    @settings(deadline=None)
+    @given(texts, found_lists)
+    def test_inputs_are_within_their_ranges_for_any_text(self, text: str, found: list[Found]) -> None:
+        rows = rows_of(text, *found)
+        check_ranges(rows)
+        assert all(set(ORDER) | set(CONFIDENCE) - OF_ORDER | set(NEARNESS) == set(row) for row in rows)
+
+    @settings(deadline=None, max_examples=60)
+    @given(text=texts | st.text(max_size=500))
+    def test_so_they_are_for_what_an_index_finds(self, index: EmbeddedIndex, text: str) -> None:
+        asking = Asking(text, WordsEmbedder().embed_query(text), ENGLISH)
+        found = HybridSearch(index).run(asking, EVERYONE, QueryConfig(), per_document=PASSAGES)
+        rows = evidence_of(text, found, pages_in(found))
+        check_ranges(rows)
+        assert all(0 <= row["bm25"] <= row["bm25_best"] <= 2 for row in rows)  # title and text give a term 1 each
+
+
+class TestInputs:
+    def test_no_documents_have_no_rows(self) -> None:
+        assert rows_of("disk full") == []
+        assert ordered_evidence([], []) == []
+
+    def test_title_that_is_the_question_matches_it(self) -> None:
+        row = rows_of("Database disk full", *ranked(0, 1))[0]
+        assert [row["title_match"], row["title_asked"], row["title_letters"]] == pytest.approx([1, 1, 1])
+        assert row["title_missing"] == 0
+
+    @pytest.mark.parametrize(
+        ("text", "title"), [("", "Disk"), ("?!", "Disk"), ("the of", "Disk"), ("disk", ""), ("", "")]
+    )
+    def test_question_or_title_without_terms_matches_nothing(self, text: str, title: str) -> None:
+        (row,) = rows_of(text, (a_page(title, "disk full", "d"), 1.0, 0.5))
+        assert (row["title_match"], row["title_asked"]) == (0, 0)
+
+    def test_value_that_nothing_has_does_not_count_against_a_title(self) -> None:
+        (row,) = rows_of("disk full web01", (a_page("Disk full", "x"), 1.0, 0.5), frequencies={"web01": 0})
+        assert row["title_match"] == 1
+
+    def test_words_of_the_question_that_nothing_has_are_unknown(self) -> None:
+        (row,) = rows_of("disk brimming web01", (PAGES[0], 1.0, 0.5), frequencies={"brim": 0, "web01": 0})
+        assert row["unknown"] == pytest.approx(1 / 3)  # a value is not expected to be known
+
+    def test_rare_words_of_the_question_count_more(self) -> None:
+        pages = (a_page("A", "disk"), 5.0, 0.5), (a_page("B", "outage"), 4.0, 0.4)
+        common, rare = rows_of("disk outage", *pages, frequencies={"disk": 30, "outag": 1})
+        assert common["document"] < 0.5 < rare["document"]
+        assert common["document_best"] == rare["document_best"] == rare["document"]
+
+    def test_all_of_a_document_counts_not_only_its_best_passage(self) -> None:
+        first, second = a_page("A", "disk", "d", 0), a_page("A", "outage", "d", 1)
+        (row,) = rows_of("disk outage", (first, 5.0, 0.5), (second, 1.0, 0.1))
+        assert row["document"] == 1
+
+    def test_word_that_all_documents_have_tells_none_apart(self) -> None:
+        database, collector, pods = rows_of("disk database", *ranked(0, 1, 2))
+        assert database["passage_rare"] > collector["passage_rare"] > pods["passage_rare"] == 0
+        assert collector["passage_rare"] < 0.5  # `database` is rarer among them than `disk`
+
+    def test_neighbouring_words_count_as_pairs(self) -> None:
+        apart, together = a_page("A", "disk is never full"), a_page("B", "disk full")
+        near, far = rows_of("disk full", (together, 5.0, 0.5), (apart, 4.0, 0.4))
+        assert (near["pairs"], far["pairs"]) == (1, 0)
+
+    def test_letters_match_where_words_are_joined_or_inflected(self) -> None:
+        joined, other = a_page("KubePodCrashLooping", "x", "a"), a_page("DiskFull", "y", "b")
+        rows = rows_of("pods are crash looping", (joined, 5.0, 0.5), (other, 4.0, 0.4))
+        assert rows[0]["title_asked"] > 0.5 > rows[1]["question_letters"]
+        assert rows[0]["question_letters"] > 0.9
+
+    def test_document_that_meaning_did_not_find_has_the_lowest_cosine_found(self) -> None:
+        rows = rows_of("disk", (PAGES[0], 9.0, 0.9), (PAGES[1], 8.0, None), (PAGES[2], 0.0, 0.3))
+        assert {row["cosine"] for row in rows} == {0.9, 0.3}
+        by_level = dict(zip((0.9, None, 0.3), rows, strict=True))
+        assert by_level[None]["cosine"] == 0.3
+        assert [row["both"] for row in rows] == [1, 0, 0]
+
+    def test_bm25_is_a_share_of_what_it_could_be_and_nothing_without_words(self) -> None:
+        best, other = rows_of("disk", (PAGES[0], 4.0, 0.9), (PAGES[1], 2.0, 0.8))
+        assert best["bm25"] == best["bm25_best"] == other["bm25_best"] == pytest.approx(2 * other["bm25"])
+        assert rows_of("", (PAGES[0], 4.0, 0.9))[0]["bm25"] == 0
+
+
+class TestOrder:
+    def test_margin_is_the_difference_to_the_best_other_document(self) -> None:
+        rows = ordered_evidence([{}, {}, {}], [4.0, 1.0, 0.5])
+        assert [row["margin"] for row in rows] == [3.0, -3.0, -3.5]
+        assert [row["first"] for row in rows] == [1, 0, 0]
+        assert [row["rank"] for row in rows] == pytest.approx([0, math.log(2), math.log(3)])
+
+    def test_document_that_was_found_alone_has_no_rival(self) -> None:
+        assert ordered_evidence([{}], [0.5])[0]["margin"] == NO_RIVAL
+
+    def test_rows_stay_as_they_were(self) -> None:
+        row = {"fused": 0.5}
+        assert ordered_evidence([row], [1.0])[0]["fused"] == 0.5
+        assert row == {"fused": 0.5}

@@ -1,0 +1,317 @@
+"""Documents that a model reads: its verdicts become the confidence, and what goes wrong with it costs nothing but that."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.queries import Band, Basis, QueryConfig, Verdict, band_of
+from opx.domain.record import replace
+from opx.errors import ModelError
+from opx.ports import Candidate, Ranking, Reading
+from opx.ports.models import MAX_CANDIDATES as CANDIDATES
+from opx.ports.models import MAX_CHARACTERS, reading_of
+from opx.retrieval.confidence import JudgedPage
+from opx.retrieval.hybrid import FusedHit
+from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, Named, bounded, certain
+from opx.retrieval.judging import Judged, Page, result_of
+from opx.retrieval.query_language import Asked, asked_for
+from opx.retrieval.reranking import (
+    MAX_LINE,
+    MOST_USELESS,
+    RerankStage,
+    assumed_model,
+    candidate_of,
+    combined,
+    model_of,
+)
+from opx.runtime.threads import within
+from tests.support.builders import an_entry
+
+NO_KNOWLEDGE = KnowledgeModel({}, "")
+ANSWERS, HELPS, NO = (Reading(verdict) for verdict in Verdict)
+VERDICTS, SCORES = assumed_model(scores=False), assumed_model(scores=True)
+Give = Callable[[Sequence[Candidate]], Any]
+
+
+class ScriptedReranker:
+    """Gives these readings, or what a function of the candidates does."""
+
+    name = "scripted"
+
+    def __init__(self, *readings: Any, give: Give | None = None) -> None:
+        self._give = give or (lambda some: readings[: len(some)])
+        self.seen: list[Candidate] = []
+
+    def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
+        self.seen = list(candidates)
+        return Ranking(tuple(self._give(candidates)))
+
+
+def a_hit(name: str, content: str = "", index: int = 0, **fields: Any) -> FusedHit:
+    entry = an_entry(content or f"text of {name}", document_id=name, title=name, index=index, **fields)
+    return FusedHit(entry.indexed, 1.0, None, None)
+
+
+def a_document(name: str, confidence: float, content: str = "", **fields: Any) -> Judged:
+    hit = a_hit(name, content)
+    return Judged(hit, confidence, (hit,), **fields)
+
+
+def documents(count: int, confidence: float = 0.6) -> list[Judged]:
+    """d0, d1, ..."""
+    return [a_document(f"d{n}", confidence - n / 1000) for n in range(count)]
+
+
+def asked() -> Asked:
+    return asked_for("disk full", QueryConfig(), NO_KNOWLEDGE)
+
+
+def read(judged: Sequence[Judged], *readings: Any, about: Asked | None = None) -> list[Judged]:
+    return RerankStage(ScriptedReranker(*readings), 1).read(about or asked(), judged)
+
+
+def confidences(judged: Sequence[Judged]) -> dict[str, float]:
+    return {one.hit.indexed.chunk.document_id: one.confidence for one in judged}
+
+
+class TestVerdicts:
+    def test_a_verdict_is_combined_with_the_estimate_by_bayes_rule_for_nine_right_of_ten(self) -> None:
+        assert combined(0.5, ANSWERS, VERDICTS) == pytest.approx(0.9, abs=1e-4)
+        assert combined(0.25, ANSWERS, VERDICTS) == pytest.approx(0.75, abs=1e-4)
+        assert combined(0.25, HELPS, VERDICTS) == pytest.approx(0.25)
+        assert combined(0.25, NO, VERDICTS) == pytest.approx(1 / 28, abs=1e-4)
+
+    def test_a_score_counts_as_the_verdict_does_that_it_is_as_sure_of(self) -> None:
+        for estimate in (0.1, 0.4):
+            for score, verdict in ((0.99, ANSWERS), (0.5, HELPS), (0.01, NO)):
+                found = combined(estimate, reading_of(score), SCORES)
+                assert found == pytest.approx(combined(estimate, verdict, VERDICTS), abs=1e-4)
+
+    @given(st.floats(0, 1), st.sampled_from(Verdict))
+    def test_what_is_judged_useless_is_weak_and_nothing_is_impossible(self, estimate: float, verdict: Verdict) -> None:
+        found = combined(estimate, Reading(verdict), VERDICTS)
+        assert 0 < found < 1
+        assert verdict is not Verdict.NO or band_of(found) is Band.WEAK
+
+    @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+    def test_it_rises_with_the_score_and_with_the_estimate(self, low: float, high: float, other: float) -> None:
+        low, high = sorted((low, high))
+        assert combined(other, reading_of(low), SCORES) <= combined(other, reading_of(high), SCORES)
+        assert combined(low, reading_of(other), SCORES) <= combined(high, reading_of(other), SCORES)
+
+    def test_models_that_nothing_was_fitted_for_are_assumed_to_be_right_nine_times_of_ten(self) -> None:
+        assert model_of("chat:openai:unheard-of", scores=False) is VERDICTS
+        assert model_of("bedrock:unheard-of", scores=True) is SCORES
+        assert VERDICTS["answers"] == -VERDICTS["no"] == pytest.approx(math.log(9), abs=1e-4)
+
+
+class TestStage:
+    def test_the_verdict_is_the_confidence(self) -> None:
+        about = asked()
+        found = read([a_document("page", 0.5), a_document("other", 0.4)], NO, ANSWERS, about=about)
+        assert confidences(found) == pytest.approx({"page": 0.1, "other": 6 / 7}, abs=1e-4)
+        assert about.ranked_by == "scripted"
+        assert about.notes == []
+        assert "rerank" in about.timings
+
+    def test_where_nothing_helps_everything_is_weak(self) -> None:
+        found = read([a_document("page", 0.99), *documents(CANDIDATES + 3, 0.8)], *[NO] * CANDIDATES)
+        assert {band_of(one.confidence) for one in found} == {Band.WEAK}
+        assert len(found) == CANDIDATES + 4
+
+    def test_one_document_that_helps_lifts_no_other_that_was_judged(self) -> None:
+        honest = confidences(read(documents(3, 0.95), NO, NO, NO))
+        one_lies = confidences(read(documents(3, 0.95), NO, ANSWERS, NO))
+        assert one_lies.pop("d1") > honest.pop("d1")
+        assert one_lies == honest
+
+    def test_a_document_that_an_identifier_makes_certain_is_not_doubted(self) -> None:
+        certain = a_document("about", 0.97, least=0.97)
+        [found, other] = read([certain, a_document("other", 0.9)], NO, NO)
+        assert found == certain
+        assert other.confidence == MOST_USELESS
+        assert read([certain], ANSWERS)[0].confidence > 0.97
+        assert read([certain], HELPS)[0].reading is not None
+
+    def test_nothing_is_certain_where_what_the_question_names_is_absent(self) -> None:
+        [found] = read([a_document("sibling", 0.8, most=NOT_ABOUT)], ANSWERS)
+        assert found.confidence == NOT_ABOUT
+
+    def test_documents_are_read_once_with_all_their_hits_judged_alike(self) -> None:
+        first, second = a_hit("page", "one"), a_hit("page", "two", 1)
+        hits = [Judged(hit, 0.5, (first, second)) for hit in (first, second)]
+        reranker = ScriptedReranker(ANSWERS, NO)
+        found = RerankStage(reranker, 1).read(asked(), [hits[0], a_document("other", 0.5), hits[1]])
+        assert [candidate.title for candidate in reranker.seen] == ["page", "other"]
+        assert [one.confidence for one in found] == pytest.approx([0.9, 0.1, 0.9], abs=1e-4)
+
+    def test_so_many_are_read_and_the_others_are_estimated(self) -> None:
+        reranker = ScriptedReranker(*[HELPS] * CANDIDATES)
+        found = RerankStage(reranker, 1).read(asked(), documents(CANDIDATES + 2))
+        assert len(reranker.seen) == CANDIDATES
+        assert [one.reading is None for one in found] == [False] * CANDIDATES + [True] * 2
+        assert [one.confidence for one in found] == pytest.approx([one.confidence for one in documents(CANDIDATES + 2)])
+
+    def test_what_was_not_read_is_never_surer_than_what_was_unless_it_is_certain(self) -> None:
+        certain = a_document("about", 0.93, least=0.93)
+        found = confidences(read([*documents(CANDIDATES + 1, 0.8), certain], *[NO] * (CANDIDATES - 1), HELPS))
+        assert found[f"d{CANDIDATES}"] < max(found[f"d{n}"] for n in range(CANDIDATES)) == found[f"d{CANDIDATES - 1}"]
+        assert found["about"] == 0.93
+        lower = confidences(read(documents(CANDIDATES + 1, 0.8), *[NO] * CANDIDATES))
+        assert lower[f"d{CANDIDATES}"] == max(lower.values())
+
+    def test_a_certain_document_does_not_speak_for_what_was_not_read(self) -> None:
+        certain = a_document("about", 0.98, least=0.98)
+        found = confidences(read([certain, *documents(CANDIDATES, 0.8)], ANSWERS, *[NO] * (CANDIDATES - 1)))
+        assert found.pop("about") >= 0.98
+        assert max(found.values()) <= MOST_USELESS
+
+    def test_a_model_that_was_fitted_is_used(self) -> None:
+        model = {"estimate": 0.0, "answers": 1.0, "helps": 0.0, "no": -1.0}
+        [found] = RerankStage(ScriptedReranker(ANSWERS), 1, model).read(asked(), [a_document("page", 0.1)])
+        assert found.confidence == pytest.approx(1 / (1 + math.exp(-1)))
+
+    def test_no_hits_are_not_sent(self) -> None:
+        never = ScriptedReranker(give=lambda _: pytest.fail("asked"))
+        assert RerankStage(never, 1).read(asked(), []) == []
+
+
+class TestBoundsOfIdentifiers:
+    CVE = Named("CVE-2024-3094", "CVE", "cve-2024-3094", 2)
+
+    def judged(self, *contents: str, title: str = "Library") -> list[JudgedPage]:
+        hits = (
+            FusedHit(an_entry(text, document_id=f"d{at}", title=title).indexed, 1.0, None, None)
+            for at, text in enumerate(contents)
+        )
+        return [JudgedPage(Page(hit.indexed.chunk.document_id, (hit,), 1.0, 1.0, 1.0), 0.5) for hit in hits]
+
+    def test_a_document_about_one_and_the_only_one_that_mentions_it_are_certain(self) -> None:
+        [about] = certain(self.judged("Install it.", title="CVE-2024-3094"), [self.CVE])
+        assert (about.least, about.most) == (ABOUT, 1.0)
+        mention, other = certain(self.judged("See CVE-2024-3094.", "Nothing."), [self.CVE])
+        assert (mention.least, other.least) == (ONLY_MENTION, 0.0)
+
+    def test_the_likeliest_of_a_few_that_mention_it_may_be_doubted(self) -> None:
+        first, _ = certain(self.judged("See CVE-2024-3094.", "CVE-2024-3094 too."), [self.CVE])
+        assert (first.confidence, first.least) == (FEW_MENTION, 0.0)
+
+    def test_nothing_is_certain_where_one_is_absent(self) -> None:
+        [found] = bounded(certain(self.judged("See CVE-2024-3094."), [self.CVE]))
+        assert (found.confidence, found.least, found.most) == (NOT_ABOUT, 0.0, NOT_ABOUT)
+
+
+class TestWhatIsRead:
+    def test_title_and_passages_the_best_first_under_their_headings(self) -> None:
+        hits = (
+            a_hit("page", "Delete logs.", section=("Steps", "Make room")),
+            a_hit("page", "## Before\n\nLook first.", section=("Before",)),
+            a_hit("page", "For all disks.", section=()),
+        )
+        candidate = candidate_of(Judged(hits[1], 0.5, hits))
+        assert candidate == Candidate(
+            "page", "## Make room\nDelete logs.\n\n## Before\n\nLook first.\n\nFor all disks."
+        )
+
+    def test_it_is_bounded(self) -> None:
+        hits = tuple(a_hit("t" * 500, "word " * 400, n) for n in range(4))
+        candidate = candidate_of(Judged(hits[0], 0.5, hits))
+        assert len(f"{candidate.title}\n\n{candidate.text}") == MAX_CHARACTERS
+
+
+class TestLines:
+    TEXT = "Look at the disk.\n\nDelete old archive logs."
+
+    def line(self, reading: Reading, text: str = TEXT) -> str:
+        [found] = read([a_document("page", 0.5, text)], reading)
+        assert found.reading is not None
+        return found.reading.line
+
+    @pytest.mark.parametrize(
+        ("number", "line"),
+        [(1, "## Steps"), (2, "Look at the disk."), (3, "Delete old archive logs."), (4, ""), (0, ""), (-1, "")],
+    )
+    def test_the_line_is_the_documents_and_one_that_is_not_there_is_dropped(self, number: int, line: str) -> None:
+        assert self.line(Reading(Verdict.HELPS, number)) == line
+
+    def test_a_document_that_does_not_help_has_none(self) -> None:
+        assert self.line(Reading(Verdict.NO, 2)) == ""
+
+    def test_a_long_one_is_cut(self) -> None:
+        assert self.line(Reading(Verdict.HELPS, 2), "x" * 300) == "x" * (MAX_LINE - 1) + "…"
+
+    def test_a_result_says_that_it_was_read_and_by_which_line(self) -> None:
+        page = a_document("page", 0.5, self.TEXT)
+        result = result_of(read([page], Reading(Verdict.ANSWERS, 3))[0])
+        assert (result.judged, result.helps_by) == (Basis.READ, "Delete old archive logs.")
+        assert result.parts is not None
+        assert (result.parts.estimated, result.parts.verdict, result.parts.rerank) == (0.5, Verdict.ANSWERS, None)
+        found = result.to_json()
+        assert (found["judged"], found["helpsBy"], found["scores"]["verdict"]) == (
+            "read",
+            "Delete old archive logs.",
+            "answers",
+        )
+
+    def test_a_score_is_shown_with_its_parts(self) -> None:
+        parts = result_of(read([a_document("page", 0.5)], reading_of(0.75))[0]).parts
+        assert parts is not None
+        assert (parts.rerank, parts.verdict) == (0.75, Verdict.ANSWERS)
+
+    def test_a_result_that_was_not_read_is_estimated(self) -> None:
+        result = result_of(a_document("page", 0.5))
+        assert (result.judged, result.helps_by) == (Basis.ESTIMATED, "")
+        assert result.parts is not None
+        assert (result.parts.estimated, result.parts.verdict) == (None, None)
+
+
+class TestFailures:
+    def unread(self, reranker: ScriptedReranker, seconds: float = 1) -> str:
+        """The note of an answer that is as it was estimated."""
+        about, before = asked(), documents(3)
+        assert RerankStage(reranker, seconds).read(about, before) == before
+        assert about.ranked_by == "fused"
+        [note] = about.notes
+        assert "not reranked by scripted" in note
+        return note
+
+    @pytest.mark.parametrize(
+        "nonsense",
+        [
+            lambda some: [],
+            lambda some: [ANSWERS] * (len(some) - 1),
+            lambda some: [ANSWERS] * (len(some) + 1),
+            lambda some: [reading_of(0.5)] * (len(some) - 1) + [ANSWERS],
+            lambda some: [replace(ANSWERS, score=math.nan)] * len(some),
+            lambda some: [replace(ANSWERS, score=2.0)] * len(some),
+            lambda some: [replace(ANSWERS, score=-0.1)] * len(some),
+            lambda some: [replace(ANSWERS, score="9")] * len(some),
+        ],
+    )
+    def test_nonsense_leaves_the_estimates_and_is_told(self, nonsense: Give) -> None:
+        self.unread(ScriptedReranker(give=nonsense))
+
+    def test_a_failure_leaves_the_estimates_and_is_told(self) -> None:
+        def fail(_: Sequence[Candidate]) -> list[Reading]:
+            raise ModelError("throttled")
+
+        assert "throttled" in self.unread(ScriptedReranker(give=fail))
+
+    def test_nobody_waits_longer_than_the_time_there_is(self) -> None:
+        def sleep(some: Sequence[Candidate]) -> list[Reading]:
+            time.sleep(0.3)
+            return [ANSWERS] * len(some)
+
+        assert "did not answer within 0.01 s" in self.unread(ScriptedReranker(give=sleep), 0.01)
+
+    def test_what_goes_wrong_within_a_time_is_raised_where_it_was_asked_for(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            within(1, lambda: 1 // 0, "dividing")

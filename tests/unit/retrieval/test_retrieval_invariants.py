@@ -1,0 +1,94 @@
+"""What holds for answers over any documents."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig
+from opx.domain.results import RetrievalResult
+from opx.operations.system import System
+from opx.ports import DocumentChange
+from opx.settings import Settings
+from opx.system import bootstrap
+from tests.support.builders import an_entry
+from tests.support.fakes import WordsEmbedder
+
+WORDS = ("disk", "full", "pod", "restart", "kafka", "lag", "queue", "certificate", "expired", "rotate")
+UNRELATED = "zebra xylophone quartz"
+EVERYTHING = QueryConfig(min_confidence=0.0, max_results=50)
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+corpora = st.lists(texts, min_size=1, max_size=8, unique=True)
+few = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    embedder = WordsEmbedder()
+    with bootstrap(Settings(home=str(tmp_path_factory.mktemp("invariants"))), embedder=embedder) as services:
+        yield services
+
+
+@contextmanager
+def filled(services: System, corpus: Sequence[str]) -> Iterator[None]:
+    """While the block runs, the services answer from these texts, each a document of its own."""
+    folder = services.settings.home_path / "index"
+    shutil.rmtree(folder, ignore_errors=True)
+    embedder = services.embedder
+    index = EmbeddedIndex(Path(folder), model_id=embedder.model_id, dimension=embedder.dimension)
+    entries = [
+        an_entry(text, source=f"documents/{text}.md", title=text, vector=embedder.embed_query(text)) for text in corpus
+    ]
+    index.apply(DocumentChange(e.indexed.key_id, e.indexed.chunk.document_id, [e]) for e in entries)
+    services.indexing.index = index
+    try:
+        yield
+    finally:
+        index.close()
+
+
+def answered(services: System, question: str) -> tuple[RetrievalResult, ...]:
+    return services.questions.search().answer(question, EVERYTHING).results
+
+
+@few
+@given(corpus=corpora, question=texts)
+def test_results_are_sorted_and_their_scores_are_between_zero_and_one(
+    services: System, corpus: list[str], question: str
+) -> None:
+    with filled(services, corpus):
+        results = answered(services, question)
+    assert [result.score for result in results] == sorted((result.score for result in results), reverse=True)
+    assert all(0 <= result.score <= 1 and 0 <= result.confidence <= 1 for result in results)
+
+
+@few
+@given(corpus=corpora, question=texts, seed=st.integers(0, 99))
+def test_order_does_not_depend_on_the_order_of_ingestion(
+    services: System, corpus: list[str], question: str, seed: int
+) -> None:
+    with filled(services, corpus):
+        before = [(result.source, round(result.score, 9)) for result in answered(services, question)]
+    with filled(services, random.Random(seed).sample(corpus, len(corpus))):
+        assert [(result.source, round(result.score, 9)) for result in answered(services, question)] == before
+
+
+@few
+@given(corpus=corpora, data=st.data())
+def test_document_about_something_else_does_not_remove_the_best_hit(
+    services: System, corpus: list[str], data: st.DataObject
+) -> None:
+    question = data.draw(st.sampled_from(corpus), "the text of a document")
+    with filled(services, corpus):
+        best = answered(services, question)[0].source
+    with filled(services, [*corpus, UNRELATED]):
+        assert best in [result.source for result in answered(services, question)]

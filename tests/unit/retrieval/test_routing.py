@@ -1,0 +1,215 @@
+"""Which tiers are asked, in which order, and what the answer says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
+from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
+from opx.errors import IndexUnavailableError
+from opx.hygiene.near_duplicates import fingerprint
+from opx.ports import IndexEntry, SearchRequest, SearchResponse
+from opx.retrieval.query import INDEX_DOWN, KnowledgeQuery
+from opx.retrieval.routing import in_order
+from tests.support.builders import a_change
+from tests.support.fakes import WordsEmbedder
+from tests.unit.retrieval.test_query import ANYTHING, a_query, a_text, contents
+
+FILLING = [a_text(f"something else altogether number {n}", title=f"topic {n}") for n in range(40)]
+"""So that the words of a question are rare, as they are in a real corpus."""
+
+OURS = [a_text(f"disk full on host {name}", title=f"disk full {name}") for name in ("alpha", "beta", "gamma")]
+VENDOR = a_text("disk full advisory", "security/cve", title="disk full")
+POST = a_text("disk full post", "web/forums", title="disk full")
+SURE = QueryConfig(min_confidence=0.01)
+WITH_INTERNET = QueryConfig(min_confidence=0.01, include_internet=True)
+
+
+class Recording:
+    """An index that remembers which tiers it was asked for, and fails for some."""
+
+    derives_ids = True
+
+    def __init__(self, index: EmbeddedIndex, broken: str = "") -> None:
+        self._index = index
+        self._broken = broken
+        self.asked: list[tuple[str, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.asked.append(request.filter.tiers)
+        if self._broken in request.filter.tiers:
+            raise IndexUnavailableError("down")
+        return self._index.search(request)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Recording]:
+    found = EmbeddedIndex(tmp_path / "index", model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    found.apply([a_change(entry) for entry in FILLING])
+    yield Recording(found)
+    found.close()
+
+
+def marked(entry: IndexEntry) -> IndexEntry:
+    """With the fingerprint that ingestion gives it."""
+    return replace(entry, indexed=replace(entry.indexed, fingerprint=fingerprint(entry.indexed.chunk.text)))
+
+
+def steps(answer: Answer) -> dict[str, tuple[bool, str]]:
+    return {step.tier: (step.searched, step.reason) for step in answer.routing}
+
+
+def a_live_result(confidence: float = 0.6) -> RetrievalResult:
+    parts = ScoreParts(None, None, None, None, 0.5, confidence, 0.6, confidence * 0.6)
+    score = confidence * 0.6
+    return RetrievalResult("found on the web", score, "internet", "web/search", "https://a.test", "", 0.6, {}, parts)
+
+
+def live(*results: RetrievalResult, **more: Any) -> Any:
+    return lambda query, most: Answer(query, results, **more)
+
+
+def test_our_own_knowledge_is_asked_first_and_alone_if_it_covers_the_question(index: Recording) -> None:
+    answer = a_query(index, *OURS, VENDOR).answer("disk full", QueryConfig(min_confidence=0, max_results=2))
+    assert index.asked == [("internal",)]
+    assert steps(answer)["specialized"] == (False, "3 of our own documents have a good result")
+
+
+def test_what_others_know_is_asked_where_ours_does_not_cover_the_question(index: Recording) -> None:
+    answer = a_query(index, OURS[0], VENDOR).answer("disk full", SURE)
+    assert index.asked == [("internal",), ("specialized",)]
+    searched, reason = steps(answer)["specialized"]
+    assert searched
+    assert reason.endswith("of our own documents have a good result, fewer than 3")
+
+
+def test_categories_of_a_tier_have_it_searched(index: Recording) -> None:
+    asked = QueryConfig(categories=("security/cve", "runbooks"), min_confidence=0)
+    answer = a_query(index, *OURS, VENDOR).answer("disk full", asked)
+    assert steps(answer)["specialized"] == (True, "its categories are asked for")
+    assert any(result.tier == "specialized" for result in answer.results)
+
+
+def test_a_tier_without_a_wanted_category_is_left_out(index: Recording) -> None:
+    answer = a_query(index, *OURS, VENDOR).answer(
+        "disk full", QueryConfig(categories=("security/cve",), min_confidence=0)
+    )
+    assert steps(answer)["internal"] == (False, "nothing of it passes the question's filters")
+    assert {result.tier for result in answer.results} == {"specialized"}
+
+
+def test_an_identifier_that_others_give_has_them_asked(index: Recording) -> None:
+    answer = a_query(index, *OURS, VENDOR).answer("disk full CVE-2024-3094", QueryConfig(min_confidence=0))
+    assert steps(answer)["specialized"] == (True, "the question names CVE-2024-3094")
+
+
+def test_a_question_can_name_its_tier(index: Recording) -> None:
+    answer = a_query(index, *OURS, VENDOR).answer("disk full tier:specialized", ANYTHING)
+    assert index.asked == [("specialized",)]
+    assert contents(list(answer.results)) == ["disk full advisory"]
+
+
+def test_the_internet_is_asked_only_where_it_was_enabled(index: Recording) -> None:
+    service = a_query(index, POST)
+    assert steps(service.answer("disk full", SURE))["internet"] == (False, "it was not enabled")
+    assert steps(service.answer("disk full", WITH_INTERNET))["internet"] == (True, "it was enabled")
+
+
+def test_a_question_cannot_enable_the_internet(index: Recording) -> None:
+    answer = a_query(index, POST).answer("disk full tier:internet", SURE)
+    assert answer.results == ()
+    assert ("internet",) not in index.asked
+
+
+def test_where_somebody_may_act_the_internet_comes_last(index: Recording) -> None:
+    ours = a_text("fix what is full", title="topic disk")
+    service = a_query(index, ours, a_text("disk full fix", "web/forums", title="disk full fix"))
+    config = QueryConfig(min_confidence=0, include_internet=True, max_results=100)
+    results = service.query("how to fix disk full", config)
+    assert [result.tier for result in results].index("internet") == len(results) - 1 > 1
+    assert results[-1].confidence > results[-2].confidence
+
+
+def test_what_is_first_by_score_is_first_where_nobody_acts(index: Recording) -> None:
+    service = a_query(index, a_text("disk", title="disk"), a_text("disk full fix", "web/forums", title="disk full fix"))
+    results = service.query("what is disk full fix", QueryConfig(min_confidence=0, include_internet=True))
+    assert results == in_order(results)
+
+
+def test_steps_say_how_many_are_good_and_how_sure_the_best_is(index: Recording) -> None:
+    answer = a_query(index, *OURS).answer("disk full", SURE)
+    step = answer.routing[0]
+    assert step == TierStep("internal", True, "always first", len(answer.results), answer.results[0].confidence)
+
+
+def test_the_decision_is_in_the_answers_json(index: Recording) -> None:
+    found = a_query(index, *OURS).answer("disk full", SURE).to_json()["routing"]
+    assert [step["tier"] for step in found] == ["internal", "specialized", "internet"]
+    assert set(found[0]) == {"tier", "searched", "reason", "good", "best"}
+
+
+def test_a_tier_that_fails_after_the_first_is_a_partial_answer(index: Recording) -> None:
+    index._broken = "specialized"
+    answer = a_query(index, OURS[0]).answer("disk full", SURE)
+    assert answer.partial
+    assert contents(list(answer.results)) == ["disk full on host alpha"]
+    assert any("specialized" in note for note in answer.notes)
+
+
+def test_a_first_tier_that_fails_is_an_index_that_is_down(index: Recording) -> None:
+    index._broken = "internal"
+    assert INDEX_DOWN in a_query(index, OURS[0]).answer("disk full", SURE).notes
+
+
+def test_the_same_text_of_two_tiers_is_shown_once_with_the_more_trusted_ones_name(index: Recording) -> None:
+    long = "the disk of the database is full because the archiver stopped and nobody cleaned the folder up " * 3
+    ours, theirs = (a_text(long, category) for category in ("runbooks/procedures", "security/cve"))
+    service = a_query(index, marked(ours), marked(theirs))
+    answer = service.answer(
+        "disk archiver folder", QueryConfig(categories=("runbooks", "security/cve"), min_confidence=0)
+    )
+    assert "specialized" not in {result.tier for result in answer.results}
+    assert [copy["tier"] for copy in answer.results[0].copies] == ["specialized"]
+
+
+class TestLive:
+    def ask(self, index: Recording, *entries: Any, internet: Any, config: QueryConfig = WITH_INTERNET) -> Answer:
+        service: KnowledgeQuery = a_query(index, *entries, internet=internet)
+        return service.answer("disk full", config)
+
+    def test_the_web_is_searched_where_nothing_else_covers(self, index: Recording) -> None:
+        config = replace(WITH_INTERNET, min_confidence=0.3)
+        answer = self.ask(index, internet=live(a_live_result()), config=config)
+        assert contents(list(answer.results)) == ["found on the web"]
+        assert steps(answer)["live"][0]
+
+    def test_the_web_is_not_searched_where_it_is_not_enabled(self, index: Recording) -> None:
+        assert "live" not in steps(self.ask(index, internet=lambda *_: pytest.fail("asked"), config=SURE))
+
+    def test_the_web_is_not_searched_where_ours_covers(self, index: Recording) -> None:
+        config = QueryConfig(min_confidence=0, include_internet=True, max_results=2)
+        answer = self.ask(index, *OURS, internet=lambda *_: pytest.fail("asked"), config=config)
+        assert steps(answer)["live"] == (False, "3 documents have a good result")
+
+    def test_the_web_is_not_searched_for_what_could_never_be_sure_enough(self, index: Recording) -> None:
+        config = QueryConfig(min_confidence=0.7, include_internet=True)
+        answer = self.ask(index, internet=lambda *_: pytest.fail("asked"), config=config)
+        assert steps(answer)["live"] == (False, "a live result is never surer than 0.6, and 0.7 is asked for")
+
+    def test_live_results_stand_behind_ours_where_somebody_may_act(self, index: Recording) -> None:
+        answer = self.ask(index, OURS[0], internet=live(a_live_result(0.6)))
+        assert [result.tier for result in answer.results] == ["internal", "internet"]
+
+    def test_what_went_wrong_on_the_web_is_told(self, index: Recording) -> None:
+        answer = self.ask(index, OURS[0], internet=live(partial=True, notes=("the web was not searched: 503",)))
+        assert answer.partial
+        assert "the web was not searched: 503" in answer.notes

@@ -1,0 +1,163 @@
+"""Lines are found by the ids of a call and tell nothing that somebody wrote."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.runtime.functions import FunctionFailedError, call_ids, observed, traceback_without_texts
+from opx.runtime.metrics import SERVICE, Metric, Report
+from tests.support.emf import log_lines, metric_lines
+from tests.support.fakes import FakeContext, function_logs
+
+CANARY = "canary-7f3a"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def json_logs() -> Iterator[None]:
+    with function_logs():
+        yield
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    try:
+        raise error from cause
+    except type(error) as exc:
+        return exc
+
+
+class TestTracebacks:
+    def test_message_of_an_unknown_error_is_left_out(self) -> None:
+        shown = traceback_without_texts(raised(KeyError(CANARY)))
+        assert CANARY not in shown
+        assert shown.endswith("KeyError")
+        assert "in raised" in shown
+
+    def test_message_about_the_input_is_left_out(self) -> None:
+        assert CANARY not in traceback_without_texts(raised(InvalidInputError(f"not {CANARY}")))
+
+    def test_message_of_a_store_is_told_and_not_that_of_its_cause(self) -> None:
+        error = raised(StoreUnavailableError("can't read table x"), raised(ValueError(CANARY)))
+        shown = traceback_without_texts(error)
+        assert CANARY not in shown
+        assert shown.index("ValueError") < shown.index("StoreUnavailableError: can't read table x")
+
+    def test_error_of_a_service_is_told_by_its_code(self) -> None:
+        error = KeyError(CANARY)
+        error.response = {"Error": {"Code": "ValidationException", "Message": CANARY}}  # type: ignore[attr-defined]
+        assert traceback_without_texts(raised(error)).endswith("KeyError (ValidationException)")
+
+    def test_causes_in_a_circle_end(self) -> None:
+        one, other = KeyError("a"), ValueError("b")
+        one.__cause__, other.__cause__ = other, one
+        assert traceback_without_texts(one) == "ValueError\nKeyError"
+
+    def test_notes_are_left_out(self, capsys: Captured) -> None:
+        def work(event: Any, context: Any, report: Report) -> None:
+            error = ValueError(CANARY)
+            error.add_note(CANARY)
+            raise error
+
+        with pytest.raises(FunctionFailedError):
+            observed(work)({}, FakeContext())
+        assert CANARY not in capsys.readouterr().out
+
+    def test_everything_is_told_when_debugging(self, capsys: Captured) -> None:
+        def work(event: Any, context: Any, report: Report) -> None:
+            logging.getLogger(SERVICE).setLevel("DEBUG")
+            raise ValueError(CANARY)
+
+        with pytest.raises(FunctionFailedError):
+            observed(work)({}, FakeContext())
+        assert CANARY in capsys.readouterr().out
+
+
+class TestFunctions:
+    def test_failed_function_says_what_failed_and_logs_where(self, capsys: Captured) -> None:
+        def work(event: Any, context: Any, report: Report) -> None:
+            report(Metric.TOOL_CALLS)
+            raise ValueError(CANARY)
+
+        with pytest.raises(FunctionFailedError, match=r"^ValueError: see the function's log$") as caught:
+            observed(work)({}, FakeContext())
+        assert caught.value.__suppress_context__
+        output = capsys.readouterr().out
+        (line,) = log_lines(output)
+        assert line["level"] == "ERROR"
+        assert "in work" in line["exception"]
+        assert metric_lines(output)[0]["ToolCalls"] == [1.0]
+
+    def test_lines_of_the_library_have_the_ids_of_the_call(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPX_ENVIRONMENT", "trial")
+        monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")
+
+        def work(event: Any, context: Any, report: Report) -> None:
+            report(Metric.TOOL_CALLS)
+            logging.getLogger("opx.retrieval.query").info("from the library")
+
+        observed(work)({"requestContext": {"requestId": "api-1"}}, FakeContext())
+        output = capsys.readouterr().out
+        (line,), (metrics,) = log_lines(output), metric_lines(output)
+        for found in (line, metrics):
+            assert found["correlation_id"] == "api-1"
+            assert found["function_request_id"] == FakeContext().aws_request_id
+            assert (found["environment"], found["service"]) == ("trial", "opx")
+        assert line["xray_trace_id"] == "1-5759e988-bd862e3fe1be46a994272793"
+
+    def test_ids_of_a_call_do_not_stay_for_the_next(self, capsys: Captured) -> None:
+        def work(event: Any, context: Any, report: Report) -> None:
+            logging.getLogger("opx.x").info("here")
+
+        handler = observed(work)
+        handler({"Records": [{"messageId": "m-1"}]}, FakeContext())
+        handler({}, FakeContext())
+        first, second = log_lines(capsys.readouterr().out)
+        assert first["message_ids"] == ["m-1"]
+        assert "message_ids" not in second
+
+
+@dataclass
+class Call:
+    event: Any
+    correlation: str
+    context: Any = None
+
+
+GATEWAY = FakeContext(SimpleNamespace(custom={"bedrockAgentCoreAwsRequestId": "gateway-1"}))
+UNNAMED_GATEWAY = FakeContext(SimpleNamespace(custom={}))
+REQUEST = FakeContext().aws_request_id
+CALLS = {
+    "http api": Call({"requestContext": {"requestId": "Xyz123="}}, "Xyz123="),
+    "action group": Call({"actionGroup": "retrieve-knowledge", "sessionId": "session-1"}, "session-1"),
+    "gateway": Call({"query": "disk"}, "gateway-1", GATEWAY),
+    "gateway with an event that a model made up": Call(
+        {"actionGroup": "x", "sessionId": CANARY, "requestContext": {"requestId": CANARY}}, REQUEST, UNNAMED_GATEWAY
+    ),
+    "scheduler": Call({}, REQUEST),
+    "no event at all": Call(None, REQUEST),
+    "an id that is none": Call({"requestContext": {"requestId": "what is wrong with the disk?"}}, "malformed"),
+    "an id that is no text": Call({"actionGroup": "x", "sessionId": {"a": 1}}, "malformed"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_correlation_id_is_the_callers_if_it_has_one(call: Call) -> None:
+    assert call_ids(call.event, call.context or FakeContext())["correlation_id"] == call.correlation
+
+
+def test_event_through_a_gateway_names_no_messages() -> None:
+    assert call_ids({"Records": [{"messageId": CANARY}]}, GATEWAY) == {"correlation_id": "gateway-1"}
+
+
+def test_message_ids_are_those_of_the_queue() -> None:
+    event = {"Records": [{"messageId": "m-1"}, {"messageId": "m-2"}, {"messageId": None}, "odd"]}
+    assert call_ids(event, FakeContext())["message_ids"] == ["m-1", "m-2", "malformed"]
