@@ -14,8 +14,8 @@ RIDDLE = re.compile(r"(?:what|which|how|whether|where|who|whom|whose)\b", re.IGN
 """A docstring names the thing or begins with a verb."""
 
 PHRASES = re.compile(
-    r"\b(?:told|tells|telling|tell|said|saying|asked|asking|what came of|tak(?:e|es|en|ing) in|took in|a text|somebody|anybody|"
-    r"whoever)\b(?! account)|(?<!in )(?<!take )(?<!takes )(?<!took )\bplaces?\b(?! of its own)",
+    r"\b(?:told|tells|telling|tell|said|saying|asked|asking|what came of|tak(?:e|es|en|ing) in|took in|a text|"
+    r"somebody|anybody|whoever)\b(?! account)|(?<!in )(?<!take )(?<!takes )(?<!took )\bplaces?\b(?! of its own)",
     re.IGNORECASE,
 )
 NAMES = re.compile(r"(?:^|_)(?:told|tells?|said|says?|asked|asks|asking)(?:_|$)|Asked|Said|Told|Asking")

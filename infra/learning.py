@@ -27,7 +27,7 @@ from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
 from infra.names import Names
 from opx.edges.learning_events import LAST_WAIT
-from opx.learning.fields import SOURCE, Kind
+from opx.learning.fields import SOURCE, EntryKind
 
 ARCHIVE_DAYS = 365
 """Events can be replayed for a year, so that a mistake in what was learned from them can be undone."""
@@ -71,7 +71,7 @@ class LearningStack(Stack):
         queue = names.queue(CHECKPOINTS)
         self.checkpoints = self._queue("Checkpoints", queue, CHECKPOINT_SECONDS, CHECKPOINT_DELAY)
         self._archive(names)
-        kind = Kind.CHECKPOINT.value
+        kind = EntryKind.CHECKPOINT.value
         # Also those that nobody knows: they are refused with the reason, and not lost.
         others = events.Match.anything_but(kind)
         self._hand_on("Learned", "What work taught, for whoever keeps it", self.outcomes, others)

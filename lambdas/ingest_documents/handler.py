@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.graph.daily import is_relink, relink
 from opx.ingestion.indexing.embedding_cache import reported_cache
-from opx.ingestion.worker import Delivery, HandledEvents, process_batch
+from opx.ingestion.worker import HandledEvents, QueueMessage, process_batch
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
@@ -52,9 +52,9 @@ def make_handler(
     return handler
 
 
-def _delivery(record: Mapping[str, Any]) -> Delivery:
+def _delivery(record: Mapping[str, Any]) -> QueueMessage:
     receives = record["attributes"]["ApproximateReceiveCount"]
-    return Delivery(record["messageId"], record["body"], record["receiptHandle"], int(receives))
+    return QueueMessage(record["messageId"], record["body"], record["receiptHandle"], int(receives))
 
 
 handler = make_handler()

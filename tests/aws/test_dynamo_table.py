@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from opx.adapters.aws.table import FLOATS, DynamoTable, from_attributes, to_attributes
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import StoreUnavailableError
-from opx.ports import Absent
+from opx.ports import KeyAbsent
 from opx.ports.tables import ALL_TABLES, TableSpec
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
@@ -143,7 +143,7 @@ def test_every_table_takes_an_item_under_its_condition(aws: boto3.Session, spec:
     names = filter(None, [spec.partition, spec.sort, *(name for i in spec.indexes for name in (i.partition, i.sort))])
     item: dict[str, Any] = {name: 1 if name in spec.numbers else "x" for name in names}
     table = DynamoTable(spec, client)
-    table.put(item, condition=Absent())
+    table.put(item, condition=KeyAbsent())
     assert [table.get(spec.key_of(item))] == list(table.query(item[spec.partition])) == [item]
     for index in spec.indexes:
         assert list(table.query(item[index.partition], index=index.name)) == [item]

@@ -17,7 +17,7 @@ from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.errors import EmbeddingError, ReindexBusyError
 from opx.ingestion.events import ObjectEvent, Result
-from opx.lifecycle.reindex.job import Phase
+from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations.system import System
 from opx.ports.queues import ThisProcess
 from opx.retrieval.calibration.calibrating import Calibrator
@@ -88,7 +88,7 @@ class Deployed:
             self.cloud.sqs.delete_message(QueueUrl=self.turns, ReceiptHandle=message["ReceiptHandle"])
         return found[0]["Body"] if found else None
 
-    def run(self, left: int = 0, **request: Any) -> Phase:
+    def run(self, left: int = 0, **request: Any) -> ReindexPhase:
         """Take turns until none is asked for, each as short as can be unless there is more time; questions are answered in
         between."""
         body: str | None = json.dumps(request)
@@ -145,10 +145,10 @@ def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deplo
     deployed.call(json.dumps({"do": "reindex", "model": TITAN, "dimension": 256}), left=0)
     job = deployed.services.lifecycle.reindexer.status()[1]
     assert job is not None
-    assert (job.phase, job.documents) == (Phase.WAITING, 0)  # for functions that know nothing of it
+    assert (job.phase, job.documents) == (ReindexPhase.WAITING, 0)  # for functions that know nothing of it
     deployed.put("tape", "# Tape lost\n\nAsk the courier.\n")
     deployed.delete("vault")
-    assert deployed.run(do="go on") is Phase.DONE
+    assert deployed.run(do="go on") is ReindexPhase.DONE
     assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/256"
     found = [deployed.ask(question)[:1] for question in ("grow the volume", "ask the courier")]
     assert found == [["Disk full"], ["Tape lost"]]
@@ -160,7 +160,7 @@ def test_turns_make_an_index_that_answers_while_documents_change(deployed: Deplo
 def test_the_earlier_index_can_be_gone_back_to_and_the_other_one_removed(deployed: Deployed) -> None:
     deployed.run(HOUR, do="reindex", model=TITAN, dimension=256)
     deployed.put("lock", "# Lock held\n\nFind the session that holds it.\n")
-    assert deployed.run(do="rollback") is Phase.DONE
+    assert deployed.run(do="rollback") is ReindexPhase.DONE
     assert deployed.services.indexing.document_embedder.model_id == f"{TITAN}/1024"
     found = [deployed.ask(question)[:1] for question in ("grow the volume", "find the session", "unseal the vault")]
     assert found == [["Disk full"], ["Lock held"], ["Unseal the vault"]]

@@ -23,7 +23,7 @@ from reportlab.pdfgen.canvas import Canvas
 from opx.domain.knowledge import Category, Tier
 from opx.formats.pdf.pages import read_pdf
 from opx.formats.registry import parse
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 from opx.ports.models import ParsingLimits, ParsingTools
 
 ROUNDS = 3
@@ -62,7 +62,7 @@ def with_opx(data: bytes) -> int:
         folder = Path(name)
         (folder / "input").write_bytes(data)
         with Output(folder, 1 << 30, 0) as output:
-            read_pdf(folder / "input", Job("pdf", "a.pdf", 100_000, 1 << 30, 0), output)
+            read_pdf(folder / "input", ReadingJob("pdf", "a.pdf", 100_000, 1 << 30, 0), output)
         return (folder / "parts.jsonl").stat().st_size
 
 

@@ -15,7 +15,7 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.corpus.failures import Failure
-from opx.ingestion.events import Outcome, PutFile, Result
+from opx.ingestion.events import EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest
 from opx.operations.corpus import (
     DeleteDocument,
@@ -110,7 +110,7 @@ class KnowledgeBaseContract:
         (outcome,) = taken_in(seat, [file])
         key = outcome.object_key
         (put,) = put_all(seat, [file])
-        assert put == PutFile(key, Outcome(Result.UNCHANGED, key, document_id=outcome.document_id))
+        assert put == PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=outcome.document_id))
 
     def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
@@ -482,7 +482,9 @@ def put_all(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, objec
     return seat.put_files(files, metadata or {})
 
 
-def taken_in(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[Outcome]:
+def taken_in(
+    seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
+) -> list[EventOutcome]:
     """Outcomes that say how a document is now, one each."""
     done = put_all(seat, files, metadata)
     sent = [put.object_key for put in done if put.outcome is None]
@@ -494,7 +496,7 @@ def retried_keys(seat: Seat, failure_ids: Sequence[str]) -> tuple[str, ...]:
     return seat.call(retry_failures, RetryFailures(failure_ids=tuple(failure_ids))).object_keys
 
 
-def retried(seat: Seat, failure_ids: Sequence[str]) -> list[Outcome]:
+def retried(seat: Seat, failure_ids: Sequence[str]) -> list[EventOutcome]:
     return seat.work(retried_keys(seat, failure_ids))
 
 

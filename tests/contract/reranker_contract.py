@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.ports.models import MAX_CANDIDATES, Candidate, Ranking, Reranker
 from tests.contract.chat_model_contract import HOSTILE
 
@@ -15,7 +15,7 @@ DISK = Candidate("Disk full", "The disk of the database server is full: delete o
 LOGS = Candidate("Archive logs", "Archive logs of the server are kept for a week.")
 TEA = Candidate("Tea", "How to brew green tea with a bamboo whisk.")
 SECONDS = 20.0
-BETTER = (Verdict.NO, Verdict.HELPS, Verdict.ANSWERS)
+BETTER = (ReaderVerdict.NO, ReaderVerdict.HELPS, ReaderVerdict.ANSWERS)
 
 
 class RerankerContract:
@@ -26,8 +26,8 @@ class RerankerContract:
 
     def test_each_candidate_has_a_reading_in_its_place(self, reranker: Reranker) -> None:
         disk, logs, tea = reranker.rank(QUESTION, [DISK, LOGS, TEA], seconds=SECONDS).readings
-        assert disk.verdict is Verdict.ANSWERS
-        assert Verdict.ANSWERS not in (logs.verdict, tea.verdict)
+        assert disk.verdict is ReaderVerdict.ANSWERS
+        assert ReaderVerdict.ANSWERS not in (logs.verdict, tea.verdict)
         assert BETTER.index(logs.verdict) >= BETTER.index(tea.verdict)
 
     def test_readings_go_with_their_candidates(self, reranker: Reranker) -> None:
@@ -50,7 +50,7 @@ class RerankerContract:
     )
     def test_any_text_is_judged(self, reranker: Reranker, text: str) -> None:
         readings = reranker.rank(QUESTION, [DISK, Candidate(text, text)], seconds=SECONDS).readings
-        assert [reading.verdict for reading in readings] == [Verdict.ANSWERS, readings[1].verdict]
+        assert [reading.verdict for reading in readings] == [ReaderVerdict.ANSWERS, readings[1].verdict]
         scores = [reading.score for reading in readings if reading.score is not None]
         assert len(scores) in (0, 2)
         assert all(math.isfinite(score) and 0 <= score <= 1 for score in scores)

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from opx.adapters.connections import Connections
 from opx.domain.requests import Request, read_request
 from opx.domain.scopes import Identity
-from opx.edges.calling import Client, LocalClient, all_pages
+from opx.edges.calling import LocalClient, OperationClient, all_pages
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader
 from opx.ingestion.corpus.failures import Failure
-from opx.ingestion.events import Outcome, PutFile
+from opx.ingestion.events import EventOutcome, PutFile
 from opx.ingestion.files import FileToIngest
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import ListFailures, list_failures
@@ -32,7 +32,7 @@ TOKEN = "token"
 class Seat:
     """Calls operations for one caller, and loads files as the command does."""
 
-    client: Client
+    client: OperationClient
     loader: Loader
 
     def call(self, run: Run[Q, R], request: Q) -> R:
@@ -45,7 +45,7 @@ class Seat:
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, object]) -> list[PutFile]:
         return list(self.loader.put_files(files, metadata))
 
-    def work(self, sent: Collection[str]) -> list[Outcome]:
+    def work(self, sent: Collection[str]) -> list[EventOutcome]:
         """Have what waits ingested: all of it on this machine, or `sent` by the workers of a deployed system."""
         return list(self.loader.outcomes(sent))
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from opx.errors import ConditionFailedError
-from opx.ports import Absent, AllOf, AnyOf, Condition, Equals, LessThan, Table
+from opx.ports import AllOf, AnyOf, Condition, Equals, KeyAbsent, LessThan, Table
 from tests.contract.things import a_key, a_thing
 
 
@@ -18,7 +18,7 @@ class ConditionContract:
     @pytest.mark.parametrize(
         "condition",
         [
-            Absent("missing"),
+            KeyAbsent("missing"),
             Equals("version", 3),
             Equals("version", 3.0),
             Equals("price", 2.5),
@@ -29,8 +29,8 @@ class ConditionContract:
             LessThan("price", 2.51),
             LessThan("status", "opened"),
             LessThan("status", "öffnen"),
-            AnyOf((Absent(), Equals("version", 3))),
-            AnyOf((AllOf((Absent("missing"), LessThan("version", 9))), Equals("status", "x"))),
+            AnyOf((KeyAbsent(), Equals("version", 3))),
+            AnyOf((AllOf((KeyAbsent("missing"), LessThan("version", 9))), Equals("status", "x"))),
             AllOf((Equals("status", "open"), Equals("version", 3))),
             AllOf(()),
         ],
@@ -44,9 +44,9 @@ class ConditionContract:
     @pytest.mark.parametrize(
         "condition",
         [
-            Absent(),
-            Absent("version"),
-            Absent("empty"),
+            KeyAbsent(),
+            KeyAbsent("version"),
+            KeyAbsent("empty"),
             Equals("version", 2),
             Equals("version", "3"),
             Equals("version", True),
@@ -56,7 +56,7 @@ class ConditionContract:
             LessThan("version", "9"),
             LessThan("status", "Open"),
             LessThan("missing", 5),
-            AnyOf((Absent(), Equals("version", 2))),
+            AnyOf((KeyAbsent(), Equals("version", 2))),
             AnyOf(()),
             AllOf((Equals("status", "open"), Equals("version", 2))),
         ],
@@ -71,15 +71,15 @@ class ConditionContract:
         assert table.get(a_key()) == self.ITEM
 
     def test_absent_item_can_be_put_once(self, table: Table) -> None:
-        table.put(a_thing(writer=1), condition=Absent())
+        table.put(a_thing(writer=1), condition=KeyAbsent())
         with pytest.raises(ConditionFailedError):
-            table.put(a_thing(writer=2), condition=Absent())
+            table.put(a_thing(writer=2), condition=KeyAbsent())
         assert table.get(a_key()) == a_thing(writer=1)
 
     def test_item_that_is_missing_has_no_attributes(self, table: Table) -> None:
         with pytest.raises(ConditionFailedError):
             table.put(a_thing(), condition=Equals("version", 1))
-        table.put(a_thing(), condition=Absent("version"))
+        table.put(a_thing(), condition=KeyAbsent("version"))
 
     def test_conditional_removal(self, table: Table) -> None:
         table.put(a_thing(version=1))
@@ -89,7 +89,7 @@ class ConditionContract:
         assert table.get(a_key()) is None
 
     def test_removing_what_is_missing_fails_if_the_condition_does(self, table: Table) -> None:
-        table.delete(a_key(), condition=Absent())
+        table.delete(a_key(), condition=KeyAbsent())
         with pytest.raises(ConditionFailedError):
             table.delete(a_key(), condition=Equals("version", 1))
 
@@ -101,7 +101,7 @@ class ConditionContract:
             for round_number in range(5):
                 barrier.wait()
                 try:
-                    table.put(a_thing(f"r{round_number}", writer=writer), condition=Absent())
+                    table.put(a_thing(f"r{round_number}", writer=writer), condition=KeyAbsent())
                     won.append(round_number)
                 except ConditionFailedError:
                     pass

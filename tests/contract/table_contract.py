@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from opx.errors import ConditionFailedError, InvalidInputError
-from opx.ports import Absent, AllOf, Equals, Item, LessThan, Table
+from opx.ports import AllOf, Equals, Item, KeyAbsent, LessThan, Table
 from tests.contract.table_conditions_contract import ConditionContract
 from tests.contract.table_query_contract import QueryContract
 from tests.contract.table_scan_contract import ScanContract
@@ -176,7 +176,7 @@ class ExpiryContract:
         for condition in (Equals("version", 1), LessThan("version", 5)):
             with pytest.raises(ConditionFailedError):
                 table.put(a_thing(writer="b"), condition=condition)
-        table.put(a_thing(writer="b"), condition=AllOf((Absent(), Absent("version"))))
+        table.put(a_thing(writer="b"), condition=AllOf((KeyAbsent(), KeyAbsent("version"))))
         assert table.get(a_key()) == a_thing(writer="b")
 
     def test_item_that_is_written_again_lives_on(self, table: Table, time: FakeTime) -> None:

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder, RateLimit
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder, RequestRate
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
@@ -250,7 +250,7 @@ class TestRateLimit:
         assert bedrock.time.elapsed == pytest.approx(120)
 
     def test_second_of_requests_may_come_at_once(self, clock: FakeTime) -> None:
-        limit = RateLimit(600, clock=clock.clock, sleep=clock.sleep)
+        limit = RequestRate(600, clock=clock.clock, sleep=clock.sleep)
         for _ in range(10):
             limit.wait()
         assert clock.slept == []
@@ -258,7 +258,7 @@ class TestRateLimit:
         assert clock.slept == [pytest.approx(0.1)]
 
     def test_idle_time_is_not_saved_up(self, clock: FakeTime) -> None:
-        limit = RateLimit(600, clock=clock.clock, sleep=clock.sleep)
+        limit = RequestRate(600, clock=clock.clock, sleep=clock.sleep)
         clock.now += 3600
         for _ in range(20):
             limit.wait()
@@ -266,7 +266,7 @@ class TestRateLimit:
 
     def test_callers_that_wait_at_the_same_time_get_different_turns(self) -> None:
         pauses: list[float] = []
-        limit = RateLimit(60, clock=lambda: 0.0, sleep=pauses.append)
+        limit = RequestRate(60, clock=lambda: 0.0, sleep=pauses.append)
         for _ in range(4):
             limit.wait()
         assert pauses == [1.0, 2.0, 3.0]

@@ -12,7 +12,7 @@ import pytest
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, Corpus, PastEngine, PastEntry
+from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import words
 from tests.contract import search_index_contract
@@ -145,7 +145,7 @@ def test_long_fields_count_as_long_as_engines_keep_them(length: int) -> None:
     """A field of 41 terms counts as one of 40, as there is no byte for it."""
     chunk = Analysed.of(an_entry(" ".join(["disk"] + ["word"] * (length - 1)), title="", section=()).indexed)
     near = Analysed.of(an_entry(" ".join(["disk"] + ["word"] * length), title="", section=()).indexed)
-    corpus = Corpus(10, {"disk": 1}, {}, {"terms_title": 1.0, "terms_content": 10.0})
+    corpus = PastCorpus(10, {"disk": 1}, {}, {"terms_title": 1.0, "terms_content": 10.0})
     scorer = Bm25(words("disk"), corpus)
     same = scorer.score(chunk) == scorer.score(near)
     assert same == (length in (40, 42, 57, 1000))

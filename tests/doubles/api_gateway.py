@@ -23,9 +23,9 @@ from botocore.credentials import Credentials
 
 from opx.edges.http import respond
 from opx.operations import load
-from opx.operations.registry import Route
+from opx.operations.registry import HttpRoute
 from opx.operations.system import System
-from opx.ports import SignedPut
+from opx.ports import SignedUpload
 from opx.runtime.metrics import unreported
 from tests.doubles.http_double import HttpDouble, Request, Response
 from tests.support.api_requests import ROLE
@@ -48,12 +48,12 @@ class UploadAddresses:
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedPut:
+    ) -> SignedUpload:
         secret = secrets.token_hex(8)
         checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
         headers = {"content-length": str(size), "x-amz-checksum-sha256": checksum}
         self.given[secret] = (key, headers, dict(metadata or {}))
-        return SignedPut(f"{self.endpoint}{_BUCKET}{quote(key)}?X-Amz-Signature={secret}", headers)
+        return SignedUpload(f"{self.endpoint}{_BUCKET}{quote(key)}?X-Amz-Signature={secret}", headers)
 
     def sha256_of(self, key: str) -> str:
         info = self.services.store.head(key)
@@ -141,7 +141,7 @@ def is_signed(request: Request) -> bool:
     return hmac.compare_digest(expected, found[3])
 
 
-def routes() -> dict[str, Route]:
+def routes() -> dict[str, HttpRoute]:
     """The routes that are deployed, by their keys."""
     return {key: one.route for key, one in load().routes.items() if one.route}
 

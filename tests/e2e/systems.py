@@ -24,7 +24,7 @@ from opx.domain.scopes import scope_of_object
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
-from opx.ingestion.events import ObjectEvent, Outcome
+from opx.ingestion.events import EventOutcome, ObjectEvent
 from opx.ingestion.manager import IngestionManager
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
@@ -99,10 +99,10 @@ class SystemUnderTest:
     def delete(self, key: str) -> None:
         self.services.store.delete(key)
 
-    def deliver(self, *bodies: str, receives: int = 1) -> list[Outcome]:
+    def deliver(self, *bodies: str, receives: int = 1) -> list[EventOutcome]:
         return self.services.ingestion.worker.process([(body, receives) for body in bodies])
 
-    def work(self) -> list[Outcome]:
+    def work(self) -> list[EventOutcome]:
         """Drain the queue."""
         return list(self.drain.run())
 

@@ -12,7 +12,7 @@ from mcp.client.client import Client
 
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
-from opx.ingestion.events import Outcome
+from opx.ingestion.events import EventOutcome
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.operations.system import System
@@ -42,7 +42,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with bootstrap(settings) as system:
         documents = CORPUS / "documents"
         for file in system.manager.plan([documents], documents):
-            assert not isinstance(file, Outcome), file
+            assert not isinstance(file, EventOutcome), file
             system.manager.put_file(file, {})
         list(system.manager.work())
         yield system

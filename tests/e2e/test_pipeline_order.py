@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from opx.ingestion.events import Outcome
+from opx.ingestion.events import EventOutcome
 from opx.ports import SearchRequest
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, created, deleted, with_leases
 from tests.support.fakes import WordsEmbedder
@@ -21,7 +21,7 @@ def text(number: int) -> str:
     return f"# Disk\n\nthis is version{number} of the text\n"
 
 
-def results(outcomes: Sequence[Outcome]) -> list[str]:
+def results(outcomes: Sequence[EventOutcome]) -> list[str]:
     return [outcome.result.value for outcome in outcomes]
 
 
@@ -39,7 +39,7 @@ class TestRepeated:
     def test_same_event_in_two_threads_at_once_is_applied_once(self, system: SystemUnderTest) -> None:
         with_leases(system).put_silently(DISK, text(1))
         ready = threading.Barrier(2)
-        outcomes: list[Outcome] = []
+        outcomes: list[EventOutcome] = []
 
         def work() -> None:
             ready.wait()

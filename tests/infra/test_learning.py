@@ -24,7 +24,7 @@ from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.learning_events import LAST_WAIT, checkpoint, learn
 from opx.edges.tools import call_tool
-from opx.learning.fields import SOURCE, Kind, read_event
+from opx.learning.fields import SOURCE, EntryKind, read_event
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants
@@ -83,8 +83,8 @@ class TestBus:
         rules = default.resources(STACK, "Events::Rule").values()
         ways = {rule["Targets"][0]["Arn"]: rule["EventPattern"] for rule in rules}
         assert {arn: pattern["detail-type"] for arn, pattern in ways.items()} == {
-            queue(default, "checkpoints")[0]: [Kind.CHECKPOINT.value],
-            queue(default, "learning")[0]: [{"anything-but": [Kind.CHECKPOINT.value]}],
+            queue(default, "checkpoints")[0]: [EntryKind.CHECKPOINT.value],
+            queue(default, "learning")[0]: [{"anything-but": [EntryKind.CHECKPOINT.value]}],
         }
         assert {json.dumps(pattern["account"]) for pattern in ways.values()} == {'["<AWS::AccountId>"]'}
 

@@ -19,7 +19,7 @@ from opx.operations.evaluation.answers import answer_figures
 from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.datasets import ALL, Dataset, load_dataset
 from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
 from tests.quality.expected import compared, services_with
 from tests.quality.splits import SPLITS
@@ -49,14 +49,14 @@ def clock() -> float:
     return NOW
 
 
-def run_of(services: System, dataset: Dataset) -> Run:
+def run_of(services: System, dataset: Dataset) -> EvaluationRun:
     """Every question in every form of reply, and in nothing else."""
     evaluation = Evaluation(services, dataset)
     evaluation.ingest()
     return ask_all(evaluation, (), compared_at=None, forms=reply_forms(services))
 
 
-def figures(run: Run) -> Figures:
+def figures(run: EvaluationRun) -> Figures:
     """Of each half that was asked."""
     found: Figures = {}
     for split in SPLITS:

@@ -8,7 +8,7 @@ from functools import cache
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
-from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runner import Evaluation
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.retrieval.calibration.questions import without
@@ -41,12 +41,12 @@ class Asked:
     set: str
     kind: str
     collection: str
-    question: Question
+    question: LabelledQuestion
     relevant: Mapping[str, int]
     seen: Mapping[Way, Seen]
 
 
-def collect(evaluation: Evaluation, name: str, questions: Iterable[Question]) -> Iterator[Asked]:
+def collect(evaluation: Evaluation, name: str, questions: Iterable[LabelledQuestion]) -> Iterator[Asked]:
     """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a
     page's id names its collection."""
     dataset = evaluation.dataset

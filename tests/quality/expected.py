@@ -24,7 +24,7 @@ from opx.operations.evaluation.bands import calibrations
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import means_by_kind
 from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
 from opx.ports import Clock
 from opx.settings import Settings
@@ -58,7 +58,7 @@ def services_with(home: Path, vectors: Path = VECTORS, clock: Clock = time.time)
         yield services
 
 
-def run_of(services: System, split: str = "") -> Run:
+def run_of(services: System, split: str = "") -> EvaluationRun:
     """Every question, of one half if it is named, in every mode, over the example corpus. Legs and fusions are compared at
     the depth of `fast`, which takes a third of the time; docs/decisions/0003-fusion.md says how little it matters."""
     dataset = load_dataset(FOLDER)
@@ -67,13 +67,13 @@ def run_of(services: System, split: str = "") -> Run:
     return ask_all(evaluation, compared_at=SearchMode.FAST)
 
 
-def figures(run: Run) -> Figures:
+def figures(run: EvaluationRun) -> Figures:
     """Of each half that was asked: quality by system and kind, and confidence by mode."""
     asked = {question.split for question in run.questions}
     return {split: _figures(run.of_split(split)) for split in SPLITS if split in asked}
 
 
-def _figures(run: Run) -> Figures:
+def _figures(run: EvaluationRun) -> Figures:
     asked = {system: zip(run.questions, replies, strict=True) for system, replies in run.replies.items()}
     return {
         "quality": {
@@ -84,7 +84,7 @@ def _figures(run: Run) -> Figures:
     }
 
 
-def _confidence(run: Run, mode: str) -> dict[str, float]:
+def _confidence(run: EvaluationRun, mode: str) -> dict[str, float]:
     at, found = abstention(run, mode), calibrations(run, mode)
     values = {
         "answerableRefused": at.answerable,

@@ -18,7 +18,7 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
-from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
+from opx.operations.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
 from opx.operations.evaluation.figures import hit_rate, recall, reciprocal_rank
 from opx.operations.evaluation.runner import CorpusIntake
 from opx.operations.system import System
@@ -38,7 +38,7 @@ RELATED = QueryConfig(min_confidence=0.0, max_results=10, expand_graph=True)
 class Asked:
     """A question with the pages that each way of asking gave, best first."""
 
-    question: Question
+    question: LabelledQuestion
     text: tuple[str, ...]
     graph: tuple[str, ...]
     answer: Answer
@@ -57,7 +57,7 @@ class GraphQuestions:
     def ask_all(self, *, split: str = "") -> list[Asked]:
         return [self.ask(one) for one in self._questions if split in ("", one.split)]
 
-    def ask(self, question: Question) -> Asked:
+    def ask(self, question: LabelledQuestion) -> Asked:
         query = self.services.questions.search(recorded=False)
         plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
         assert related.evidence is not None

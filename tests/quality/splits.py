@@ -8,13 +8,13 @@ salt was chosen once, before anything was measured, so that no kind of question 
 from __future__ import annotations
 
 from opx.domain.ids import stable_hash
-from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.datasets import LabelledQuestion
 
 SPLITS = ("dev", "test")
 SALT = "split 6"
 
 
-def split_of(question: Question) -> str:
+def split_of(question: LabelledQuestion) -> str:
     """The half, by the document of the highest grade; of equal ones, the first that is labelled."""
     best = max(question.relevant.values(), default=0)
     drawn = next((page for page, grade in question.relevant.items() if grade == best), question.id)

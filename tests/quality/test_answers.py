@@ -13,7 +13,7 @@ import pytest
 
 from opx.domain.record import replace
 from opx.operations.evaluation.datasets import Dataset, load_dataset
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.runs import EvaluationRun
 from tests.quality.answers_expected import (
     ELSEWHERE,
     FOLDER,
@@ -143,19 +143,19 @@ class TestQuestionsWithAnIdentifier:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, dataset: Dataset) -> Run:
+def found(tmp_path_factory: pytest.TempPathFactory, dataset: Dataset) -> EvaluationRun:
     with services_with(tmp_path_factory.mktemp("answers"), clock=clock) as services:
         return run_of(services, dataset.of_split(CHECKED))
 
 
 @pytest.mark.timeout(600)
 class TestReplies:
-    def test_help_as_often_as_expected(self, found: Run) -> None:
+    def test_help_as_often_as_expected(self, found: EvaluationRun) -> None:
         expected = {CHECKED: expected_figures()[CHECKED]}
         differing = "\n".join(sorted(differences(expected, figures(found))))
         assert not differing, f"{differing}\n{REFRESH}"
 
-    def test_that_are_worse_are_noticed(self, found: Run) -> None:
+    def test_that_are_worse_are_noticed(self, found: EvaluationRun) -> None:
         """What the tolerance lets through must not be everything: here one in ten replies loses its line."""
         answers = {
             form: tuple(one and replace(one, grade=one.grade if at % 10 else 0) for at, one in enumerate(replies))

@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.record import replace
 from opx.operations.evaluation.datasets import Dataset, load_dataset
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.runs import EvaluationRun
 from tests.quality.expected import FOLDER, differences, expected_figures, figures, run_of, services_with
 from tests.quality.splits import SPLITS, split_of
 
@@ -55,19 +55,19 @@ class TestQuestions:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def found(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
     with services_with(tmp_path_factory.mktemp("own")) as services:
         return run_of(services, CHECKED)
 
 
 @pytest.mark.timeout(600)
 class TestScores:
-    def test_are_those_expected(self, found: Run) -> None:
+    def test_are_those_expected(self, found: EvaluationRun) -> None:
         expected = {CHECKED: expected_figures()[CHECKED]}
         differing = "\n".join(sorted(differences(expected, figures(found))))
         assert not differing, f"{differing}\n{REFRESH}"
 
-    def test_that_are_worse_are_noticed(self, found: Run) -> None:
+    def test_that_are_worse_are_noticed(self, found: EvaluationRun) -> None:
         """What the tolerance lets through must not be everything: here the best page comes second, everywhere."""
         broken = {
             system: tuple(
@@ -79,7 +79,7 @@ class TestScores:
         assert any(", balanced, all, nDCG@10" in line for line in differing)
         assert any(", balanced, firstPageRight" in line for line in differing)
 
-    def test_of_a_system_that_is_gone_are_noticed(self, found: Run) -> None:
+    def test_of_a_system_that_is_gone_are_noticed(self, found: EvaluationRun) -> None:
         fewer = {system: replies for system, replies in found.replies.items() if system != "lexical"}
         differing = list(differences(figures(found), figures(replace(found, replies=fewer))))
         assert any("lexical, all, MRR: only expected" in line for line in differing)

@@ -12,7 +12,7 @@ from random import Random
 from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.retrieval.calibration.calibrating import Calibrator
-from opx.retrieval.calibration.questions import Kind, Seen
+from opx.retrieval.calibration.questions import QuestionKind, Seen
 from opx.retrieval.evidence import CONFIDENCE, ORDER, Parts
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -89,10 +89,12 @@ def seen_with(cosines: tuple[float, float], questions: int = 200, *, seed: int =
         rows = [_row(random, right=right, cosines=cosines) for right in (True, False, False, False)]
         best = max(row["cosine"] for row in rows)
         rows = [row | {"cosine_best": best} for row in rows]
-        yield Seen(f"page {number}", Kind.ANSWERED, tuple(rows), (True, False, False, False))
+        yield Seen(f"page {number}", QuestionKind.ANSWERED, tuple(rows), (True, False, False, False))
         left = rows[1:]
         best = max(row["cosine"] for row in left)
-        yield Seen(f"page {number}", Kind.REMOVED, tuple(row | {"cosine_best": best} for row in left), (False,) * 3)
+        yield Seen(
+            f"page {number}", QuestionKind.REMOVED, tuple(row | {"cosine_best": best} for row in left), (False,) * 3
+        )
 
 
 def _row(random: Random, *, right: bool, cosines: tuple[float, float]) -> Parts:

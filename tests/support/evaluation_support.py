@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opx.operations.evaluation.datasets import Question
-from opx.operations.evaluation.runs import Reply, Run
+from opx.operations.evaluation.datasets import LabelledQuestion
+from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
 CONFIDENCE = 0.9
 
@@ -19,21 +19,21 @@ def a_question(
     split: str = "",
     text: str = "",
     grades: Mapping[str, int] | None = None,
-) -> Question:
+) -> LabelledQuestion:
     """A question that these pages answer; without any, one that none does."""
-    return Question(name, text or f"text of {name}", kind, dict(grades or dict.fromkeys(relevant, 1)), split)
+    return LabelledQuestion(name, text or f"text of {name}", kind, dict(grades or dict.fromkeys(relevant, 1)), split)
 
 
-def a_reply(*pages: str, confidences: tuple[float, ...] = (), milliseconds: float = 5.0) -> Reply:
+def a_reply(*pages: str, confidences: tuple[float, ...] = (), milliseconds: float = 5.0) -> JudgedReply:
     """Pages in this order; without confidences, all are sure."""
-    return Reply(pages, confidences or (CONFIDENCE,) * len(pages), milliseconds, {"search": milliseconds / 2})
+    return JudgedReply(pages, confidences or (CONFIDENCE,) * len(pages), milliseconds, {"search": milliseconds / 2})
 
 
-def a_run(*asked: tuple[Question, Reply], **others: Sequence[Reply]) -> Run:
+def a_run(*asked: tuple[LabelledQuestion, JudgedReply], **others: Sequence[JudgedReply]) -> EvaluationRun:
     """A run of the mode `balanced`; `others` are further modes."""
     questions, replies = [question for question, _ in asked], [reply for _, reply in asked]
     found = {"balanced": tuple(replies), **{name: tuple(each) for name, each in others.items()}}
-    return Run("set", "corpus-1", tuple(questions), found, tuple(found), {"pages": 3.0})
+    return EvaluationRun("set", "corpus-1", tuple(questions), found, tuple(found), {"pages": 3.0})
 
 
 # -- a small dataset in files

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opx.domain.queries import Fusion
 from opx.ports import IndexEntry, Leg, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits
-from opx.retrieval.judging import PASSAGES, Page, pages_of
+from opx.retrieval.judging import PASSAGES, DocumentHits, pages_of
 from opx.text.fields import words
 from tests.support.builders import an_entry
 
@@ -34,7 +34,7 @@ def searched(
     return fused_hits(response, Fusion.MIN_MAX, per_document, asked=asked)
 
 
-def pages_in(found: FusedHits) -> list[Page]:
+def pages_in(found: FusedHits) -> list[DocumentHits]:
     return pages_of(found, found)
 
 
@@ -44,7 +44,7 @@ def a_page(title: str, content: str, document: str = "", index: int = 0) -> Inde
     return an_entry(content, title=title, document_id=name, source=f"{name}.md", index=index, section=())
 
 
-def titles(pages: Sequence[Page]) -> list[str]:
+def titles(pages: Sequence[DocumentHits]) -> list[str]:
     return [page.best.indexed.chunk.title for page in pages]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
-from opx.ingestion.events import Outcome, Result
-from opx.lifecycle.reindex.job import Phase, Progress
+from opx.ingestion.events import EventOutcome, Result
+from opx.lifecycle.reindex.job import Progress, ReindexPhase
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.operations.system import System
 from opx.ports import SearchFilter, Vector
@@ -65,7 +65,7 @@ class World:
     def delete(self, name: str) -> None:
         self.services.store.delete(f"{FOLDER}{name}.md")
 
-    def drain(self) -> list[Outcome]:
+    def drain(self) -> list[EventOutcome]:
         assert self.services.ingestion.drain is not None
         return list(self.services.ingestion.drain.run())
 
@@ -103,7 +103,7 @@ class World:
         reindexer.start(model=model)
         return reindexer
 
-    def reach(self, phase: Phase, reindexer: Reindexer | None = None) -> Reindexer:
+    def reach(self, phase: ReindexPhase, reindexer: Reindexer | None = None) -> Reindexer:
         """Work until that phase is next."""
         reindexer = reindexer or self.begin()
         for _ in range(100):

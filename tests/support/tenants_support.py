@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from opx.connectors.deliveries import Change
+from opx.connectors.deliveries import DocumentUpdate
 from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
@@ -89,7 +89,7 @@ def keep_questions_and_values(services: System, client: str) -> None:
     services.questions.search(Identity(client, "asker", f"bob@{client}")).query(f"quantum gearbox of {client}")
     object_key = f"clients/{client}/documents/{PROCEDURES}/disk.md"
     orders = Order(services.tables.table(DELIVERIES), services.clock)
-    change = Change("disk", time="2026-11-01T00:00:00Z")
+    change = DocumentUpdate("disk", time="2026-11-01T00:00:00Z")
     orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
 
 

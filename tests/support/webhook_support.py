@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.connectors.deliveries import Delivery
-from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer
+from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
 from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
 from opx.ingestion.reading import OBJECT_METADATA
@@ -109,7 +109,7 @@ class Webhooks:
         found = self.answer(delivery)
         return found.status, found.payload.get("state") or found.payload["error"]["code"]
 
-    def answer(self, delivery: Delivery) -> Answer:
+    def answer(self, delivery: Delivery) -> DeliveryReply:
         return answer(lambda: self.receiver, delivery)
 
     def documents(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.atlassian import jira_webhook as jira
 from opx.connectors.atlassian import statuspage_webhook as statuspage
-from opx.connectors.deliveries import MAX_TAGS, Change, PayloadError, document, metadata, moment, part
+from opx.connectors.deliveries import MAX_TAGS, DocumentUpdate, PayloadError, document, metadata, moment, part
 from opx.connectors.github import webhook as github
 from tests.support.webhook_support import an_incident, an_issue
 
@@ -19,7 +19,7 @@ REPOSITORY = {"full_name": "acme/shop"}
 class TestGitHub:
     def test_an_issue(self) -> None:
         (change,) = github.changes_of("issues", an_issue())
-        assert change == Change(
+        assert change == DocumentUpdate(
             key="acme/shop/issues/7",
             time="2026-01-02T10:00:00.000Z",
             text=("# Pods restart\n\nState: open\n\nThey run out of memory.\n\n### Cause\n\nA leak.\n"),
@@ -99,7 +99,7 @@ class TestGitHub:
         assert github.changes_of("release", draft) == []
 
     def test_a_deployment_is_one_document_through_its_states(self) -> None:
-        def of(state: str, at: str) -> Change:
+        def of(state: str, at: str) -> DocumentUpdate:
             status = {"state": state, "environment": "production", "updated_at": at, "log_url": "https://ci.example/1"}
             deployment = {"id": 9, "ref": "main", "sha": "abc", "created_at": "2026-01-02T10:00:00Z"}
             payload = {"deployment_status": status, "deployment": deployment, "repository": REPOSITORY}
@@ -275,7 +275,7 @@ class TestCloudWatch:
         "StateChangeTime": "2026-01-02T10:00:00.123+0000",
     }
 
-    def of(self, **fields: Any) -> Change:
+    def of(self, **fields: Any) -> DocumentUpdate:
         (change,) = cloudwatch.changes_of({**self.ALARM, **fields})
         return change
 
@@ -348,7 +348,7 @@ class TestJira:
         },
     }
 
-    def of(self, event: str, **fields: Any) -> list[Change]:
+    def of(self, event: str, **fields: Any) -> list[DocumentUpdate]:
         issue = {**self.ISSUE, "fields": {**self.ISSUE["fields"], **fields}}  # type: ignore[dict-item]
         return jira.changes_of({"webhookEvent": event, "timestamp": 1767348000123, "issue": issue})
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from opx.connectors.deliveries import MAX_BODY_BYTES, Change, Delivery
+from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
 from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
 from opx.errors import StoreUnavailableError
 from opx.ports import Condition
@@ -317,7 +317,7 @@ class TestOrder:
 
     def test_while_one_delivery_writes_another_of_the_document_waits(self, webhooks: Webhooks) -> None:
         order = Order(webhooks.services.tables.table(DELIVERIES), webhooks.clock)
-        lease = order.begin("documents/" + ISSUE, Change("k", "2026-01-01T00:00:00.000Z"))
+        lease = order.begin("documents/" + ISSUE, DocumentUpdate("k", "2026-01-01T00:00:00.000Z"))
         assert lease is not None
         found = webhooks.answer(github(an_issue()))
         assert (found.status, found.headers["retry-after"]) == (503, "30")
@@ -326,7 +326,7 @@ class TestOrder:
 
     def test_one_that_takes_too_long_leaves_what_another_noted_meanwhile(self, webhooks: Webhooks) -> None:
         order = Order(webhooks.services.tables.table(DELIVERIES), webhooks.clock)
-        old, new = (Change("k", f"2026-01-02T1{hour}:00:00.000Z") for hour in (0, 1))
+        old, new = (DocumentUpdate("k", f"2026-01-02T1{hour}:00:00.000Z") for hour in (0, 1))
         lease = order.begin("documents/a.md", old)
         assert lease is not None
         webhooks.clock.now += LEASE_SECONDS + 1

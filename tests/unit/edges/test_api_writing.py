@@ -15,7 +15,7 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.system import System
-from opx.ports import SignedPut
+from opx.ports import SignedUpload
 from opx.runtime.functions import FunctionFailedError
 from tests.support.agent_calls import CORPUS, DISK, a_system, id_of
 from tests.support.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, check_described, refusal
@@ -40,9 +40,9 @@ class NotedSigner:
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedPut:
+    ) -> SignedUpload:
         self.signed[key] = {"size": size, "sha256": sha256, "metadata": dict(metadata or {}), "seconds": seconds}
-        return SignedPut(f"https://corpus.example/{key}", {"content-length": str(size)})
+        return SignedUpload(f"https://corpus.example/{key}", {"content-length": str(size)})
 
     def sha256_of(self, key: str) -> str:
         return self.stored.get(key, "")

@@ -12,7 +12,7 @@ import pytest
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import replace
-from opx.domain.research import Finding, ResearchReport, Step, StepKind
+from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
@@ -271,7 +271,7 @@ class TestResearch:
         "disks",
         searches_performed=4,
         findings=(Finding.of(any_result("One"), ("disks",)), Finding.of(any_result("Two", "internet"), ("disk full",))),
-        trace=(Step(1, StepKind.SEARCH, "disks"),),
+        trace=(ResearchStep(1, StepKind.SEARCH, "disks"),),
         gaps=("quotas",),
         notes=("nothing was found on quotas",),
     )

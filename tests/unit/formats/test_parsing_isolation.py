@@ -13,13 +13,13 @@ import pytest
 from opx.formats.registry import parse
 from opx.formats.sandbox import child
 from opx.formats.sandbox import parser as isolation
-from opx.formats.sandbox.output import Job
+from opx.formats.sandbox.output import ReadingJob
 from opx.formats.sandbox.parser import Workspace
 from opx.ports.models import ParsingLimits, ParsingTools
 from tests.support.binary_files import PdfWriter, an_email, read, refused
 from tests.support.parsing_support import a_category
 
-JOB = Job("pdf", "a.pdf", pages=10, unpacked_bytes=1_000_000, images=0)
+JOB = ReadingJob("pdf", "a.pdf", pages=10, unpacked_bytes=1_000_000, images=0)
 
 
 def a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:

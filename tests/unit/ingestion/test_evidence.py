@@ -15,8 +15,8 @@ from opx.domain.record import replace
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ingestion.evidence import (
     EvidenceDocument,
+    EvidenceRule,
     EvidenceRules,
-    Rule,
     evidence_document,
     put_evidence,
     read_evidence,
@@ -96,8 +96,8 @@ class TestCategory:
 
     def test_the_first_rule_that_fits_counts(self) -> None:
         knowledge = load_knowledge()
-        first = Rule("postmortems", agent_types=("Reviewer",), has=("conclusion",))
-        rules = EvidenceRules(knowledge, AGENT_RUNS, (first, Rule(REMEDIATION)))
+        first = EvidenceRule("postmortems", agent_types=("Reviewer",), has=("conclusion",))
+        rules = EvidenceRules(knowledge, AGENT_RUNS, (first, EvidenceRule(REMEDIATION)))
         bare = Evidence(agent_type="reviewer", outcome="x")
         assert rules.category_of(replace(bare, conclusion=("c",))).path == "postmortems"
         assert rules.category_of(bare).path == REMEDIATION
@@ -246,7 +246,7 @@ class TestRules:
     def test_a_rule_may_name_one_or_several(self, tmp_path: Path) -> None:
         rule = "{category: a, agent_type: x, outcome: [y, z], verified: false, has: [task]}"
         (found,) = self.of(tmp_path, f"evidence: {{default: a, rules: [{rule}]}}").rules
-        assert found == Rule("a", ("x",), ("y", "z"), verified=False, has=("task",))
+        assert found == EvidenceRule("a", ("x",), ("y", "z"), verified=False, has=("task",))
 
     @pytest.mark.parametrize(
         ("section", "problem"),

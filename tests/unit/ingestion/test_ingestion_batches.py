@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from opx.ingestion.events import Outcome, Result
-from opx.ingestion.worker import Delivery, process_batch
+from opx.ingestion.events import EventOutcome, Result
+from opx.ingestion.worker import QueueMessage, process_batch
 from opx.runtime.metrics import Metric
 from tests.support.fakes import Measured
 
@@ -19,11 +19,11 @@ class ScriptedWorker:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
-    def process(self, messages: Sequence[tuple[str, int]]) -> list[Outcome]:
+    def process(self, messages: Sequence[tuple[str, int]]) -> list[EventOutcome]:
         self.batches.append([body for body, _ in messages])
         if any("raise" in body for body, _ in messages):
             raise ZeroDivisionError("unforeseen")
-        return [Outcome(Result.RETRY if "busy" in body else Result.INGESTED, body) for body, _ in messages]
+        return [EventOutcome(Result.RETRY if "busy" in body else Result.INGESTED, body) for body, _ in messages]
 
 
 class NotedQueue:
@@ -53,7 +53,7 @@ class Batch:
     def __init__(self, *bodies: str, known: Sequence[str] = ()) -> None:
         self.worker, self.queue, self.measured = ScriptedWorker(), NotedQueue(), Measured()
         self.handled = RememberedEvents(*known)
-        deliveries = [Delivery(f"id {body}", body, f"receipt {body}", 1) for body in bodies]
+        deliveries = [QueueMessage(f"id {body}", body, f"receipt {body}", 1) for body in bodies]
         worker: Any = self.worker
         queue: Any = self.queue
         self.unfinished = process_batch(deliveries, worker, queue, self.handled, self.measured)

@@ -10,7 +10,7 @@ import pytest
 
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
-from opx.ingestion.events import Outcome, Result
+from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.files import FileToIngest
 from opx.ingestion.manager import IngestionManager
 from opx.operations.system import System
@@ -174,7 +174,7 @@ class TestPlan:
 
     def test_missing_path_is_a_failed_outcome(self, manager: IngestionManager, tmp_path: Path) -> None:
         (step,) = manager.plan([tmp_path / "nope"], tmp_path)
-        assert isinstance(step, Outcome)
+        assert isinstance(step, EventOutcome)
         assert (step.result, "no such file" in step.reason) == (Result.FAILED, True)
 
     def test_file_elsewhere_keeps_its_absolute_path(self, manager: IngestionManager, folder: Path) -> None:

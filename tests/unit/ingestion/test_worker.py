@@ -11,7 +11,7 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.failures import FailureLog
-from opx.ingestion.events import ObjectEvent, Outcome, Result
+from opx.ingestion.events import EventOutcome, ObjectEvent, Result
 from opx.ingestion.pipeline import Progress
 from opx.ingestion.worker import BATCH_MESSAGES, IngestionWorker, QueueDrain, RetryRules
 from opx.ports.tables import FAILURES
@@ -23,16 +23,16 @@ DOWN = StoreUnavailableError("down")
 class ScriptedPipeline:
     """Answers with the outcomes that are planned for a key, the last one for ever, and notes what came together."""
 
-    def __init__(self, **plans: Sequence[Outcome]) -> None:
+    def __init__(self, **plans: Sequence[EventOutcome]) -> None:
         self.plans = {key: list(plan) for key, plan in plans.items()}
         self.rounds: list[list[str]] = []
 
-    def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[Outcome]:
+    def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
         self.rounds.append([event.key for event in events])
         return [self._next(event.key) for event in events]
 
-    def _next(self, key: str) -> Outcome:
-        plan = self.plans.get(key) or [Outcome(Result.INGESTED, key)]
+    def _next(self, key: str) -> EventOutcome:
+        plan = self.plans.get(key) or [EventOutcome(Result.INGESTED, key)]
         return plan.pop(0) if len(plan) > 1 else plan[0]
 
 
@@ -61,8 +61,8 @@ def body(key: str, number: int = 1) -> str:
     return ObjectEvent(key, deleted=False, sequencer=f"{number:040X}").to_json()
 
 
-def down(attempts: int = 0) -> Outcome:
-    return Outcome(Result.RETRY, "a", "down", error=DOWN, attempts=attempts)
+def down(attempts: int = 0) -> EventOutcome:
+    return EventOutcome(Result.RETRY, "a", "down", error=DOWN, attempts=attempts)
 
 
 class TestRounds:
@@ -113,7 +113,7 @@ class TestRetries:
         assert outcome.result is Result.RETRY
 
     def test_bad_document_fails_at_once(self, failures: FailureLog) -> None:
-        bad = Outcome(Result.FAILED, "a", "bad", error=UnparsableDocumentError("bad"))
+        bad = EventOutcome(Result.FAILED, "a", "bad", error=UnparsableDocumentError("bad"))
         a_worker(ScriptedPipeline(a=[bad]), failures).process([(body("a"), 1)])
         (item,) = failures.items()
         assert (item.object_key, item.reason, item.error, item.attempts) == ("a", "bad", "UnparsableDocumentError", 1)
@@ -122,12 +122,12 @@ class TestRetries:
     @pytest.mark.parametrize("result", [Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED])
     def test_settled_document_is_no_failure_any_more(self, failures: FailureLog, result: Result) -> None:
         failures.record(ObjectEvent("a", deleted=False, sequencer="1"), DOWN, 3)
-        a_worker(ScriptedPipeline(a=[Outcome(result, "a")]), failures).process([(body("a"), 1)])
+        a_worker(ScriptedPipeline(a=[EventOutcome(result, "a")]), failures).process([(body("a"), 1)])
         assert list(failures.items()) == []
 
     def test_stale_event_says_nothing_about_a_failure(self, failures: FailureLog) -> None:
         failures.record(ObjectEvent("a", deleted=False, sequencer="1"), DOWN, 3)
-        stale = Outcome(Result.SKIPPED, "a", stale=True)
+        stale = EventOutcome(Result.SKIPPED, "a", stale=True)
         a_worker(ScriptedPipeline(a=[stale]), failures).process([(body("a"), 1)])
         assert len(list(failures.items())) == 1
 
@@ -150,8 +150,8 @@ class TestDrain:
         self, queue: SqliteQueue, failures: FailureLog, time: FakeTime
     ) -> None:
         queue.send(body("a"))
-        pipeline = ScriptedPipeline(a=[down(), down(), Outcome(Result.INGESTED, "a")])
-        observed: list[Outcome] = []
+        pipeline = ScriptedPipeline(a=[down(), down(), EventOutcome(Result.INGESTED, "a")])
+        observed: list[EventOutcome] = []
         outcomes = list(self.a_drain(queue, pipeline, failures, time).run(observed.append))
         assert [outcome.result for outcome in outcomes] == ["ingested"]
         assert [outcome.result for outcome in observed] == ["retry", "retry", "ingested"]

@@ -14,7 +14,7 @@ from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
-from opx.learning.fields import Kind, LearningEvent, checkpoint_message, read_event
+from opx.learning.fields import EntryKind, LearningEvent, checkpoint_message, read_event
 from opx.ports.queues import ThisProcess
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
@@ -61,7 +61,7 @@ class TestWhose:
         for scope in (Scope(), Scope("acme"), Scope("acme", project_id="shop")):
             event = read_event(checkpoint_message(scope, "p", CheckpointType.MANUAL), Identity())
             assert event.identity == Identity(scope.client_id, scope.project_id)
-            assert (event.kind, event.detail["project_id"]) == (Kind.CHECKPOINT, "p")
+            assert (event.kind, event.detail["project_id"]) == (EntryKind.CHECKPOINT, "p")
 
     def test_a_scope_can_not_be_named_to_get_around_the_client(self) -> None:
         message = checkpoint_message(Scope("umbrella"), "p", CheckpointType.MANUAL)
@@ -214,7 +214,7 @@ def test_an_occurrence_that_is_given_counts() -> None:
 
 
 def test_a_checkpoint_among_other_events_is_refused() -> None:
-    event = LearningEvent(Kind.CHECKPOINT, Identity(), {})
+    event = LearningEvent(EntryKind.CHECKPOINT, Identity(), {})
     with pytest.raises(InvalidInputError, match="checkpoints"):
         learn(a_system(Captured()), event)
 
@@ -255,4 +255,4 @@ class TestBatches:
         from opx.edges.learning_events import _CAPTURED
 
         assert set(_CAPTURED.values()) == set(EntryType)
-        assert set(Kind) - set(_CAPTURED) == {Kind.VERIFIED, Kind.OUTCOME, Kind.CHECKPOINT}
+        assert set(EntryKind) - set(_CAPTURED) == {EntryKind.VERIFIED, EntryKind.OUTCOME, EntryKind.CHECKPOINT}

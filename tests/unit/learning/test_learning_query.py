@@ -20,7 +20,7 @@ from opx.errors import IndexUnavailableError, InvalidInputError, NotOrchestrator
 from opx.learning.pattern_rows import head_row
 from opx.learning.patterns import PatternStore
 from opx.learning.query import (
-    Match,
+    PatternMatch,
     PatternQuestion,
     PatternSearch,
     RAGQueryService,
@@ -174,12 +174,12 @@ class TestOrder:
         assert solutions(Knowing([new, old])) == ["old", "new"]
 
     def test_has_a_much_nearer_pattern_before_one_that_worked_more_often(self) -> None:
-        near = Match(a_pattern("1"), similarity=0.99)
-        far = Match(a_pattern("2", success_count=1000), similarity=0.71)
+        near = PatternMatch(a_pattern("1"), similarity=0.99)
+        far = PatternMatch(a_pattern("2", success_count=1000), similarity=0.71)
         assert best_of([far, near], 2)[0] is near
 
     def test_of_equal_ones_is_always_the_same(self) -> None:
-        some = [Match(a_pattern(str(at)), 0.8) for at in range(3)]
+        some = [PatternMatch(a_pattern(str(at)), 0.8) for at in range(3)]
         assert best_of(some, 3) == best_of(reversed(some), 3)
 
     @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning import learned_words as learning
-from opx.learning.learned_words import MAX_SAID, LearntStore, LearntWords, said_of
+from opx.learning.learned_words import MAX_SAID, LearntStore, ScopedWords, said_of
 from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
@@ -155,7 +155,7 @@ class TestWordsOfAScope:
             def versions(self, key: DocumentKey) -> Iterator[KnowledgeDocument]:
                 return iter(versions if key == DocumentKey(Scope("acme"), GATEWAY) else ())
 
-        words = LearntWords([], (), lambda: cast("Catalog", Versions()))
+        words = ScopedWords([], (), lambda: cast("Catalog", Versions()))
         assert (words.current(LearntPage(ACME, GATEWAY, (), 2, 2)) is not None) is found
         assert words.current(LearntPage("global", GATEWAY, (), 2, 2)) is None
 
@@ -222,7 +222,7 @@ def enter(
 
 
 def pages(store: LearntStore, word: str, visible: Sequence[str] = ("global", ACME)) -> list[LearntPage]:
-    return LearntWords([store.words(ACME)], visible, lambda: cast("Catalog", None)).pages(word)
+    return ScopedWords([store.words(ACME)], visible, lambda: cast("Catalog", None)).pages(word)
 
 
 def mark_of(table: SqliteTable) -> str:

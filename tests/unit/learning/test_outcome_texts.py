@@ -9,7 +9,7 @@ from opx.domain.outcomes import Counts, OutcomeScore, Tally
 from opx.domain.record import from_json, replace
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.calling import json_bytes, plain
-from opx.edges.cli.hits import Page, explanation, score_line
+from opx.edges.cli.hits import HitPage, explanation, score_line
 from opx.edges.cli.output import Screen
 from opx.operations.research import DocsAnswer, FoundAnswer
 from opx.retrieval.citations import citation, with_warnings
@@ -34,7 +34,7 @@ ANSWER = Answer("disk", (RESULT,))
 
 
 def test_people_see_what_came_of_it_and_the_warning_before_the_text() -> None:
-    lines = [line.strip() for line in Page(Screen()).passage(1, RESULT)]
+    lines = [line.strip() for line in HitPage(Screen()).passage(1, RESULT)]
     assert "outcomes: 4 of 5 resolved, 1 made it worse" in lines
     assert lines.index("[Warning: tried in INC-7, made things worse: Grow the volume]") < lines.index(
         "Grow the volume."
@@ -48,7 +48,7 @@ def test_a_score_is_explained_with_its_outcomes() -> None:
 
 
 def test_where_nothing_was_told_nothing_is_said() -> None:
-    text = "\n".join([*Page(Screen(), explain=True).passage(1, PLAIN), citation(PLAIN)])
+    text = "\n".join([*HitPage(Screen(), explain=True).passage(1, PLAIN), citation(PLAIN)])
     assert "utcomes" not in text
     assert "Warning" not in text
 

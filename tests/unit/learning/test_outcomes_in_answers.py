@@ -32,7 +32,7 @@ from opx.retrieval.citations import citations
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.receipts import Receipt, Verdict, replay
+from opx.retrieval.receipts import Receipt, ReplayVerdict, replay
 from opx.retrieval.routing import in_order
 from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.support.builders import an_entry
@@ -436,10 +436,10 @@ class TestReceipts:
         receipt = ask(services).receipt
         tell(services, "made_worse", 6)
         found = replay(json.loads(json.dumps(dict(receipt or {}))), lambda q, c: _receipt(services, q, c))
-        assert found.verdict is Verdict.CHANGED
+        assert found.verdict is ReplayVerdict.CHANGED
         assert any("outcomes" in cause for cause in found.causes)
         again = replay(json.loads(json.dumps(dict(found.receipt))), lambda q, c: _receipt(services, q, c))
-        assert (again.verdict, again.causes) == (Verdict.SAME, ())
+        assert (again.verdict, again.causes) == (ReplayVerdict.SAME, ())
 
 
 def _receipt(services: System, query: str, config: QueryConfig) -> Receipt:

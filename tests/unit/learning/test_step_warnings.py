@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.documents import DocumentKey
-from opx.domain.learning import Effect, EntryType, StagingEntry, StepWarning
-from opx.domain.outcomes import Passage
+from opx.domain.learning import EntryType, StagingEntry, StepWarning, TriedEffect
+from opx.domain.outcomes import JudgedPassage
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Scope
-from opx.learning.tried_steps import MAX_SHOWN, Step, StepFinder, TriedSteps, needed, steps_of
+from opx.learning.tried_steps import MAX_SHOWN, StepFinder, TextStep, TriedSteps, needed, steps_of
 from opx.learning.warnings import TriedStep, warning_document
 from opx.retrieval.citations import citation, with_warnings
 from opx.runtime.knowledge_file import load_knowledge
@@ -34,9 +34,9 @@ kubectl get pods
 ```
 """
 TRIED = TriedStep(
-    "e1", "documents/learning/warnings/w1.json", FAILOVER, Effect.MADE_WORSE, "INC-7", "", "", "", "2026-01"
+    "e1", "documents/learning/warnings/w1.json", FAILOVER, TriedEffect.MADE_WORSE, "INC-7", "", "", "", "2026-01"
 )
-PASSAGE = Passage("Replication lag", "", RUNBOOK, "d1", "client:acme", "k1", "https://wiki/lag")
+PASSAGE = JudgedPassage("Replication lag", "", RUNBOOK, "d1", "client:acme", "k1", "https://wiki/lag")
 
 
 def there(scope_key: str, source: str) -> str:
@@ -44,7 +44,7 @@ def there(scope_key: str, source: str) -> str:
     return f"doc of {source}"
 
 
-def warnings_of(*tried: TriedStep, passage: Passage = PASSAGE) -> list[StepWarning]:
+def warnings_of(*tried: TriedStep, passage: JudgedPassage = PASSAGE) -> list[StepWarning]:
     return TriedSteps("client:acme", tried).warnings(passage, there)
 
 
@@ -55,17 +55,17 @@ def tried(step: str, **fields: object) -> TriedStep:
 class TestSteps:
     def test_items_sentences_and_commands_are_steps(self) -> None:
         assert list(steps_of(RUNBOOK)) == [
-            Step(0, "# Replication lag"),
-            Step(2, "Find the slowest replica first."),
-            Step(2, "It is often the one in the other zone."),
-            Step(5, "1."),
-            Step(5, "Look at the lag of every replica."),
-            Step(6, "2."),
-            Step(6, f"{FAILOVER}, if lag is still above a minute."),
-            Step(8, "3."),
-            Step(8, "Restart the pods."),
-            Step(11, "kubectl rollout restart deployment/checkout --namespace shop"),
-            Step(12, "kubectl get pods"),
+            TextStep(0, "# Replication lag"),
+            TextStep(2, "Find the slowest replica first."),
+            TextStep(2, "It is often the one in the other zone."),
+            TextStep(5, "1."),
+            TextStep(5, "Look at the lag of every replica."),
+            TextStep(6, "2."),
+            TextStep(6, f"{FAILOVER}, if lag is still above a minute."),
+            TextStep(8, "3."),
+            TextStep(8, "Restart the pods."),
+            TextStep(11, "kubectl rollout restart deployment/checkout --namespace shop"),
+            TextStep(12, "kubectl get pods"),
         ]
 
     @given(st.text(max_size=300))
@@ -84,7 +84,7 @@ class TestSteps:
 class TestWhereItWasTried:
     def test_the_step_is_found_with_what_came_of_it(self) -> None:
         [warning] = warnings_of(TRIED)
-        assert (warning.line, warning.effect, warning.incidents) == (6, Effect.MADE_WORSE, ("INC-7",))
+        assert (warning.line, warning.effect, warning.incidents) == (6, TriedEffect.MADE_WORSE, ("INC-7",))
         assert warning.document_id == "doc of documents/learning/warnings/w1.json"
         assert warning.text == f"tried in INC-7, made things worse: {FAILOVER}"
 
@@ -122,9 +122,13 @@ class TestWhereItWasTried:
 
     def test_incidents_of_the_same_step_are_one_warning_and_the_worst_counts(self) -> None:
         again = [replace(TRIED, entry_id=f"e{n}", incident=f"INC-{n}", at=f"2026-0{n}") for n in (2, 3)]
-        harmless = replace(TRIED, entry_id="e9", incident="INC-9", effect=Effect.NO_EFFECT)
+        harmless = replace(TRIED, entry_id="e9", incident="INC-9", effect=TriedEffect.NO_EFFECT)
         [warning] = warnings_of(TRIED, *again, harmless)
-        assert (warning.effect, warning.incidents, warning.times) == (Effect.MADE_WORSE, ("INC-3", "INC-2", "INC-7"), 3)
+        assert (warning.effect, warning.incidents, warning.times) == (
+            TriedEffect.MADE_WORSE,
+            ("INC-3", "INC-2", "INC-7"),
+            3,
+        )
 
     def test_warning_whose_document_is_gone_is_not_shown(self) -> None:
         assert TriedSteps("client:acme", [TRIED]).warnings(PASSAGE, lambda *_: "") == []

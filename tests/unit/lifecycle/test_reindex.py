@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.errors import EditionChangedError, EmbeddingError, IncompatibleIndexError, InvalidInputError
 from opx.ingestion.events import Result
 from opx.lifecycle.reindex import steps
-from opx.lifecycle.reindex.job import Pace, Phase
+from opx.lifecycle.reindex.job import Pace, ReindexPhase
 from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.ports import SearchFilter, SearchRequest
 from opx.ports.tables import LIFECYCLE
@@ -46,7 +46,7 @@ def world(three_documents: Path, tmp_path: Path) -> Iterator[World]:
 
 def test_the_new_index_answers_for_the_new_model(world: World) -> None:
     progress = world.reindex()
-    assert (progress.job.phase, progress.job.documents) == (Phase.DONE, 3)
+    assert (progress.job.phase, progress.job.documents) == (ReindexPhase.DONE, 3)
     assert world.titles() == [DISK, POD, VAULT]
     assert world.model == "words-32/1"
 
@@ -58,7 +58,7 @@ def test_documents_are_put_in_a_few_at_a_time(world: World, monkeypatch: pytest.
 
 
 def test_the_old_index_answers_until_the_switch(world: World) -> None:
-    world.reach(Phase.SWITCHING)
+    world.reach(ReindexPhase.SWITCHING)
     assert world.model == "words/1"
     assert world.titles() == [DISK, POD, VAULT]
 
@@ -68,21 +68,21 @@ def test_no_document_is_taken_in_again_after_the_switch(world: World) -> None:
     assert world.taken_in_again() == {Result.UNCHANGED}
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.CATCHING_UP, Phase.SWITCHING])
-def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [ReindexPhase.WAITING, ReindexPhase.CATCHING_UP, ReindexPhase.SWITCHING])
+def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: ReindexPhase) -> None:
     reindexer = world.begin()
-    if phase is not Phase.WAITING:
+    if phase is not ReindexPhase.WAITING:
         world.reach(phase, reindexer)
     world.delete("vault")
     world.put("pod", "Pod evicted")
     world.put("tape", TAPE)
     world.drain()
-    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.titles() == [DISK, "Pod evicted", TAPE]
 
 
 def test_what_changes_twice_is_there_once(world: World) -> None:
-    reindexer = world.reach(Phase.CATCHING_UP)
+    reindexer = world.reach(ReindexPhase.CATCHING_UP)
     world.take_in(pod="Pod evicted")
     reindexer.advance(lambda: True)
     world.take_in(pod="Pod pending")
@@ -94,7 +94,7 @@ def test_what_changes_twice_is_there_once(world: World) -> None:
 def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: World) -> None:
     """Without the lock that a machine has: as on AWS."""
     world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
-    reindexer = world.reach(Phase.SWITCHING)
+    reindexer = world.reach(ReindexPhase.SWITCHING)
     old = world.services.indexing.editions.current().index
     apply = old.apply
 
@@ -110,7 +110,7 @@ def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: W
 
 
 def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: World) -> None:
-    reindexer = world.reach(Phase.CATCHING_UP)
+    reindexer = world.reach(ReindexPhase.CATCHING_UP)
     index = world.services.indexing.editions.current().index
     apply = index.apply
 
@@ -121,12 +121,12 @@ def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: 
 
     index.apply = catch_up_meanwhile  # type: ignore[method-assign, assignment]
     world.take_in(pod="Pod evicted")
-    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 
 
 def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World) -> None:
-    reindexer = world.reach(Phase.CATCHING_UP)
+    reindexer = world.reach(ReindexPhase.CATCHING_UP)
     world.take_in(pod="Pod evicted")
     editions = world.services.indexing.editions
     index = editions.open(editions.book.read().others[0]).index
@@ -138,7 +138,7 @@ def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World
         return apply(changes)  # type: ignore[arg-type]
 
     index.apply = change_meanwhile  # type: ignore[method-assign, assignment]
-    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.titles() == [DISK, "Pod pending", VAULT]
 
 
@@ -153,7 +153,7 @@ def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -
 
     begun = world.begin()._making
     reindexer = Reindexer(replace(begun, exclusive=while_others_change, pace=Pace(alone=False)))
-    world.reach(Phase.SETTLING, reindexer)
+    world.reach(ReindexPhase.SETTLING, reindexer)
     assert world.titles() == [DISK, POD, VAULT]
     world.finish(reindexer)
     assert world.titles() == [DISK, "Pod evicted", VAULT]
@@ -167,7 +167,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
     def begin_meanwhile(changes: object) -> object:
         written = apply(changes)  # type: ignore[arg-type]
         del index.apply
-        world.reach(Phase.CATCHING_UP, world.begin())
+        world.reach(ReindexPhase.CATCHING_UP, world.begin())
         return written
 
     index.apply = begin_meanwhile  # type: ignore[method-assign, assignment]
@@ -214,7 +214,7 @@ def test_going_back_brings_what_changed_since(world: World) -> None:
     world.delete("vault")
     world.take_in(pod="Pod evicted", tape=TAPE)
     progress = world.roll_back()
-    assert (progress.job.phase, world.model) == (Phase.DONE, "words/1")
+    assert (progress.job.phase, world.model) == (ReindexPhase.DONE, "words/1")
     assert world.titles() == [DISK, "Pod evicted", TAPE]
     assert world.taken_in_again() == {Result.UNCHANGED}
 
@@ -275,10 +275,10 @@ def test_what_finds_less_is_switched_to_only_if_that_is_wanted(world: World) -> 
     world.take_in(**many())
     reindexer = world.begin("blind")
     job = world.finish(reindexer).job
-    assert (job.phase, world.model) == (Phase.REFUSED, "words/1")
+    assert (job.phase, world.model) == (ReindexPhase.REFUSED, "words/1")
     assert "by meaning alone" in job.report["problems"][0]
     reindexer.force()
-    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.model == "blind/1"
 
 
@@ -288,12 +288,12 @@ def test_what_was_refused_is_compared_anew_when_it_is_called_again(world: World)
     path.unlink()
     reindexer = world.begin()
     job = world.finish(reindexer).job
-    assert job.phase is Phase.REFUSED
+    assert job.phase is ReindexPhase.REFUSED
     assert "1 documents have no chunk file" in job.report["problems"][-1]
     path.write_bytes(data)
-    assert world.finish(reindexer).job.phase is Phase.REFUSED
+    assert world.finish(reindexer).job.phase is ReindexPhase.REFUSED
     reindexer.compare_again()
-    assert world.finish(reindexer).job.phase is Phase.DONE
+    assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.titles() == [DISK, POD, VAULT]
 
 
@@ -317,7 +317,7 @@ def test_discarding_removes_what_does_not_answer(world: World) -> None:
 
 
 def test_what_was_begun_can_be_given_up(world: World) -> None:
-    reindexer = world.reach(Phase.CATCHING_UP)
+    reindexer = world.reach(ReindexPhase.CATCHING_UP)
     world.take_in(tape=TAPE)
     reindexer.discard()
     assert [path.name for path in world.services.settings.home_path.glob("index*")] == ["index"]
@@ -421,7 +421,7 @@ def missing(model: str, path: str, dimension: int) -> WordEmbedder:
 
 
 def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:
-    reindexer = world.reach(Phase.SETTLING)
+    reindexer = world.reach(ReindexPhase.SETTLING)
     with pytest.raises(InvalidInputError, match="finish that"):
         reindexer.discard()
     world.finish(reindexer)
@@ -480,7 +480,7 @@ def test_vectors_of_every_model_are_known_and_forgotten(world: World) -> None:
 def test_an_empty_system_can_be_reindexed(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         world = World(services)
-        assert world.reindex().job.phase is Phase.DONE
+        assert world.reindex().job.phase is ReindexPhase.DONE
         world.take_in(disk=DISK)
         assert world.titles() == [DISK]
 

@@ -14,7 +14,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
-from opx.lifecycle.reindex.job import Job, JobStore, Phase
+from opx.lifecycle.reindex.job import JobStore, ReindexJob, ReindexPhase
 from opx.lifecycle.reindex.reindexing import GO_ON, take_turn
 from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
@@ -34,8 +34,8 @@ def jobs(tmp_path: Path) -> Iterator[tuple[JobStore, JobStore, FakeTime]]:
     database.close()
 
 
-def a_job() -> Job:
-    return Job("new", Phase.BUILDING)
+def a_job() -> ReindexJob:
+    return ReindexJob("new", ReindexPhase.BUILDING)
 
 
 def test_who_holds_the_work_keeps_others_out(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:

@@ -16,7 +16,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.clients import ClientState
 from opx.ingestion.events import ObjectEvent, parse_event
-from opx.lifecycle.clients.holdings import Counted, Held
+from opx.lifecycle.clients.holdings import CountedHolding, HeldItems
 from opx.lifecycle.report import RemovalReport, content_hash
 from opx.operations.system import System
 from opx.ports.tables import EMBEDDINGS, KEYS, PROJECTS
@@ -153,13 +153,13 @@ class InterruptedHereError(Exception):
     """The process ends here."""
 
 
-def interrupting(holding: Counted, *, before: bool) -> Counted:
-    def remove(held: Held) -> None:
+def interrupting(holding: CountedHolding, *, before: bool) -> CountedHolding:
+    def remove(held: HeldItems) -> None:
         if not before:
             holding.remove(held)
         raise InterruptedHereError
 
-    return Counted(holding.name, holding.count, remove)
+    return CountedHolding(holding.name, holding.count, remove)
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -191,7 +191,7 @@ def test_what_is_left_is_named_and_the_removal_stays_open(services: System) -> N
     offboarding = services.tenants.offboarding()
     place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "gaps")
     gaps = offboarding._inventory.holdings[place]
-    offboarding._inventory.holdings[place] = Counted(gaps.name, gaps.count, lambda _: None)
+    offboarding._inventory.holdings[place] = CountedHolding(gaps.name, gaps.count, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {"gaps"}
     assert state_of(services) is ClientState.REMOVING
     assert services.tenants.offboarding().remove(CLIENT).left == {}
@@ -201,7 +201,7 @@ def test_entries_that_the_books_have_lost_are_found_in_the_index(services: Syste
     """The proof doesn't rest on what the removal itself went by."""
     offboarding = services.tenants.offboarding()
     place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "index entries")
-    offboarding._inventory.holdings[place] = Counted("index entries", lambda _: 0, lambda _: None)
+    offboarding._inventory.holdings[place] = CountedHolding("index entries", lambda _: 0, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {
         "passages found by its own words",
         "entries of its documents in the index",

@@ -22,7 +22,7 @@ from opx.errors import (
 )
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.indexing.book import Edition, EditionState
-from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
 from opx.lifecycle.report import Fate, PruneReport
 from opx.operations.administration import (
     AddClient,
@@ -278,7 +278,7 @@ class TestReindex:
         steps: list[str] = []
         owner = context_of(system, steps=steps)
         job = reindex(owner, Reindex(model="32"))
-        assert (job.phase, job.documents, job.rollback) == (Phase.DONE, 3, False)
+        assert (job.phase, job.documents, job.rollback) == (ReindexPhase.DONE, 3, False)
         assert steps[0] == "a new index for words-32/1"
         assert any(step.startswith("done:") for step in steps)
         status = get_index_status(owner, GetIndexStatus())
@@ -293,8 +293,8 @@ class TestReindex:
         for word in ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "kit", "log"):
             put(system, word, f"Alarm {word}")
         refused = reindex(owner, Reindex(model="blind"))
-        assert (refused.phase, bool(refused.report["problems"])) == (Phase.REFUSED, True)
-        assert force_reindex(owner, SwitchIndex()).phase is Phase.DONE
+        assert (refused.phase, bool(refused.report["problems"])) == (ReindexPhase.REFUSED, True)
+        assert force_reindex(owner, SwitchIndex()).phase is ReindexPhase.DONE
 
 
 class TestRowsOfBefore:
@@ -332,8 +332,8 @@ class TestRowsOfBefore:
             "n", model_id="m", dimension=4, state=EditionState.PREVIOUS
         )
         job = {"edition": "n", "phase": "catching up", "lacking_count": 1, "not_before": 5, "subject": "index"}
-        found = msgspec.convert(job, Job)
-        assert (found.phase, found.lacking_count, found.not_before) == (Phase.CATCHING_UP, 1, 5.0)
+        found = msgspec.convert(job, ReindexJob)
+        assert (found.phase, found.lacking_count, found.not_before) == (ReindexPhase.CATCHING_UP, 1, 5.0)
         assert found.to_json()["lacking_count"] == 1
 
     def test_a_client(self, system: System) -> None:

@@ -12,7 +12,7 @@ from opx.adapters.connections import Connections
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Absent
 from opx.domain.scopes import Identity
-from opx.edges.calling import Client, LocalClient
+from opx.edges.calling import LocalClient, OperationClient
 from opx.edges.client import RemoteClient, bearer
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.operations import paging
@@ -72,7 +72,7 @@ def ask(system: System, identity: Identity, question: str = DISK_TITLE, **config
 
 
 @pytest.fixture(params=KINDS)
-def client(request: pytest.FixtureRequest, system: System) -> Iterator[Client]:
+def client(request: pytest.FixtureRequest, system: System) -> Iterator[OperationClient]:
     """Of this process, or of a deployed system, for the same caller."""
     if request.param == "folder":
         yield LocalClient(caller(system, SHOP))
@@ -85,21 +85,21 @@ def client(request: pytest.FixtureRequest, system: System) -> Iterator[Client]:
 
 
 class TestEveryClient:
-    def test_unanswered_questions_are_among_the_gaps(self, client: Client) -> None:
+    def test_unanswered_questions_are_among_the_gaps(self, client: OperationClient) -> None:
         client.call(query, Query(query=ESPRESSO, config=QueryConfig()))
         (gap,) = client.call(list_gaps, ListGaps(owner="nobody")).gaps
         assert (gap.question, gap.count, gap.scope) == (ESPRESSO, 1, "client:acme/project:shop")
         found = client.call(list_gaps, ListGaps(service="billing"))
         assert (found.gaps, found.more, found.dropped) == ((), False, 0)
 
-    def test_what_questions_name_and_no_page_is_about_is_one_gap(self, client: Client) -> None:
+    def test_what_questions_name_and_no_page_is_about_is_one_gap(self, client: OperationClient) -> None:
         for question in (PAGED, f"is {DISK_TITLE} why the alert QueueHighCritical fires?"):
             client.call(query, Query(query=question, config=QueryConfig()))
         (gap,) = client.call(list_gaps, ListGaps()).gaps
         assert (gap.absent, gap.count) == (Absent("QueueHighCritical", "alert"), 2)
         assert gap.examples[0] == PAGED
 
-    def test_questions_are_in_the_audit_log(self, client: Client) -> None:
+    def test_questions_are_in_the_audit_log(self, client: OperationClient) -> None:
         asked = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
         answer = client.call(query, asked)
         document = answer.results[0].document_id
@@ -108,7 +108,7 @@ class TestEveryClient:
         assert client.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
         assert client.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
-    def test_answer_of_the_operation_is_that_of_every_client(self, client: Client, system: System) -> None:
+    def test_answer_of_the_operation_is_that_of_every_client(self, client: OperationClient, system: System) -> None:
         ask(system, SHOP, ESPRESSO)
         assert client.call(list_gaps, ListGaps()) == list_gaps(caller(system, SHOP), ListGaps())
         expected = list_audit_records(caller(system, SHOP), ListAuditRecords())

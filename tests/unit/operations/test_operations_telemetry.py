@@ -35,7 +35,7 @@ from opx.operations.telemetry_answers import (
 )
 from opx.ports.telemetry import LogShow, Trace
 from opx.telemetry.logs import LogAnswer
-from opx.telemetry.metrics import Fit, MetricAnswer, MetricQuestion, Related
+from opx.telemetry.metrics import LagFit, MetricAnswer, MetricQuestion, Related
 from opx.telemetry.traces import TraceAnswer, parts_of
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
@@ -160,7 +160,7 @@ class TestLogs:
 
 
 class TestMetrics:
-    RELATED = (Related("net", 5, Fit(5, 0.91234, 170, 0.00021234)),)
+    RELATED = (Related("net", 5, LagFit(5, 0.91234, 170, 0.00021234)),)
     ANSWER = MetricAnswer(MetricQuestion("cpu", "i-1"), 0, 60, 60, RELATED, ("disk",), (("swap", "constant"),))
 
     def test_relation_is_told_in_words_and_not_as_a_cause(self) -> None:

@@ -17,7 +17,7 @@ from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
-from opx.lifecycle.reindex.job import Phase
+from opx.lifecycle.reindex.job import ReindexPhase
 from opx.lifecycle.reindex.reindexing import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
 from opx.lifecycle.retention.pruning import DailyCalibration
 from opx.operations.administration import Reindex, SwitchIndex, force_reindex, reindex
@@ -303,7 +303,7 @@ def test_a_switch_to_another_model_calibrates_for_it(tmp_path: Path) -> None:
     lines: list[str] = []
     with a_corpus(tmp_path / "home", new_embedder=lambda *_: Other()).services as system:
         context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
-        assert reindex(context, Reindex(model="other")).phase is Phase.DONE
+        assert reindex(context, Reindex(model="other")).phase is ReindexPhase.DONE
         kept = system.questions.calibrations.read("other/64").calibration
     assert kept
     assert kept.fit.cosines
@@ -315,7 +315,7 @@ def test_a_new_index_answers_also_if_its_model_can_not_be_calibrated_for(tmp_pat
     with a_corpus(tmp_path / "home", 31, new_embedder=lambda *_: Blind()).services as system:
         context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
         reindex(context, Reindex(model="blind"))
-        assert force_reindex(context, SwitchIndex()).phase is Phase.DONE
+        assert force_reindex(context, SwitchIndex()).phase is ReindexPhase.DONE
     assert lines[-1].startswith("not calibrated: the embedding model doesn't tell right documents from others")
 
 

@@ -12,7 +12,7 @@ from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration.calibrating import OF_MADE, Point, cosine_map, fit, fit_scale, log_loss, loss_of
 from opx.retrieval.calibration.models import CosineMap, Fit, with_changes
-from opx.retrieval.calibration.questions import MODE, Kind, Seen
+from opx.retrieval.calibration.questions import MODE, QuestionKind, Seen
 from opx.retrieval.confidence import OTHER, REFERENCE, shipped
 from opx.retrieval.evidence import CONFIDENCE, ORDER
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR
@@ -51,7 +51,7 @@ class TestCosines:
 
     def test_questions_that_found_nothing_are_refused(self) -> None:
         with pytest.raises(EmbeddingError, match="nothing to measure"):
-            cosine_map([Seen("a", Kind.ANSWERED, (), ())])
+            cosine_map([Seen("a", QuestionKind.ANSWERED, (), ())])
 
 
 class TestScale:
@@ -102,7 +102,7 @@ def foreign(cosines: tuple[float, float], *, seed: int = 1) -> list[Seen]:
     for number in range(30):
         cosine = random.gauss(0.2, 0.05) * cosines[0] + cosines[1]
         row = dict.fromkeys((*ORDER, *CONFIDENCE), 0.3) | {"cosine": cosine, "cosine_best": cosine, "unknown": 0.3}
-        found.append(Seen(f"{number}", Kind.FOREIGN, (row,), (False,)))
+        found.append(Seen(f"{number}", QuestionKind.FOREIGN, (row,), (False,)))
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer
-from opx.domain.learning import Effect, StepWarning
+from opx.domain.learning import StepWarning, TriedEffect
 from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
@@ -184,7 +184,7 @@ class TestContent:
 
     def test_a_warning_of_ours_stands_before_its_line(self) -> None:
         line = DISK.strip("\n").split("\n").index("3. **Grow the volume.**")
-        warning = StepWarning("grow the volume", Effect.MADE_WORSE, ("INC-7",), "", 1, line)
+        warning = StepWarning("grow the volume", TriedEffect.MADE_WORSE, ("INC-7",), "", 1, line)
         found = [a_result("disk", "The alert DiskFull fires and writes fail.")]
         answer = handing_over(warnings=[warning]).documents("DiskFull", found, 1200)[0]
         shown = answer.content.split("\n")

@@ -28,7 +28,7 @@ from opx.retrieval.identifiers import (
     NOT_ABOUT,
     ONLY_MENTION,
     OTHER,
-    Named,
+    QuestionIdentifier,
     bounded,
     certain,
     kind_of,
@@ -214,7 +214,7 @@ def judged_mentions(*confidences: float) -> list[JudgedPage]:
 
 
 class TestCertain:
-    PUSH = Named("api_v1_push", "code", "apiv1push", 3)
+    PUSH = QuestionIdentifier("api_v1_push", "code", "apiv1push", 3)
 
     @pytest.mark.parametrize(
         ("confidences", "named", "expected"),
@@ -256,7 +256,7 @@ class TestCertain:
         ],
     )
     def test_mentions_make_certain_who_is_meant(
-        self, confidences: tuple[float, ...], named: Named, expected: list[tuple[float, float]]
+        self, confidences: tuple[float, ...], named: QuestionIdentifier, expected: list[tuple[float, float]]
     ) -> None:
         found = certain(judged_mentions(*confidences), [named])
         assert [(one.confidence, one.least) for one in found] == expected

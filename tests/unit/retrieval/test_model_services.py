@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.errors import ModelError
 from opx.operations.system import System
 from opx.ports.models import Candidate, ChatRequest, ModelAnswer
@@ -89,7 +89,7 @@ def test_the_language_model_can_rerank(tmp_path: Path, completions: ChatCompleti
         assert services.models.reranker is not None
         assert services.models.reranker.name == "chat:openai:llama3.2"
         disk, tea = services.models.reranker.rank("disk full", CANDIDATES, seconds=9).readings
-        assert (disk.verdict, tea.verdict) == (Verdict.ANSWERS, Verdict.NO)
+        assert (disk.verdict, tea.verdict) == (ReaderVerdict.ANSWERS, ReaderVerdict.NO)
 
 
 def test_searches_and_reranking_share_one_budget(tmp_path: Path, completions: ChatCompletionsDouble) -> None:

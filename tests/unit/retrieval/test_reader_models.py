@@ -7,26 +7,26 @@ from collections.abc import Callable
 
 import pytest
 
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.bands import calibration
-from opx.ports import Reading
+from opx.ports import CandidateReading
 from opx.ports.models import reading_of
 from opx.retrieval.reranking import LabelledReading, ReaderModel, assumed_model, combined, fit_reader
 
-ANSWERS, HELPS, NO = Verdict
+ANSWERS, HELPS, NO = ReaderVerdict
 RIGHT = {True: (0.8, 0.15, 0.05), False: (0.05, 0.15, 0.8)}
 ANYHOW = {True: (0.6, 0.2, 0.2), False: (0.6, 0.2, 0.2)}
 Shares = dict[bool, tuple[float, float, float]]
-Read = Callable[[random.Random, bool], Reading]
+Read = Callable[[random.Random, bool], CandidateReading]
 
 
 def a_model_that_says(shares: Shares) -> Read:
     """Gives each verdict so often to what is relevant, and to what isn't."""
-    return lambda chance, relevant: Reading(chance.choices(tuple(Verdict), shares[relevant])[0])
+    return lambda chance, relevant: CandidateReading(chance.choices(tuple(ReaderVerdict), shares[relevant])[0])
 
 
-def a_scorer(chance: random.Random, relevant: bool) -> Reading:
+def a_scorer(chance: random.Random, relevant: bool) -> CandidateReading:
     """Gives scores that overlap, and are no probabilities."""
     return reading_of(chance.betavariate(4, 3) if relevant else chance.betavariate(1, 5))
 
@@ -56,27 +56,27 @@ def test_what_was_fitted_is_calibrated_on_other_readings(read: Read) -> None:
 def test_a_model_that_judges_anyhow_counts_for_nothing() -> None:
     model = fit_reader(readings(a_model_that_says(ANYHOW), 4000, seed=3))
     assert model["estimate"] == pytest.approx(1, abs=0.1)
-    assert [model[verdict] for verdict in Verdict] == pytest.approx([0, 0, 0], abs=0.2)
+    assert [model[verdict] for verdict in ReaderVerdict] == pytest.approx([0, 0, 0], abs=0.2)
     assert error_of(assumed_model(scores=False), readings(a_model_that_says(ANYHOW), 4000, seed=4)) > 0.1
 
 
 def test_few_readings_leave_what_is_assumed() -> None:
     assumed = assumed_model(scores=False)
-    model = fit_reader([LabelledReading(0.5, Reading(ANSWERS), True)])
+    model = fit_reader([LabelledReading(0.5, CandidateReading(ANSWERS), True)])
     assert model == pytest.approx(assumed, abs=0.05)
     assert model["answers"] > assumed["answers"]
     assert (model["helps"], model["no"]) == (assumed["helps"], assumed["no"])
 
 
 def test_readings_that_tell_all_apart_give_a_finite_model() -> None:
-    rows = [LabelledReading(0.5, Reading(ANSWERS if at % 2 else NO), bool(at % 2)) for at in range(200)]
+    rows = [LabelledReading(0.5, CandidateReading(ANSWERS if at % 2 else NO), bool(at % 2)) for at in range(200)]
     model = fit_reader(rows)
     assert 2 < model["answers"] < 10
     assert -10 < model["no"] < -2
 
 
 @pytest.mark.parametrize(
-    "rows", [[], [LabelledReading(0.5, Reading(NO), False), LabelledReading(0.5, reading_of(0.1), False)]]
+    "rows", [[], [LabelledReading(0.5, CandidateReading(NO), False), LabelledReading(0.5, reading_of(0.1), False)]]
 )
 def test_what_cannot_be_fitted_is_refused(rows: list[LabelledReading]) -> None:
     with pytest.raises(InvalidInputError, match="all scores, or none"):

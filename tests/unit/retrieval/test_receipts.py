@@ -18,11 +18,11 @@ from opx.errors import InvalidInputError
 from opx.operations.system import System
 from opx.ports.search import CorpusState
 from opx.retrieval.receipts import (
-    Asked,
     Receipt,
+    RecordedQuestion,
     Replay,
+    ReplayVerdict,
     TamperedReceiptError,
-    Verdict,
     answer_hash,
     config_of,
     read_receipt,
@@ -66,7 +66,7 @@ def a_result(document: str = "d1", chunk: str = "c1", content: str = "text", sco
 def a_receipt(
     *results: RetrievalResult, version: str = "i.1", settled: bool = True, reader: str = "r", partial: bool = False
 ) -> dict[str, Any]:
-    asked = Asked(
+    asked = RecordedQuestion(
         "id", "2026-01-01T00:00:00Z", "q", ANYTHING, reader, CorpusState(version, settled), {"embedding": "m"}
     )
     return receipt_of(asked, Answer("q", results, partial=partial))
@@ -170,7 +170,7 @@ class TestAnswerHash:
 class TestReplay:
     def test_unchanged_corpus_gives_the_same_answer(self, services: System) -> None:
         found = again(services, given(services))
-        assert (found.verdict, found.causes, found.differences) == (Verdict.SAME, (), ())
+        assert (found.verdict, found.causes, found.differences) == (ReplayVerdict.SAME, (), ())
 
     def test_receipt_is_left_as_it_was(self, services: System) -> None:
         receipt = given(services)
@@ -185,14 +185,14 @@ class TestReplay:
             list(services.manager.work())
             found = again(services, receipt)
         (cause,) = found.causes
-        assert (found.verdict, cause.startswith("corpus changed since: ")) == (Verdict.CHANGED, True)
+        assert (found.verdict, cause.startswith("corpus changed since: ")) == (ReplayVerdict.CHANGED, True)
         assert [each.title for each in found.differences if each.kind == "new"] == [DISK_TITLE]
 
     def test_of_another_client_shows_nothing_that_its_replayer_may_not_see(self, services: System) -> None:
         receipt = given(services, "Unseal the acme vault")
         assert any("vault" in result["title"] for result in receipt["results"])
         found = again(services, receipt, Identity("other"))
-        assert found.verdict is Verdict.CHANGED
+        assert found.verdict is ReplayVerdict.CHANGED
         assert not any("vault" in result["title"] for result in found.receipt["results"])
         assert found.causes == ("whoever asks now may see other documents than whoever asked then",)
 
@@ -213,7 +213,7 @@ class TestReplay:
     ) -> None:
         found = replay(a_receipt(*before), lambda *_: a_receipt(*now))
         assert {difference.kind for difference in found.differences} == kinds
-        assert found.verdict is (Verdict.UNEXPLAINED if kinds else Verdict.SAME)
+        assert found.verdict is (ReplayVerdict.UNEXPLAINED if kinds else ReplayVerdict.SAME)
 
     @pytest.mark.parametrize(
         ("now", "said"),
@@ -228,7 +228,7 @@ class TestReplay:
     )
     def test_every_reason_for_another_answer_is_named(self, now: dict[str, Any], said: str) -> None:
         found = replay(a_receipt(a_result()), lambda *_: a_receipt(**now))
-        assert found.verdict is Verdict.CHANGED
+        assert found.verdict is ReplayVerdict.CHANGED
         assert said in found.causes[0]
 
     def test_other_model_is_a_reason(self) -> None:
@@ -238,5 +238,5 @@ class TestReplay:
     def test_corpus_that_changes_during_the_replay_is_noticed(self) -> None:
         answers = iter([a_receipt(a_result("b")), a_receipt(a_result("b"), version="i.2")])
         found = replay(a_receipt(a_result("a")), lambda *_: next(answers))
-        assert found.verdict is Verdict.CHANGED
+        assert found.verdict is ReplayVerdict.CHANGED
         assert found.causes == ("corpus changed since: 1 -> 2",)

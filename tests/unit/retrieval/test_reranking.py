@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.queries import Band, Basis, QueryConfig, Verdict, band_of
+from opx.domain.queries import Band, Basis, QueryConfig, ReaderVerdict, band_of
 from opx.domain.record import replace
 from opx.errors import ModelError
-from opx.ports import Candidate, Ranking, Reading
+from opx.ports import Candidate, CandidateReading, Ranking
 from opx.ports.models import MAX_CANDIDATES as CANDIDATES
 from opx.ports.models import MAX_CHARACTERS, reading_of
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
-from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, Named, bounded, certain
-from opx.retrieval.judging import Judged, Page, result_of
-from opx.retrieval.query_language import Asked, asked_for
+from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, QuestionIdentifier, bounded, certain
+from opx.retrieval.judging import DocumentHits, Judged, result_of
+from opx.retrieval.query_language import ParsedQuery, asked_for
 from opx.retrieval.reranking import (
     MAX_LINE,
     MOST_USELESS,
@@ -36,7 +36,7 @@ from opx.runtime.threads import within
 from tests.support.builders import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")
-ANSWERS, HELPS, NO = (Reading(verdict) for verdict in Verdict)
+ANSWERS, HELPS, NO = (CandidateReading(verdict) for verdict in ReaderVerdict)
 VERDICTS, SCORES = assumed_model(scores=False), assumed_model(scores=True)
 Give = Callable[[Sequence[Candidate]], Any]
 
@@ -70,11 +70,11 @@ def documents(count: int, confidence: float = 0.6) -> list[Judged]:
     return [a_document(f"d{n}", confidence - n / 1000) for n in range(count)]
 
 
-def asked() -> Asked:
+def asked() -> ParsedQuery:
     return asked_for("disk full", QueryConfig(), NO_KNOWLEDGE)
 
 
-def read(judged: Sequence[Judged], *readings: Any, about: Asked | None = None) -> list[Judged]:
+def read(judged: Sequence[Judged], *readings: Any, about: ParsedQuery | None = None) -> list[Judged]:
     return RerankStage(ScriptedReranker(*readings), 1).read(about or asked(), judged)
 
 
@@ -95,11 +95,13 @@ class TestVerdicts:
                 found = combined(estimate, reading_of(score), SCORES)
                 assert found == pytest.approx(combined(estimate, verdict, VERDICTS), abs=1e-4)
 
-    @given(st.floats(0, 1), st.sampled_from(Verdict))
-    def test_what_is_judged_useless_is_weak_and_nothing_is_impossible(self, estimate: float, verdict: Verdict) -> None:
-        found = combined(estimate, Reading(verdict), VERDICTS)
+    @given(st.floats(0, 1), st.sampled_from(ReaderVerdict))
+    def test_what_is_judged_useless_is_weak_and_nothing_is_impossible(
+        self, estimate: float, verdict: ReaderVerdict
+    ) -> None:
+        found = combined(estimate, CandidateReading(verdict), VERDICTS)
         assert 0 < found < 1
-        assert verdict is not Verdict.NO or band_of(found) is Band.WEAK
+        assert verdict is not ReaderVerdict.NO or band_of(found) is Band.WEAK
 
     @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
     def test_it_rises_with_the_score_and_with_the_estimate(self, low: float, high: float, other: float) -> None:
@@ -185,14 +187,14 @@ class TestStage:
 
 
 class TestBoundsOfIdentifiers:
-    CVE = Named("CVE-2024-3094", "CVE", "cve-2024-3094", 2)
+    CVE = QuestionIdentifier("CVE-2024-3094", "CVE", "cve-2024-3094", 2)
 
     def judged(self, *contents: str, title: str = "Library") -> list[JudgedPage]:
         hits = (
             FusedHit(an_entry(text, document_id=f"d{at}", title=title).indexed, 1.0, None, None)
             for at, text in enumerate(contents)
         )
-        return [JudgedPage(Page(hit.indexed.chunk.document_id, (hit,), 1.0, 1.0, 1.0), 0.5) for hit in hits]
+        return [JudgedPage(DocumentHits(hit.indexed.chunk.document_id, (hit,), 1.0, 1.0, 1.0), 0.5) for hit in hits]
 
     def test_a_document_about_one_and_the_only_one_that_mentions_it_are_certain(self) -> None:
         [about] = certain(self.judged("Install it.", title="CVE-2024-3094"), [self.CVE])
@@ -230,7 +232,7 @@ class TestWhatIsRead:
 class TestLines:
     TEXT = "Look at the disk.\n\nDelete old archive logs."
 
-    def line(self, reading: Reading, text: str = TEXT) -> str:
+    def line(self, reading: CandidateReading, text: str = TEXT) -> str:
         [found] = read([a_document("page", 0.5, text)], reading)
         assert found.reading is not None
         return found.reading.line
@@ -240,20 +242,20 @@ class TestLines:
         [(1, "## Steps"), (2, "Look at the disk."), (3, "Delete old archive logs."), (4, ""), (0, ""), (-1, "")],
     )
     def test_the_line_is_the_documents_and_one_that_is_not_there_is_dropped(self, number: int, line: str) -> None:
-        assert self.line(Reading(Verdict.HELPS, number)) == line
+        assert self.line(CandidateReading(ReaderVerdict.HELPS, number)) == line
 
     def test_a_document_that_does_not_help_has_none(self) -> None:
-        assert self.line(Reading(Verdict.NO, 2)) == ""
+        assert self.line(CandidateReading(ReaderVerdict.NO, 2)) == ""
 
     def test_a_long_one_is_cut(self) -> None:
-        assert self.line(Reading(Verdict.HELPS, 2), "x" * 300) == "x" * (MAX_LINE - 1) + "…"
+        assert self.line(CandidateReading(ReaderVerdict.HELPS, 2), "x" * 300) == "x" * (MAX_LINE - 1) + "…"
 
     def test_a_result_says_that_it_was_read_and_by_which_line(self) -> None:
         page = a_document("page", 0.5, self.TEXT)
-        result = result_of(read([page], Reading(Verdict.ANSWERS, 3))[0])
+        result = result_of(read([page], CandidateReading(ReaderVerdict.ANSWERS, 3))[0])
         assert (result.judged, result.helps_by) == (Basis.READ, "Delete old archive logs.")
         assert result.parts is not None
-        assert (result.parts.estimated, result.parts.verdict, result.parts.rerank) == (0.5, Verdict.ANSWERS, None)
+        assert (result.parts.estimated, result.parts.verdict, result.parts.rerank) == (0.5, ReaderVerdict.ANSWERS, None)
         found = result.to_json()
         assert (found["judged"], found["helpsBy"], found["scores"]["verdict"]) == (
             "read",
@@ -264,7 +266,7 @@ class TestLines:
     def test_a_score_is_shown_with_its_parts(self) -> None:
         parts = result_of(read([a_document("page", 0.5)], reading_of(0.75))[0]).parts
         assert parts is not None
-        assert (parts.rerank, parts.verdict) == (0.75, Verdict.ANSWERS)
+        assert (parts.rerank, parts.verdict) == (0.75, ReaderVerdict.ANSWERS)
 
     def test_a_result_that_was_not_read_is_estimated(self) -> None:
         result = result_of(a_document("page", 0.5))
@@ -300,13 +302,13 @@ class TestFailures:
         self.unread(ScriptedReranker(give=nonsense))
 
     def test_a_failure_leaves_the_estimates_and_is_told(self) -> None:
-        def fail(_: Sequence[Candidate]) -> list[Reading]:
+        def fail(_: Sequence[Candidate]) -> list[CandidateReading]:
             raise ModelError("throttled")
 
         assert "throttled" in self.unread(ScriptedReranker(give=fail))
 
     def test_nobody_waits_longer_than_the_time_there_is(self) -> None:
-        def sleep(some: Sequence[Candidate]) -> list[Reading]:
+        def sleep(some: Sequence[Candidate]) -> list[CandidateReading]:
             time.sleep(0.3)
             return [ANSWERS] * len(some)
 

@@ -12,7 +12,7 @@ import pytest
 from lambdas.retrieve_knowledge.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.research import Finding, ResearchReport, Step, StepKind, Stopped
+from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.operations.registry import Function
@@ -35,8 +35,8 @@ REPORT = ResearchReport(
     searches_performed=1,
     findings=(Finding.of(a_result(), ("disk", "disk full")),),
     trace=(
-        Step(1, StepKind.PLAN, "rules", "the first searches", 2, 1),
-        Step(1, StepKind.SEARCH, "disk", "the topic", 1, 1, 0.9, 12.5, "slow", "r-1"),
+        ResearchStep(1, StepKind.PLAN, "rules", "the first searches", 2, 1),
+        ResearchStep(1, StepKind.SEARCH, "disk", "the topic", 1, 1, 0.9, 12.5, "slow", "r-1"),
     ),
     gaps=("cpu",),
     nearest=(a_result("Perhaps.", confidence=0.2),),

@@ -11,7 +11,7 @@ import pytest
 from opx.errors import InvalidInputError
 from opx.ports.telemetry import FoundTraces, Trace, TraceSummary
 from opx.telemetry.rules import TelemetryRules
-from opx.telemetry.traces import MOST_TRACES, Part, TraceAnalysis, TraceAnswer, parts_of
+from opx.telemetry.traces import MOST_TRACES, TimedPart, TraceAnalysis, TraceAnswer, parts_of
 
 RULES = TelemetryRules(services=("*",), seconds=10)
 NOW = 1_750_000_000.0
@@ -21,11 +21,11 @@ def span(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
     return {"id": f"{name}-{start}", "name": name, "start_time": start, "end_time": end, **more}
 
 
-def parts(*segments: dict[str, Any], trace_id: str = "1-a") -> dict[tuple[str, str], Part]:
+def parts(*segments: dict[str, Any], trace_id: str = "1-a") -> dict[tuple[str, str], TimedPart]:
     return {(part.service, part.name): part for part in parts_of([Trace(trace_id, segments)])}
 
 
-def own(found: dict[tuple[str, str], Part]) -> dict[tuple[str, str], float]:
+def own(found: dict[tuple[str, str], TimedPart]) -> dict[tuple[str, str], float]:
     return {key: round(part.own_seconds, 6) for key, part in found.items()}
 
 

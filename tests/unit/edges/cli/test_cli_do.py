@@ -275,7 +275,7 @@ def test_where_it_is_not_sure_others_are_named(confidence: float, named: bool) -
     )  # fmt: skip
     other = read_call("d2", "Pods restarting")
     found = Procedure(alert="pods", found_by="found by a search", confidence=confidence, document=part, others=(other,))
-    lines = list(do.head_lines(do.Walk(LocalClient.__new__(LocalClient), found, part)))
+    lines = list(do.head_lines(do.StepWalk(LocalClient.__new__(LocalClient), found, part)))
     assert ("  Pods restarting  [d2]" in lines) is named
 
 
@@ -475,7 +475,7 @@ class TestKeys:
         opx("ingest", tmp_path / "docs")
         shown = do.step_lines
 
-        def deleted_behind(walk: do.Walk, at: int) -> Iterator[str]:
+        def deleted_behind(walk: do.StepWalk, at: int) -> Iterator[str]:
             yield from list(shown(walk, at))
             page.unlink()
             opx("delete", walk.document.document_id, "--yes")

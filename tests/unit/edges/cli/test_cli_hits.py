@@ -12,7 +12,7 @@ from opx.domain.handover import DocumentAnswer, ShownCommand, StepView
 from opx.domain.procedures import Effect
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
-from opx.edges.cli.hits import Page, absent_lines, no_answer_lines
+from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines
 from opx.edges.cli.output import Screen
 from opx.retrieval.judging import STALE
 from tests.unit.retrieval.test_citations import a_result
@@ -38,7 +38,7 @@ def a_document(**fields: Any) -> DocumentAnswer:
     return DocumentAnswer(**{**given, **fields})
 
 
-def shown(*documents: DocumentAnswer, page: Page = Page(Screen())) -> list[str]:  # noqa: B008 - immutable
+def shown(*documents: DocumentAnswer, page: HitPage = HitPage(Screen())) -> list[str]:  # noqa: B008 - immutable
     return list(page.answer(Answer("disk", (a_result(),), documents=documents)))
 
 
@@ -106,7 +106,7 @@ def test_other_steps_of_the_first_document_are_listed_with_their_effects() -> No
     assert lines[9].startswith("     3  Wipe it Wipe it")
     assert lines[9].endswith("…  (destructive)")
     assert len(lines[9]) <= 100
-    coloured = shown(a_document(steps=steps, step_count=3), page=Page(COLOURED))
+    coloured = shown(a_document(steps=steps, step_count=3), page=HitPage(COLOURED))
     assert any("\x1b[31m\x1b[1m  (destructive)" in line for line in coloured)
     second = shown(a_document(), a_document(steps=steps, step_count=3))
     assert "   2 other steps: opx show 3f9a5e2c --outline" in second
@@ -142,7 +142,7 @@ def test_documents_without_text_are_in_a_line_each_with_their_rank() -> None:
 def test_local_file_is_linked_at_the_line_where_the_text_begins(tmp_path: Path) -> None:
     file = tmp_path / "disk runbook.md"
     file.write_text("---\ntags: [x]\n---\n# Disk full\n\n## Steps\n\n2. Grow the volume.\n", encoding="utf-8")
-    page = Page(COLOURED, folders=(tmp_path,))
+    page = HitPage(COLOURED, folders=(tmp_path,))
     for source in (str(file), file.as_uri(), "disk runbook.md"):
         [line] = [line for line in shown(a_document(source=source, line=3), page=page) if "]8;;" in line]
         assert f"\x1b]8;;{file.as_uri()}\x1b\\" in line
@@ -152,7 +152,7 @@ def test_local_file_is_linked_at_the_line_where_the_text_begins(tmp_path: Path) 
 
 def test_sources_of_documents_can_not_write_to_the_terminal() -> None:
     hostile = "https://wiki/\x1b]0;owned\x07"
-    lines = "".join(shown(a_document(source=hostile, title="\x1b[2J", owner="\x9b2J"), page=Page(COLOURED)))
+    lines = "".join(shown(a_document(source=hostile, title="\x1b[2J", owner="\x9b2J"), page=HitPage(COLOURED)))
     assert "\x1b]0" not in lines
     assert "\x1b[2J" not in lines
     assert "\x9b" not in lines
@@ -160,6 +160,6 @@ def test_sources_of_documents_can_not_write_to_the_terminal() -> None:
 
 def test_answer_without_documents_shows_its_passages() -> None:
     hit = replace(a_result(), content="Some `code`.")
-    lines = list(Page(Screen()).answer(Answer("disk", (hit,))))
+    lines = list(HitPage(Screen()).answer(Answer("disk", (hit,))))
     assert lines[0].startswith("1. ")
     assert "Some `code`." in lines

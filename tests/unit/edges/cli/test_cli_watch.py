@@ -14,8 +14,8 @@ import pytest
 
 from opx.adapters.connections import Connections
 from opx.domain.scopes import Identity
-from opx.edges.calling import Client, LocalClient
-from opx.edges.cli.intake import Place
+from opx.edges.calling import LocalClient, OperationClient
+from opx.edges.cli.intake import WorkingFolder
 from opx.edges.cli.watch import Follower
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Loader, LocalLoader, RemoteLoader, Waiting
@@ -44,7 +44,7 @@ def services(opx: Opx) -> Iterator[System]:
 class Knowledge:
     """What documents are put into, and how."""
 
-    client: Client
+    client: OperationClient
     loader: Loader
 
 
@@ -68,7 +68,7 @@ def a_client(system: DeployedSystem) -> RemoteClient:
 def a_follower(
     opx: Opx, base: Knowledge, *, delete: bool = True, sleep: Callable[[float], None] = lambda seconds: None
 ) -> Follower:
-    place = Place(opx.folder, opx.home)
+    place = WorkingFolder(opx.folder, opx.home)
     return Follower(base.client, base.loader, place, opx.folder / "docs", {}, delete=delete, sleep=sleep)
 
 

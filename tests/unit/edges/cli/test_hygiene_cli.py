@@ -10,7 +10,7 @@ import pytest
 
 from opx.domain.documents import Remark, RemarkKind
 from opx.domain.record import replace
-from opx.edges.cli.hits import Page
+from opx.edges.cli.hits import HitPage
 from opx.edges.cli.output import Screen
 from opx.edges.cli.reporting import remarks_summary
 from opx.hygiene.instructions import FLAG
@@ -88,14 +88,14 @@ def test_search_warns_of_a_flagged_chunk(filled: Opx) -> None:
 class TestHits:
     def lines(self, **metadata: object) -> list[str]:
         found = replace(a_result(), metadata={**a_result().metadata, **metadata})
-        return list(Page(Screen()).passage(1, found))
+        return list(HitPage(Screen()).passage(1, found))
 
     def test_our_own_hit_has_nothing_to_warn_of(self) -> None:
         assert not [line for line in self.lines() if "untrusted" in line or "warning" in line or "also in" in line]
 
     def test_hit_from_outside_says_so(self) -> None:
         outside = replace(a_result(), tier="internet")
-        assert "   untrusted: from outside (internet)" in Page(Screen()).passage(1, outside)
+        assert "   untrusted: from outside (internet)" in HitPage(Screen()).passage(1, outside)
 
     def test_flags_and_copies_are_shown(self) -> None:
         found = self.lines(flags=[FLAG], copies=[{"title": "Copy", "source": "file:///copy.md"}])

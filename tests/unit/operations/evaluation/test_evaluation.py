@@ -18,10 +18,10 @@ from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, OpxError
 from opx.operations.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.operations.evaluation.bands import ROWS
-from opx.operations.evaluation.datasets import Dataset, Question, load_dataset
+from opx.operations.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
 from opx.operations.evaluation.figures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
 from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import Run, save_run
+from opx.operations.evaluation.runs import EvaluationRun, save_run
 from opx.operations.system import System
 from opx.ports import SearchIndex, SearchRequest, SearchResponse, Vectors
 from opx.settings import Settings
@@ -214,12 +214,12 @@ class CountingIndex:
 
 
 @pytest.fixture(scope="module")
-def asked_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def asked_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
     folder = tmp_path_factory.mktemp("asking")
     dataset = load_dataset(write_dataset(folder / "small"))
     texts = {"none": "zebra", "gone": "alert QueueHighCritical"}
     nothing = replace(
-        dataset, unanswerable=tuple(Question(name, text, "unanswerable", {}) for name, text in texts.items())
+        dataset, unanswerable=tuple(LabelledQuestion(name, text, "unanswerable", {}) for name, text in texts.items())
     )
     with bootstrap(Settings(home=str(folder / "home")), embedder=CountingEmbedder()) as services:
         evaluation = Evaluation(services, nothing)
@@ -228,12 +228,12 @@ def asked_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 class TestAsking:
-    def test_every_mode_answers_every_question(self, asked_run: Run) -> None:
+    def test_every_mode_answers_every_question(self, asked_run: EvaluationRun) -> None:
         assert asked_run.modes == tuple(mode.value for mode in MODES)
         assert {len(replies) for replies in asked_run.replies.values()} == {5}
         assert [asked_run.replies[mode][0].pages[0] for mode in asked_run.modes] == ["storage/disk"] * len(MODES)
 
-    def test_answers_have_confidences_and_times(self, asked_run: Run) -> None:
+    def test_answers_have_confidences_and_times(self, asked_run: EvaluationRun) -> None:
         for mode in asked_run.modes:
             for reply in asked_run.replies[mode]:
                 assert len(reply.confidences) == len(reply.pages)
@@ -241,11 +241,11 @@ class TestAsking:
                 assert reply.milliseconds > 0
                 assert reply.milliseconds >= reply.timings_ms["search"] > 0
 
-    def test_what_an_answer_says_is_absent_is_kept(self, asked_run: Run) -> None:
+    def test_what_an_answer_says_is_absent_is_kept(self, asked_run: EvaluationRun) -> None:
         for mode in asked_run.modes:
             assert [reply.absent for reply in asked_run.replies[mode]] == [(), (), (), (), ("QueueHighCritical",)]
 
-    def test_legs_and_fusions_are_ranked_beside_the_modes(self, asked_run: Run) -> None:
+    def test_legs_and_fusions_are_ranked_beside_the_modes(self, asked_run: EvaluationRun) -> None:
         assert set(asked_run.replies) == {
             *asked_run.modes,
             "lexical",
@@ -337,7 +337,10 @@ class TestCommand:
     def test_run_over_other_questions_is_refused_before_anything_is_asked(
         self, run: CliRunner, folder: Path, tmp_path: Path
     ) -> None:
-        save_run(Run("other", "", (Question("q9", "x", "words", {"pods": 1}),), {}, ()), tmp_path / "run.json")
+        save_run(
+            EvaluationRun("other", "", (LabelledQuestion("q9", "x", "words", {"pods": 1}),), {}, ()),
+            tmp_path / "run.json",
+        )
         result = run.invoke(cli, ["--home", "home", "eval", str(folder), "--against", "run.json"], obj=LAUNCH)
         assert result.exit_code == 2
         assert not (tmp_path / "home").exists()

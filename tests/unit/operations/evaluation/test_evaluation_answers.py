@@ -16,14 +16,14 @@ from opx.domain.record import replace
 from opx.edges.cli.evaluate import reply_forms
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.answers import Judgement, Shown, answer_figures, judged
+from opx.operations.evaluation.answers import ReplyJudgement, Shown, answer_figures, judged
 from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.comparison import compare_runs, unhelped
 from opx.operations.evaluation.datasets import Span, load_dataset, span_hash
 from opx.operations.evaluation.figures import summary
 from opx.operations.evaluation.report import report_html
 from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import Run, load_run, save_run
+from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from tests.support.evaluation_support import a_question, a_reply, a_run, lines
@@ -141,7 +141,7 @@ QUESTION = replace(
 )
 
 
-def judgement(text: str, *pages: str, rendered: bool = False) -> Judgement:
+def judgement(text: str, *pages: str, rendered: bool = False) -> ReplyJudgement:
     return judged(QUESTION, Shown(text, tuple((page, page) for page in pages), rendered), pages)
 
 
@@ -184,7 +184,7 @@ ASKED = (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluationRun]:
     folder = write_corpus(tmp_path_factory.mktemp("answers") / "small")
     dataset = load_dataset(folder, write_questions(folder / "asked.jsonl", *ASKED))
     dataset = replace(dataset, questions=(*dataset.questions, a_question("without spans", "certificates")))
@@ -195,45 +195,45 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield ask_all(evaluation, [SearchMode.BALANCED], compared_at=None, forms=reply_forms(services))
 
 
-def graded(run: Run, form: str) -> dict[str, int]:
+def graded(run: EvaluationRun, form: str) -> dict[str, int]:
     return {q.id: one.grade for q, one in zip(run.questions, run.answers[form], strict=True) if one}
 
 
 class TestReplies:
-    def test_every_form_answers_every_question_that_has_spans(self, run: Run) -> None:
+    def test_every_form_answers_every_question_that_has_spans(self, run: EvaluationRun) -> None:
         forms = ["reply, bar 0", "reply, bar 0.5", "reply, bar 0.95", "passages", "whole page", "terminal"]
         assert list(run.answers) == forms
         answered = [[one is not None for one in found] for found in run.answers.values()]
         assert answered == [[*[True] * len(ASKED), False]] * len(forms)
 
-    def test_span_that_fits_is_found(self, run: Run) -> None:
+    def test_span_that_fits_is_found(self, run: EvaluationRun) -> None:
         assert graded(run, "reply, bar 0")["found"] == 2
         assert graded(run, "whole page")["found"] == 2
 
-    def test_span_that_the_budget_cuts_is_missed_where_the_whole_page_has_it(self, run: Run) -> None:
+    def test_span_that_the_budget_cuts_is_missed_where_the_whole_page_has_it(self, run: EvaluationRun) -> None:
         assert graded(run, "reply, bar 0")["cut"] == 0
         assert graded(run, "whole page")["cut"] == 2
 
-    def test_span_of_a_document_behind_the_first_is_missed_by_the_first_page_alone(self, run: Run) -> None:
+    def test_span_of_a_document_behind_the_first_is_missed_by_the_first_page_alone(self, run: EvaluationRun) -> None:
         first = run.answers["whole page"][2]
         assert first is not None
         assert (first.grade, first.rank) == (0, None)
 
-    def test_question_that_nothing_is_near_is_refused_from_likely_on(self, run: Run) -> None:
+    def test_question_that_nothing_is_near_is_refused_from_likely_on(self, run: EvaluationRun) -> None:
         refused = {form: found[3].refused for form, found in run.answers.items() if found[3]}
         assert refused["reply, bar 0.5"]
         assert refused["reply, bar 0.95"]
 
-    def test_bar_refuses_what_is_less_certain(self, run: Run) -> None:
+    def test_bar_refuses_what_is_less_certain(self, run: EvaluationRun) -> None:
         refused = {form: sum(one.refused for one in found if one) for form, found in run.answers.items()}
         assert refused["reply, bar 0"] <= refused["reply, bar 0.5"] <= refused["reply, bar 0.95"]
 
-    def test_are_within_their_budget(self, run: Run) -> None:
+    def test_are_within_their_budget(self, run: EvaluationRun) -> None:
         assert all(one.tokens <= 1250 for one in run.answers["reply, bar 0"] if one)
 
 
-def a_judgement(grade: int, rank: int | None = 1, tokens: int = 100, *, refused: bool = False) -> Judgement:
-    return Judgement(grade, rank, tokens, refused)
+def a_judgement(grade: int, rank: int | None = 1, tokens: int = 100, *, refused: bool = False) -> ReplyJudgement:
+    return ReplyJudgement(grade, rank, tokens, refused)
 
 
 SPANS = (Span("a", 2, "text"),)
@@ -245,7 +245,7 @@ QUESTIONS = (
 )
 
 
-def judged_run(*found: Judgement | None) -> Run:
+def judged_run(*found: ReplyJudgement | None) -> EvaluationRun:
     run = a_run(*[(question, a_reply("a")) for question in QUESTIONS])
     return replace(run, answers={"reply": found})
 

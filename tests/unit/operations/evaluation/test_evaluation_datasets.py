@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.datasets import Question, load_dataset
+from opx.operations.evaluation.datasets import LabelledQuestion, load_dataset
 from tests.support.evaluation_support import PAGES, lines, write_dataset
 
 
@@ -20,9 +20,9 @@ def folder(tmp_path: Path) -> Path:
 class TestDataset:
     def test_questions_have_their_kind_and_labels_above_zero(self, folder: Path) -> None:
         assert load_dataset(folder).questions == (
-            Question("q1", "rotated logs disk", "words", {"storage/disk": 2, "storage/slow": 1}),
-            Question("q2", "pod crash looping", "words", {"pods": 1}),
-            Question("q3", "gateway certificate renew", "other", {"certificates": 1}),
+            LabelledQuestion("q1", "rotated logs disk", "words", {"storage/disk": 2, "storage/slow": 1}),
+            LabelledQuestion("q2", "pod crash looping", "words", {"pods": 1}),
+            LabelledQuestion("q3", "gateway certificate renew", "other", {"certificates": 1}),
         )
 
     def test_pages_are_read_in_order(self, folder: Path) -> None:
@@ -80,7 +80,7 @@ class TestQuestionsWithoutAnAnswer:
 
     def test_say_so_in_their_metadata(self, folder: Path) -> None:
         self.add(folder, kind="off-topic", answerable=False, split="dev")
-        assert load_dataset(folder).unanswerable == (Question("none", "Who won?", "off-topic", {}, "dev"),)
+        assert load_dataset(folder).unanswerable == (LabelledQuestion("none", "Who won?", "off-topic", {}, "dev"),)
         assert [question.id for question in load_dataset(folder).asked] == ["q1", "q2", "q3", "none"]
 
     def test_without_a_kind_are_called_unanswerable(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class TestQuestionsWithoutAnAnswer:
         path = asked_in(folder, {"kind": "words", "spans": [span]}, {"kind": "near-miss", "answerable": False})
         found = load_dataset(folder, path)
         assert [(question.id, question.relevant) for question in found.questions] == [("n0", {"pods": 2})]
-        assert found.unanswerable == (Question("n1", "Who won?", "near-miss", {}),)
+        assert found.unanswerable == (LabelledQuestion("n1", "Who won?", "near-miss", {}),)
 
     def test_may_be_all_of_a_file_of_questions(self, folder: Path) -> None:
         found = load_dataset(folder, asked_in(folder, {"answerable": False}))

@@ -14,7 +14,7 @@ from opx.edges.cli.evaluate import lapse_lines
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.bands import ROWS, SURE_AND_WRONG
 from opx.operations.evaluation.comparison import compare_runs, false_answers, losers
-from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.figures import lapses, summary
 from opx.operations.evaluation.report import (
     Drawing,
@@ -25,7 +25,7 @@ from opx.operations.evaluation.report import (
     report_html,
     write_report,
 )
-from opx.operations.evaluation.runs import Run, load_run, save_run
+from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
 from tests.support.evaluation_support import CONFIDENCE, a_question, a_reply, a_run
 
 SURE, BANDS = 0.97, {*ROWS, SURE_AND_WRONG}
@@ -38,17 +38,17 @@ QUESTIONS = (
 )
 
 
-def before() -> Run:
+def before() -> EvaluationRun:
     replies = (a_reply("a", "b"), a_reply("b", "c"), a_reply("x", "d"), a_reply("a", confidences=(0.8,)))
     return a_run(*zip(QUESTIONS, replies, strict=True))
 
 
-def after(confidence: float = CONFIDENCE) -> Run:
+def after(confidence: float = CONFIDENCE) -> EvaluationRun:
     found = (a_reply(*pages, confidences=(confidence,) * len(pages)) for pages in (("b", "a"), ("x", "c"), ("d",)))
     return a_run(*zip(QUESTIONS, (*found, a_reply("a", confidences=(0.2,))), strict=True))
 
 
-def telling(run: Run, *absent: str) -> Run:
+def telling(run: EvaluationRun, *absent: str) -> EvaluationRun:
     """The same run, which tells for questions with these ids that something is absent."""
     replies = [
         replace(reply, absent=("DiskFull",) if question.id in absent else ())
@@ -130,7 +130,7 @@ class TestComparison:
         assert ("unanswerable", "sure and wrong") not in found
 
     def test_what_is_told_absent_is_compared_if_both_runs_have_it(self) -> None:
-        def rows(first: Run, second: Run) -> dict[str, tuple[float, float]]:
+        def rows(first: EvaluationRun, second: EvaluationRun) -> dict[str, tuple[float, float]]:
             told = [row for row in compare_runs(first, second) if row.measure == "told absent"]
             return {row.kind: (row.difference.first, row.difference.second) for row in told}
 
@@ -174,7 +174,9 @@ class TestComparison:
             ((replace(QUESTIONS[0], text="other"), *QUESTIONS[1:]), "differ"),
         ],
     )
-    def test_runs_over_different_questions_are_refused(self, questions: tuple[Question, ...], reason: str) -> None:
+    def test_runs_over_different_questions_are_refused(
+        self, questions: tuple[LabelledQuestion, ...], reason: str
+    ) -> None:
         other = replace(before(), questions=questions)
         with pytest.raises(InvalidInputError, match=reason):
             list(compare_runs(before(), other))

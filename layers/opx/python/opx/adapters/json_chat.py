@@ -52,7 +52,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelOutput:
     """What a model said: an object, or a text that should be one in JSON."""
 
     content: object
@@ -79,7 +79,7 @@ class ChatService(Protocol):
     def name(self) -> str:
         """As `ChatModel.name`."""
 
-    def say(self, prompt: Prompt, without: frozenset[str]) -> Said:
+    def say(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
         """One call, without the parts of a request that the service has refused. Raises `RefusedPartError`,
         `BusyModelError`, and `ModelError` for what another try won't change."""
 
@@ -123,7 +123,7 @@ class JsonChat:
             raise ModelError(f"{self.name} answered what doesn't fit: {exc}") from exc
         return ChatReply(answer, said.input_tokens, said.output_tokens)
 
-    def _said(self, prompt: Prompt, ends: float) -> Said:
+    def _said(self, prompt: Prompt, ends: float) -> ModelOutput:
         pauses = iter(self._pauses)
         while True:
             without = frozenset(self._without)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opx.errors import InvalidInputError
-from opx.ports import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan
+from opx.ports import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan
 from opx.ports.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
@@ -172,7 +172,7 @@ def holds(condition: Condition, item: Mapping[str, Any] | None) -> bool:
         return any(holds(part, item) for part in condition.conditions)
     if isinstance(condition, AllOf):
         return all(holds(part, item) for part in condition.conditions)
-    if isinstance(condition, Absent):
+    if isinstance(condition, KeyAbsent):
         return item is None or (condition.attribute != "" and condition.attribute not in item)
     if item is None or condition.attribute not in item:
         return False

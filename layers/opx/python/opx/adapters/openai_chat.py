@@ -22,9 +22,9 @@ from opx.adapters.json_chat import (
     READ_SECONDS,
     BusyModelError,
     JsonChat,
+    ModelOutput,
     Prompt,
     RefusedPartError,
-    Said,
     description,
     question,
 )
@@ -97,7 +97,7 @@ class OpenAiChatService:
     def name(self) -> str:
         return f"openai:{self._model}"
 
-    def say(self, prompt: Prompt, without: frozenset[str]) -> Said:
+    def say(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
         try:
             reply = self._completions.post(self._request(prompt, without))
         except SecretNotFoundError as exc:
@@ -142,7 +142,7 @@ class OpenAiChatService:
         part = _complaint(reply.data, without) if reply.status in _REFUSING_REQUEST else ""
         return RefusedPartError(part, told) if part else ModelError(told)
 
-    def _said(self, data: bytes) -> Said:
+    def _said(self, data: bytes) -> ModelOutput:
         try:
             reply = json.loads(data)
             if "error" in reply and "choices" not in reply:
@@ -154,7 +154,7 @@ class OpenAiChatService:
             raise ModelError(f"{self.name} gave an answer of an unknown form: {type(exc).__name__}") from exc
         if reason not in _ENOUGH or not isinstance(text, str):
             raise ModelError(f"{self.name} did not answer in full: it stopped because of {str(reason)[:40]!r}")
-        return Said(text, read, written)
+        return ModelOutput(text, read, written)
 
 
 def _form(without: frozenset[str]) -> str:

@@ -77,7 +77,7 @@ _TAKEN_ALONG = ("accept", "accept-encoding", "accept-language", "content-type", 
 _CONDITIONS = ("if-none-match", "if-modified-since")
 
 
-def redirected(message: Message, reply: Reply) -> Message:
+def redirected(message: HttpRequest, reply: HttpReply) -> HttpRequest:
     """The request that a redirect asks for. To another host go only headers that can't be credentials.
 
     Raises `ForbiddenAddressError`, and `SourceRefusedError` for one that can't be followed.
@@ -173,7 +173,7 @@ class HttpWeb:
     ) -> WebReply:
         target = target_of(_with_query(url, query))
         conditions = self._conditions(target.url) if conditional else {}
-        message = Message("GET", target, _headers(headers, conditions), None, limit)
+        message = HttpRequest("GET", target, _headers(headers, conditions), None, limit)
         reply = self._followed(message)
         if conditional and not reply.not_modified:
             self._uncommitted[target.url] = _validators_of(reply)
@@ -184,7 +184,7 @@ class HttpWeb:
     ) -> WebReply:
         body = json_text.dumps(json).encode()
         sent = _headers(headers, {"content-type": "application/json"})
-        return self._followed(Message("POST", target_of(url), sent, body, limit))
+        return self._followed(HttpRequest("POST", target_of(url), sent, body, limit))
 
     def recall(self, url: str) -> Mapping[str, str]:
         address = target_of(url).url
@@ -219,7 +219,7 @@ class HttpWeb:
 
     # -- one request: redirects, and tries of each step
 
-    def _followed(self, message: Message) -> WebReply:
+    def _followed(self, message: HttpRequest) -> WebReply:
         seen = set()
         for _ in range(MAX_REDIRECTS + 1):
             seen.add(message.target.url)
@@ -236,7 +236,7 @@ class HttpWeb:
             message = onward
         raise SourceRefusedError(f"{message.target.shown}: redirected more than {MAX_REDIRECTS} times")
 
-    def _sent(self, message: Message) -> Reply:
+    def _sent(self, message: HttpRequest) -> HttpReply:
         """The reply to one step, tried as often as may help."""
         pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
         while True:
@@ -255,7 +255,7 @@ class HttpWeb:
                 raise failure
             self._sleep(pause if wait is None else wait)
 
-    def _exchanged(self, message: Message) -> Reply:
+    def _exchanged(self, message: HttpRequest) -> HttpReply:
         addresses = self._book.addresses(message.target)
         self._window.wait()
         if self._slower:
@@ -279,12 +279,12 @@ def _headers(given: Mapping[str, str] | None, own: Mapping[str, str]) -> dict[st
     }
 
 
-def _may_pass(reply: Reply, wait: float | None) -> bool:
+def _may_pass(reply: HttpReply, wait: float | None) -> bool:
     """Whether a request may succeed later. Some services say 403 when they mean 429, and then when to ask again."""
     return reply.status >= 500 or reply.status in _PASSING or (reply.status == 403 and wait is not None)
 
 
-def _accepted(target: Target, reply: Reply) -> WebReply:
+def _accepted(target: Target, reply: HttpReply) -> WebReply:
     if 200 <= reply.status < 300 or reply.status in (304, 404, 410):
         return WebReply(target.url, reply.status, reply.headers, reply.body)
     advice = {401: ": the credentials are missing or wrong", 403: ": access is not allowed"}.get(reply.status, "")
@@ -311,7 +311,7 @@ class TooSlowError(SourceUnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """Header names are in lower case; several of one name are joined by commas."""
 
     status: int
@@ -320,7 +320,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class HttpRequest:
     """What is sent. `limit`: most bytes of the reply, as they come and as they are unpacked."""
 
     method: str
@@ -338,7 +338,7 @@ class Exchanges:
         self._tls = tls
         self._pools: dict[tuple[str, str, int, str], HTTPConnectionPool] = {}
 
-    def send(self, message: Message, addresses: tuple[str, ...]) -> Reply:
+    def send(self, message: HttpRequest, addresses: tuple[str, ...]) -> HttpReply:
         """The reply from the first address that takes a connection, read to its end. Raises `SourceUnavailableError`
         for what may pass, and `SourceRefusedError` if the host can't prove who it is or sends too much."""
         target = message.target
@@ -364,7 +364,7 @@ class Exchanges:
         while self._pools:
             self._pools.popitem()[1].close()
 
-    def _send(self, message: Message, address: str, deadline: float) -> Reply:
+    def _send(self, message: HttpRequest, address: str, deadline: float) -> HttpReply:
         target = message.target
         left = deadline - time.monotonic()
         if left <= 0:
@@ -385,7 +385,7 @@ class Exchanges:
         if time.monotonic() >= deadline:  # a reply without a length looks whole when its connection is ended
             raise self._too_slow(target)
         joined = {name.lower(): response.headers[name] for name in response.headers}
-        return Reply(response.status, joined, body)
+        return HttpReply(response.status, joined, body)
 
     def _too_slow(self, target: Target) -> TooSlowError:
         return TooSlowError(f"{target.shown} took longer than {self._seconds:g} seconds")
@@ -469,7 +469,7 @@ def _closed_unless_read(response: BaseHTTPResponse) -> Iterator[None]:
     response.release_conn()
 
 
-def _body(response: BaseHTTPResponse, message: Message) -> bytes:
+def _body(response: BaseHTTPResponse, message: HttpRequest) -> bytes:
     said = response.headers.get("content-length", "")
     if said.isascii() and said.isdigit() and len(said) < 19 and int(said) > message.limit and message.method != "HEAD":
         raise _too_large(message)
@@ -481,7 +481,7 @@ def _body(response: BaseHTTPResponse, message: Message) -> bytes:
     return bytes(body)
 
 
-def _too_large(message: Message) -> SourceRefusedError:
+def _too_large(message: HttpRequest) -> SourceRefusedError:
     return SourceRefusedError(f"{message.target.shown}: the reply is larger than {message.limit:,} bytes")
 
 

@@ -108,12 +108,12 @@ MAX_URI = 400
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
-class Named(Shape, frozen=True):
+class NamedField(Shape, frozen=True):
     name: Words = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentUpdate:
     """What a delivery says about one document. `key` names it within the webhook and stays; `time` is the payload's own
     (see `moment`), "" if it has none; a document that is `deleted` has no text."""
 

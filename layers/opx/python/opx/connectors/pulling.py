@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.connectors.repository import SourceItem, SourceRepository
 from opx.connectors.states import MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
-from opx.connectors.storing import Connected, PageStore, Run, Stored
+from opx.connectors.storing import Connected, PageStore, PullRun, Stored
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
 from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition
@@ -158,7 +158,7 @@ class SourcePuller:
             elif accept_missing and state.flag:  # a listing that didn't change would not be given again
                 connected.items.forget_validators()
                 state = replace(state, since="", run="", cursor={}, left={})
-            run = Run(definition, connected, self._begun(replace(state, definition=known_as)))
+            run = PullRun(definition, connected, self._begun(replace(state, definition=known_as)))
             return self._reported(run, self._through(run, stop, accept_missing=accept_missing))
 
     def _begun(self, state: PullState) -> PullState:
@@ -182,7 +182,7 @@ class SourcePuller:
             everything=state.everything,
         )
 
-    def _through(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+    def _through(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
         """Whether more is to come."""
         try:
             more = self._pages(run, stop, accept_missing=accept_missing)
@@ -197,7 +197,7 @@ class SourcePuller:
         self._finish(run, run.state if more else self._done(run.state))
         return more
 
-    def _pages(self, run: Run, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+    def _pages(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
         request = PullRequest(run.state.since, run.state.cursor, run.state.left)
         for page in run.connected.connector.pull(request):
             seen = _moment(page.seen_until, run) if page.seen_until else None
@@ -210,7 +210,7 @@ class SourcePuller:
                 return True
         return False
 
-    def _advance(self, run: Run, stored: Stored, *, cursor: dict[str, Any], seen_until: str) -> None:
+    def _advance(self, run: PullRun, stored: Stored, *, cursor: dict[str, Any], seen_until: str) -> None:
         """A page went well: the next one is asked for behind it, and earlier failures are over."""
         state = run.state
         self._keep(
@@ -229,7 +229,7 @@ class SourcePuller:
             ),
         )
 
-    def _keep(self, run: Run, state: PullState) -> None:
+    def _keep(self, run: PullRun, state: PullState) -> None:
         """Save the state, and hold the source for another while."""
         held = replace(state, lease_until=self._clock() + self._lease)
         self._sources.save(held, held.owner)
@@ -253,13 +253,13 @@ class SourcePuller:
             everything=False,
         )
 
-    def _finish(self, run: Run, state: PullState) -> None:
+    def _finish(self, run: PullRun, state: PullState) -> None:
         self._sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
         run.state = replace(state, owner="")
 
     # -- what vanished
 
-    def _withdraw_missing(self, run: Run, stop: Callable[[], bool], *, accept: bool) -> bool:
+    def _withdraw_missing(self, run: PullRun, stop: Callable[[], bool], *, accept: bool) -> bool:
         """Withdraw what the pull didn't name, or raise the flag. Whether it had to stop before all was withdrawn: what is
         left is missing again in the next complete listing."""
         missing: list[SourceItem] = []
@@ -282,7 +282,7 @@ class SourcePuller:
             self._keep(run, run.state)
         return False
 
-    def _reported(self, run: Run, more: bool) -> PullReport:
+    def _reported(self, run: PullRun, more: bool) -> PullReport:
         state = run.state
         if state.error:
             self._report(Metric.PULL_FAILURES)
@@ -314,7 +314,7 @@ def _digest(definition: SourceDefinition) -> str:
 _DECISIVE = ("kind", "category", "options", "tags")
 
 
-def _moment(text: str, run: Run) -> datetime:
+def _moment(text: str, run: PullRun) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as exc:

@@ -18,7 +18,7 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
-from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, KeyRange, LessThan, Table
+from opx.ports.tables import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan, Table
 from opx.runtime.knowledge_file import Marked, read_section
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class SourceRepository:
         state, revision = self._read(source_id)
         held = replace(state, owner=secrets.token_hex(8), lease_until=now + seconds)
         free = AnyOf((Equals("owner", ""), LessThan("leaseUntil", now)))
-        as_read = AllOf((Equals("revision", revision), free)) if revision else Absent()
+        as_read = AllOf((Equals("revision", revision), free)) if revision else KeyAbsent()
         try:
             self._put(held, revision, as_read)
         except ConditionFailedError as exc:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.connectors.states import due_at
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
-from opx.ingestion.events import Outcome, Result
+from opx.ingestion.events import EventOutcome, Result
 
 if TYPE_CHECKING:
     from opx.connectors.pulling import SourcePuller
@@ -117,5 +117,5 @@ def told(report: PullReport) -> str:
     return "\n".join(lines)
 
 
-def _failure(outcome: Outcome) -> str:
+def _failure(outcome: EventOutcome) -> str:
     return f"failed: {outcome.reason or outcome.object_key}"

@@ -46,7 +46,7 @@ class Connected(Protocol):
 
 
 @dataclass(slots=True)
-class Run:
+class PullRun:
     """A pull under way. `put` and `withdrawn` are object keys of this process's part of it."""
 
     definition: SourceDefinition
@@ -82,7 +82,7 @@ class PageStore:
         self._unit_of_work = unit_of_work
         self._report = report
 
-    def store(self, run: Run, page: Page) -> Stored:
+    def store(self, run: PullRun, page: Page) -> Stored:
         """Put what is new or changed, remember it, withdraw what the source withdrew. Done twice, it is the same."""
         latest = {document.key: document for document in page.documents if _is_key(document.key)}
         refused = [*page.refused, *(_refused_key(d.key) for d in page.documents if not _is_key(d.key))]
@@ -104,7 +104,7 @@ class PageStore:
         put = len(run.put) - before
         return Stored(put, len(remembered) - put, tuple(refused))
 
-    def withdraw(self, run: Run, items: Sequence[SourceItem]) -> None:
+    def withdraw(self, run: PullRun, items: Sequence[SourceItem]) -> None:
         """Remove documents from the corpus; their versions stay readable."""
         for item in items:
             self._writer.delete_object(item.object_key)
@@ -114,7 +114,7 @@ class PageStore:
         run.state = replace(run.state, withdrawn=run.state.withdrawn + len(items))
 
     def _put_all(
-        self, run: Run, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
+        self, run: PullRun, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
     ) -> Iterator[SourceItem | Refused]:
         def put(document: SourceDocument) -> SourceItem | Refused:
             try:
@@ -132,7 +132,7 @@ class PageStore:
                     found = [put(document) for document in some]
                 yield from found
 
-    def _put(self, run: Run, document: SourceDocument, known: SourceItem | None) -> SourceItem:
+    def _put(self, run: PullRun, document: SourceDocument, known: SourceItem | None) -> SourceItem:
         definition = run.definition
         metadata = {**document.metadata, "source": f"sources/{definition.source_id}/{_name(document)}"}
         if definition.tags:

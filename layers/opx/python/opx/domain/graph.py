@@ -126,7 +126,7 @@ class Origin:
         )
 
 
-class Evidence(Record, frozen=True, kw_only=True, omit_defaults=True):
+class GraphEvidence(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Text of one document that proves an edge or names a node: its passages, and how they were understood.
 
     `stated` is how the document writes the references, where that differs from the canonical ones. `key_id` names the
@@ -156,7 +156,7 @@ class Node(Record, frozen=True):
     key: Annotated[str, Meta(description="namespace:value")]
     type: str
     properties: Properties = field(default_factory=dict)
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[GraphEvidence, ...] = ()
     declared: Annotated[
         bool, Meta(description="True if a document is about it, or lists it; else it is only mentioned.")
     ] = False
@@ -176,7 +176,7 @@ class Edge(Record, frozen=True):
     source: str = field(name="from")
     edge_type: str
     target: str = field(name="to")
-    evidence: Annotated[tuple[Evidence, ...], Meta(min_length=1, description="The newest first.")]
+    evidence: Annotated[tuple[GraphEvidence, ...], Meta(min_length=1, description="The newest first.")]
     properties: Properties = field(default_factory=dict)
     at: str = ""
     confidence: float = 0.0
@@ -201,7 +201,7 @@ class Edge(Record, frozen=True):
         return self.target if key == self.source else self.source
 
 
-def _chunks_of(evidence: Iterable[Evidence]) -> tuple[str, ...]:
+def _chunks_of(evidence: Iterable[GraphEvidence]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chunk for one in evidence for chunk in one.chunk_ids))
 
 

@@ -33,7 +33,7 @@ GATES = (EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL)
 """What a person decided, which nobody has to verify."""
 
 
-class Effect(StrEnum):
+class TriedEffect(StrEnum):
     """What came of something that was tried and didn't help."""
 
     NO_EFFECT = "no_effect"
@@ -42,7 +42,7 @@ class Effect(StrEnum):
     @property
     def phrase(self) -> str:
         """As the end of a sentence."""
-        return "made things worse" if self is Effect.MADE_WORSE else "had no effect"
+        return "made things worse" if self is TriedEffect.MADE_WORSE else "had no effect"
 
 
 class EntryState(StrEnum):
@@ -196,7 +196,7 @@ class StepWarning(Record, frozen=True):
     it stands in, None where the document as a whole is meant; `document_id` is that of the warning."""
 
     step: str
-    effect: Effect
+    effect: TriedEffect
     incidents: tuple[str, ...]
     problem: str
     times: int

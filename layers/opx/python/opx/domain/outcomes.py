@@ -286,7 +286,7 @@ class OutcomeReport(Record, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class JudgedPassage:
     """A passage, and the document that it is of: "" for what is none of ours."""
 
     title: str

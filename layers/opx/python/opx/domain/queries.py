@@ -190,7 +190,7 @@ class Basis(StrEnum):
     READ = "read"
 
 
-class Verdict(StrEnum):
+class ReaderVerdict(StrEnum):
     """Of a model that read a document: it answers the question, helps with a part of it, or does neither."""
 
     ANSWERS = "answers"

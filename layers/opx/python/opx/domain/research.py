@@ -37,7 +37,7 @@ class Stopped(StrEnum):
     """No search of an iteration could be done."""
 
 
-class Step(Record, frozen=True, omit_defaults=True):
+class ResearchStep(Record, frozen=True, omit_defaults=True):
     """A search, or the planning of some, in the order in which they were done; iterations count from 1.
 
     Of a search `text` is what was searched for, `why` says what for, `results` is how many results it had, `new` how many
@@ -97,7 +97,7 @@ class ResearchReport(Record, frozen=True):
     topic: str
     searches_performed: int = 0
     findings: Annotated[tuple[Finding, ...], Meta(description="First the best one for each part of the topic.")] = ()
-    trace: tuple[Step, ...] = ()
+    trace: tuple[ResearchStep, ...] = ()
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic for which nothing good was found.")] = ()
     nearest: Annotated[
         tuple[RetrievalResult, ...], Meta(description="What came nearest for these; not good enough.")

@@ -13,7 +13,7 @@ from msgspec.structs import fields
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
-from opx.domain.queries import Band, Basis, Verdict, band_of
+from opx.domain.queries import Band, Basis, ReaderVerdict, band_of
 from opx.domain.record import Json, Record, always, derive, rounded
 
 # -- evidence of text and graph together, each piece with where it is from
@@ -132,7 +132,7 @@ class ScoreParts(Record, frozen=True):
     rerank: float | None = None
     outcome: float | None = None
     estimated: float | None = None
-    verdict: Verdict | None = None
+    verdict: ReaderVerdict | None = None
 
     def __post_init__(self) -> None:
         derive(self, **{name: rounded(getattr(self, name)) for name in _NUMBERS})

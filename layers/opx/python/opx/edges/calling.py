@@ -22,7 +22,7 @@ WRITE_SCOPE, ADMIN_SCOPE = "opx/write", "opx/admin"
 """What a token must have to write, one of them. The latter may also write what everyone sees."""
 
 
-class Client(Protocol):
+class OperationClient(Protocol):
     """Calls operations: of this process, or of a deployed system."""
 
     def call(self, run: Run[Q, R], request: Q) -> R:
@@ -137,7 +137,7 @@ def given_of(request: Request) -> Mapping[str, Any]:
     }
 
 
-def all_pages(client: Client, run: Run[Q, R], request: Q) -> Iterator[R]:
+def all_pages(client: OperationClient, run: Run[Q, R], request: Q) -> Iterator[R]:
     """The pages of a reply that says with `next` where the next one begins, one after the other."""
     while True:
         page: Any = client.call(run, request)

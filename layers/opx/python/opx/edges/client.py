@@ -30,7 +30,7 @@ from opx.errors import (
     UnknownCategoryError,
 )
 from opx.operations.corpus import API_VERSION, Status
-from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, Operation, Route, Run
+from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, HttpRoute, Operation, Run
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -48,7 +48,7 @@ class RemoteClient:
     """
 
     def __init__(
-        self, endpoint: str, authorize: Authorizer, connections: Connections, *, pause: Pause = time.sleep
+        self, endpoint: str, authorize: Authorizer, connections: HttpConnections, *, pause: Pause = time.sleep
     ) -> None:
         self.connections = connections
         self.pause = pause
@@ -102,7 +102,7 @@ class RemoteClient:
             raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
 
 
-def _parts(route: Route, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
+def _parts(route: HttpRoute, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
     """Path, query and body of a request."""
     rest = {"kbId": DEFAULT_KNOWLEDGE_BASE, **given}
     path = route.path
@@ -141,7 +141,7 @@ _USER_AGENT = f"opx-knowledge/{opx.__version__}"
 Pause = Callable[[float], None]
 
 
-class Connections(Protocol):
+class HttpConnections(Protocol):
     """Connections to any hosts, as `opx.adapters.connections` has them."""
 
     def request(
@@ -181,7 +181,7 @@ class ApiClient:
     """
 
     def __init__(
-        self, endpoint: str, authorize: Authorizer, connections: Connections, *, pause: Pause = time.sleep
+        self, endpoint: str, authorize: Authorizer, connections: HttpConnections, *, pause: Pause = time.sleep
     ) -> None:
         self.endpoint = endpoint.rstrip("/")
         check_endpoint(self.endpoint)

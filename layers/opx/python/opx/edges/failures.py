@@ -51,7 +51,7 @@ class UnknownKnowledgeBaseError(NotFoundError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorResponse:
     """How an error looks to a caller; without a `message` it has the error's own. An agent that is reprompted goes on,
     knowing the message; otherwise its turn ends. `is_ours`: it is no mistake of the caller's, and is logged."""
 
@@ -74,32 +74,34 @@ class Failure:
         return Metric.TOOL_UNAVAILABLE if self.status == 503 else Metric.TOOL_ERRORS
 
 
-UNEXPECTED = Failure("internal", 500, reprompts=False, is_ours=True, message="the request failed; the error was logged")
+UNEXPECTED = ErrorResponse(
+    "internal", 500, reprompts=False, is_ours=True, message="the request failed; the error was logged"
+)
 
-FAILURES: dict[type[Exception], Failure] = {
+FAILURES: dict[type[Exception], ErrorResponse] = {
     KnowledgeConfigError: UNEXPECTED,
-    UnknownCategoryError: Failure("unknown_category", 400),
-    InvalidScopeError: Failure("invalid_argument", 400),
-    InvalidInputError: Failure("invalid_argument", 400),
-    UnparsableDocumentError: Failure("invalid_argument", 400),
-    ForbiddenError: Failure("forbidden", 403, reprompts=False),
-    NotOrchestratorError: Failure("forbidden", 403, reprompts=False),
-    NotFoundError: Failure("not_found", 404),
-    UnknownRouteError: Failure("no_such_route", 404),
-    UnknownToolError: Failure("unknown_tool", 404, reprompts=False),
-    SourceBusyError: Failure("conflict", 409),
-    HeldError: Failure("held", 409),
-    ConditionFailedError: Failure("conflict", 409, message="it was changed meanwhile; try again"),
-    TooLargeError: Failure("too_large", 413),
-    TelemetryUnavailableError: Failure("unavailable", 503, is_ours=True),
-    StoreUnavailableError: Failure(
+    UnknownCategoryError: ErrorResponse("unknown_category", 400),
+    InvalidScopeError: ErrorResponse("invalid_argument", 400),
+    InvalidInputError: ErrorResponse("invalid_argument", 400),
+    UnparsableDocumentError: ErrorResponse("invalid_argument", 400),
+    ForbiddenError: ErrorResponse("forbidden", 403, reprompts=False),
+    NotOrchestratorError: ErrorResponse("forbidden", 403, reprompts=False),
+    NotFoundError: ErrorResponse("not_found", 404),
+    UnknownRouteError: ErrorResponse("no_such_route", 404),
+    UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),
+    SourceBusyError: ErrorResponse("conflict", 409),
+    HeldError: ErrorResponse("held", 409),
+    ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
+    TooLargeError: ErrorResponse("too_large", 413),
+    TelemetryUnavailableError: ErrorResponse("unavailable", 503, is_ours=True),
+    StoreUnavailableError: ErrorResponse(
         "unavailable", 503, is_ours=True, message="the knowledge base is unavailable for now"
     ),
 }
 """The first that fits counts; what none does is unexpected."""
 
 
-def attempt(work: Callable[[], T], failed: Callable[[Failure, Json], T], name: str) -> T:
+def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], name: str) -> T:
     """The result of `work`, or else what `failed` makes of the failure and its JSON, `{"code", "message"}`; of what isn't
     there also `what` it would be. Never raises.
 

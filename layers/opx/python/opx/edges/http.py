@@ -20,7 +20,7 @@ from opx.domain.record import Json
 from opx.domain.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, json_bytes, perform
-from opx.edges.failures import Failure, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
+from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
 from opx.errors import ForbiddenError, TooLargeError
 from opx.operations import of_route
 from opx.operations.context import Caller, Context
@@ -67,7 +67,7 @@ def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
     """Answer a request of `function`'s routes. Never raises."""
     report(Metric.API_REQUESTS)
 
-    def failed(failure: Failure, error: Json) -> Json:
+    def failed(failure: ErrorResponse, error: Json) -> Json:
         report(failure.api_metric)
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
         return reply(failure.status, {"error": error}, headers)

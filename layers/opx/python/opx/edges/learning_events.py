@@ -23,7 +23,7 @@ from opx.learning.fields import (
     ENVELOPE_REASON,
     PROJECT_FIELD,
     SCOPE_FIELD,
-    Kind,
+    EntryKind,
     LearningEvent,
     quoted,
     read_event,
@@ -47,10 +47,10 @@ LAST_WAIT = 3
 _DAY_SECONDS = 86_400
 
 _CAPTURED = {
-    Kind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
-    Kind.GATE_REJECTED: EntryType.GATE_REJECTION,
-    Kind.GATE_APPROVED: EntryType.GATE_APPROVAL,
-    Kind.WARNING_NOTED: EntryType.WARNING,
+    EntryKind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
+    EntryKind.GATE_REJECTED: EntryType.GATE_REJECTION,
+    EntryKind.GATE_APPROVED: EntryType.GATE_APPROVAL,
+    EntryKind.WARNING_NOTED: EntryType.WARNING,
 }
 _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 
@@ -127,9 +127,9 @@ def learn(services: System, event: LearningEvent) -> str:
     if event.kind in _CAPTURED:
         return _capture(services, event)
     context = Context(services, Caller(event.identity))
-    if event.kind is Kind.VERIFIED:
+    if event.kind is EntryKind.VERIFIED:
         return verify_entry(context, read_request(VerifyEntry, _given(event), attributes=True)).id
-    if event.kind is Kind.OUTCOME:
+    if event.kind is EntryKind.OUTCOME:
         return record_outcome(context, read_request(RecordOutcome, _given(event), attributes=True)).outcome_id
     raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
 
@@ -160,7 +160,7 @@ def checkpoint(services: System, event: LearningEvent, report: Report = unreport
 
     Raises `InvalidInputError`, `UnknownProjectError` where neither captured anything, and `StoreUnavailableError`.
     """
-    if event.kind is not Kind.CHECKPOINT:
+    if event.kind is not EntryKind.CHECKPOINT:
         raise InvalidInputError(f"{event.kind.value} is no checkpoint")
     for name in event.detail:
         if name not in _CHECKPOINT:

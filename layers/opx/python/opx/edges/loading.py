@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
-from opx.edges.calling import Client, all_pages
+from opx.edges.calling import OperationClient, all_pages
 from opx.edges.client import AGAIN, ATTEMPTS, RemoteClient, pause_before
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, StoreUnavailableError
-from opx.ingestion.events import SIDECAR_SUFFIX, Outcome, PutFile, Result
+from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.context import unwatched
@@ -70,7 +70,7 @@ class Loader(Protocol):
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         """Put files, each with this metadata. What is wrong with one of them doesn't keep the others out."""
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:
         """What becomes of objects that were put or deleted, as they are ingested."""
 
 
@@ -87,13 +87,13 @@ class LocalLoader:
         for file in files:
             yield PutFile(object_key(self._context, file.source), self._put(file, metadata))
 
-    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
+    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         try:
             return manager_of(self._context).put_file(file, metadata)
         except InvalidInputError as exc:  # a name that no object can have: the other files are fine
-            return Outcome(Result.FAILED, str(file.path), str(exc), error=exc)
+            return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:  # noqa: ARG002
         """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
         drain = self._context.system.ingestion.drain
         if drain is not None:
@@ -118,7 +118,7 @@ class RemoteLoader:
             self.note_failures()
             yield from Uploads(self._client).put_files(files, metadata)
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[Outcome]:  # noqa: ARG002
+    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:  # noqa: ARG002
         try:
             waiting = Waiting(self._states, pause=self._client.pause)
             yield from waiting.outcomes(sent, self._known_failures or {})
@@ -146,7 +146,7 @@ class Waiting:
         self._now = now
         self._patience = patience
 
-    def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[Outcome]:
+    def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[EventOutcome]:
         """Outcomes as objects are settled, until all are or none was for `patience` seconds.
 
         `known_failures` has the marks of failures from before the objects were sent, by key: those don't count.
@@ -174,8 +174,8 @@ class Waiting:
             yield from self._states(keys[at : at + KEYS_AT_ONCE])
 
 
-def _outcome(state: ObjectState) -> Outcome:
-    return Outcome(
+def _outcome(state: ObjectState) -> EventOutcome:
+    return EventOutcome(
         _DONE[state.state],
         state.object_key,
         reason=state.reason,
@@ -186,13 +186,13 @@ def _outcome(state: ObjectState) -> Outcome:
     )
 
 
-def remove_objects(client: Client, object_keys: Sequence[str]) -> None:
+def remove_objects(client: OperationClient, object_keys: Sequence[str]) -> None:
     """Delete objects, `MAX_BATCH` at a time."""
     for at in range(0, len(object_keys), MAX_BATCH):
         client.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys[at : at + MAX_BATCH])))
 
 
-def remove_document(client: Client, document_id: str) -> tuple[KnowledgeDocument, ...]:
+def remove_document(client: OperationClient, document_id: str) -> tuple[KnowledgeDocument, ...]:
     """Delete a document: what was deleted of it. That is also what an earlier attempt whose reply was lost deleted.
 
     Raises `DocumentNotFoundError`, and `HeldError`.
@@ -207,7 +207,7 @@ def remove_document(client: Client, document_id: str) -> tuple[KnowledgeDocument
     return deleted or (client.call(get_document, GetDocument(document_id=document_id)).document,)
 
 
-def stored_under(client: Client, source: str) -> Iterator[str]:
+def stored_under(client: OperationClient, source: str) -> Iterator[str]:
     """Keys of the objects that came from a file of this name, or from files in a folder of it."""
     for page in all_pages(client, list_objects, ListObjects(under=source)):
         yield from page.object_keys
@@ -259,7 +259,7 @@ class _Upload:
         except OSError as exc:
             return PutFile(file.source, unreadable(file.source, file.path, exc))
         except InvalidInputError as exc:  # the other files are fine
-            return PutFile(file.source, Outcome(Result.FAILED, file.source, f"{file.source}: {exc}", error=exc))
+            return PutFile(file.source, EventOutcome(Result.FAILED, file.source, f"{file.source}: {exc}", error=exc))
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
         sidecar = sidecar_of(file.path)
@@ -271,7 +271,7 @@ class _Upload:
         answer = self._client.call(prepare_upload, wanted)
         key = answer.object_key
         if answer.put is None:
-            return PutFile(key, Outcome(Result.UNCHANGED, key, document_id=answer.document_id))
+            return PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=answer.document_id))
         if sidecar and answer.sidecar_put:
             _headers_for(answer.put, file.path)  # a sidecar goes only before a document that follows
             self._send(answer.sidecar_put, sidecar)

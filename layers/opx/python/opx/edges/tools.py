@@ -26,7 +26,7 @@ from opx.domain.record import Json
 from opx.domain.requests import RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, perform, plain, text_of
-from opx.edges.failures import Failure, UnknownToolError, attempt, started
+from opx.edges.failures import ErrorResponse, UnknownToolError, attempt, started
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations import load, of_tool
 from opx.operations.context import Caller, Context
@@ -89,7 +89,7 @@ def granted(group: ToolGroup | None, allowed: Collection[str]) -> dict[str, Oper
     return {name: one for name, one in load().tools(group).items() if name in allowed}
 
 
-def granted_tool(group: ToolGroup, grants: ToolGrants, call: Call) -> Operation[Any, Any]:
+def granted_tool(group: ToolGroup, grants: ToolGrants, call: ToolCall) -> Operation[Any, Any]:
     """The tool that is called. Raises `UnknownToolError` as `tool_named`."""
     found = of_tool(snake_case(call.tool), group) if isinstance(call.tool, str) else None
     if found is not None and found.name in grants.allowed(call.agent):
@@ -106,7 +106,7 @@ def snake_case(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """`tool` is as it was sent. `identity` is None if the application said nothing about it; an empty `agent` is one
     that nothing was said about."""
 
@@ -119,12 +119,12 @@ class Call:
 class Runtime(Protocol):
     """One call of one runtime."""
 
-    def call(self) -> Call:
+    def call(self) -> ToolCall:
         """Raises `UnknownToolError`, `RequestError` or `ForbiddenError`."""
 
     def answer(self, reply: Any) -> Json: ...
 
-    def fail(self, failure: Failure, error: Json) -> Json: ...
+    def fail(self, failure: ErrorResponse, error: Json) -> Json: ...
 
 
 def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], System], report: Report) -> Json:
@@ -146,7 +146,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
             call_tool(operation, Context(system, Caller(identity, agent=call.agent), report), call.arguments)
         )
 
-    def failed(failure: Failure, error: Json) -> Json:
+    def failed(failure: ErrorResponse, error: Json) -> Json:
         report(failure.tool_metric)
         return runtime.fail(failure, error)
 
@@ -178,19 +178,19 @@ class Gateway:
         self._event = event
         self._custom = custom
 
-    def call(self) -> Call:
+    def call(self) -> ToolCall:
         target, _, tool = str(self._custom.get(GATEWAY_TOOL, "")).rpartition(GATEWAY_SEPARATOR)
         headers = self._headers()
         agent = headers.get(AGENT_HEADER, target)
         if not isinstance(agent, str):
             raise ForbiddenError(f"header {AGENT_HEADER} is not a text")
-        return Call(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
+        return ToolCall(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
 
     def answer(self, reply: Any) -> Json:
         found: Json = plain(reply)
         return found
 
-    def fail(self, failure: Failure, error: Json) -> Json:  # noqa: ARG002 - the same for all
+    def fail(self, failure: ErrorResponse, error: Json) -> Json:  # noqa: ARG002 - the same for all
         return {"error": error}
 
     def _headers(self) -> dict[str, Any]:
@@ -207,10 +207,10 @@ class ActionGroup:
     def __init__(self, event: Mapping[str, Any]) -> None:
         self._event = event
 
-    def _call(self, tool: object, arguments: Arguments) -> Call:
+    def _call(self, tool: object, arguments: Arguments) -> ToolCall:
         identity = _identity(self._event.get("sessionAttributes") or {}, CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE)
         agent = self._event.get("agent")
-        return Call(tool, arguments, identity, str(agent.get("name") or "") if isinstance(agent, Mapping) else "")
+        return ToolCall(tool, arguments, identity, str(agent.get("name") or "") if isinstance(agent, Mapping) else "")
 
     def _response(self, names: tuple[str, ...], content: Mapping[str, Any]) -> Json:
         """`names`: the fields of the event that the answer repeats."""
@@ -226,13 +226,13 @@ class ActionGroup:
 class FunctionGroup(ActionGroup):
     """A Bedrock action group that is defined with function details."""
 
-    def call(self) -> Call:
+    def call(self) -> ToolCall:
         return self._call(self._event.get("function"), _arguments(self._event.get("parameters")))
 
     def answer(self, reply: Any) -> Json:
         return _fitting(reply, lambda fit: self._function_response(text_of(fit)))
 
-    def fail(self, failure: Failure, error: Json) -> Json:
+    def fail(self, failure: ErrorResponse, error: Json) -> Json:
         state = "REPROMPT" if failure.reprompts else "FAILURE"
         return self._function_response(str(error["message"]), {"responseState": state})
 
@@ -244,7 +244,7 @@ class FunctionGroup(ActionGroup):
 class ApiSchemaGroup(ActionGroup):
     """A Bedrock action group that is defined with an OpenAPI schema."""
 
-    def call(self) -> Call:
+    def call(self) -> ToolCall:
         event = self._event
         path, method = str(event["apiPath"]), str(event.get("httpMethod", ""))
         if method.upper() != "POST":
@@ -256,7 +256,7 @@ class ApiSchemaGroup(ActionGroup):
     def answer(self, reply: Any) -> Json:
         return _fitting(reply, lambda fit: self._api_response(200, plain(fit)))
 
-    def fail(self, failure: Failure, error: Json) -> Json:
+    def fail(self, failure: ErrorResponse, error: Json) -> Json:
         return self._api_response(failure.status, {"error": error})
 
     def _api_response(self, status: int, body: Mapping[str, Any]) -> Json:

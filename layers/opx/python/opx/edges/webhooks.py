@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
+from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed, too_large
 from opx.edges.http import reply
 
 ROUTE = "POST /ingest/{tier}/{category+}"
@@ -24,7 +24,7 @@ def respond(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -
     return reply(found.status, dict(found.payload), headers=found.headers)
 
 
-def _answer(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -> Answer:
+def _answer(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -> DeliveryReply:
     if event.get("routeKey") != ROUTE:
         return failed(404, "no_such_route", "there is no such route; deliveries go to /ingest/{tier}/{category}")
     text = str(event.get("body") or "")

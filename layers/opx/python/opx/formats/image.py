@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from opx.formats.pictures import encoded, opened
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 
 
-def read_image(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+def read_image(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
     """The picture itself; how it looks is said by those who can see it."""
     image = opened(path.read_bytes())
     frames = getattr(image, "n_frames", 1)

@@ -17,7 +17,7 @@ from oxmsg import Message as OutlookMessage
 
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line, plain
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 
 MAX_ATTACHMENTS = 50
 _HEADERS = ("from", "to", "date", "subject", "received", "message-id", "mime-version", "content-type", "return-path")
@@ -65,7 +65,7 @@ _INTRODUCTION = re.compile(
 _SEPARATOR = re.compile(r"(?mi)^-{2,}\s*(?:original message|ursprüngliche nachricht)\s*-{2,}\s*$|^_{20,}\s*$")
 
 
-def read_email(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+def read_email(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
     """What was written, appointments, then the attachments; headers as title and metadata."""
     message = _opened(path)
     if not any(name in message for name in _HEADERS):
@@ -375,7 +375,7 @@ def _unquoted(text: str) -> str:
 # -- outlook
 
 
-def read_msg(path: Path, job: Job, output: Output) -> None:  # noqa: ARG001 - every reader is called so
+def read_msg(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
     """The text, or else the HTML, then the attachments."""
     message = OutlookMessage.load(str(path))
     output.text(body_markdown(message.body or "", message.html_body or ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from opx.domain.graph import Edge, Evidence, Node, Walk
+from opx.domain.graph import Edge, GraphEvidence, Node, Walk
 from opx.domain.graph import node_type as type_of
 from opx.domain.record import replace
 from opx.graph.alias_rows import AliasView
@@ -159,6 +159,6 @@ def _one_edge(name: tuple[str, str, str], edges: Sequence[Edge]) -> Edge:
     return Edge(source, edge_type, target, _together(one for edge in edges for one in edge.evidence), properties)
 
 
-def _together(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+def _together(evidence: Iterable[GraphEvidence]) -> tuple[GraphEvidence, ...]:
     """Without what came twice, the newest first."""
     return tuple(sorted(dict.fromkeys(evidence), key=lambda one: (one.at, one.document_id), reverse=True))

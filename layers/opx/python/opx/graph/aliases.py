@@ -29,7 +29,7 @@ from opx.graph.alias_rows import (
     statement_key,
 )
 from opx.graph.names import canonical_form, normalised
-from opx.ports import Absent, Clock, Equals, Item, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
 # -- alias cache
 
@@ -194,7 +194,7 @@ class AliasRegistry:
         if alias == canonical:
             return None
         at = iso_time(self._clock())
-        guard = Guard(scope, AliasRow.without_set)
+        guard = LoopGuard(scope, AliasRow.without_set)
         return self._change(scope.key, alias, lambda row: row.with_set(canonical, by, at), guard).shown()
 
     def forget(self, scope: Scope, alias: str, canonical: str = "") -> bool:
@@ -244,7 +244,7 @@ class AliasRegistry:
         elif set(wanted) != set(before):
             self._table.put({**key, "area": area, "aliases": list(wanted)})
 
-    def _change(self, area: str, alias: str, change: Change, guard: Guard | None = None) -> AliasRow:
+    def _change(self, area: str, alias: str, change: Change, guard: LoopGuard | None = None) -> AliasRow:
         try:
             return self._rows.change(area, alias, change, guard)
         finally:
@@ -258,7 +258,7 @@ class AliasRegistry:
 
         try:
             row = self._change(
-                scope.key, alias, lambda row: row.with_stated(key_id, canonical, at), Guard(scope, withdraw)
+                scope.key, alias, lambda row: row.with_stated(key_id, canonical, at), LoopGuard(scope, withdraw)
             )
         except AliasLoopError:
             log.warning("document %s states an alias that would make a loop: it is left out", key_id)
@@ -296,7 +296,7 @@ Change = Callable[[AliasRow], AliasRow]
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class LoopGuard:
     """Against loops, for those who may see what this scope may; `withdraw` takes the change back."""
 
     scope: Scope
@@ -348,7 +348,7 @@ class AliasRows:
         items = list(islice(self._table.query(partition_of(area), where=aliases_in(area)), MAX_LOADED + 1))
         return items if len(items) <= MAX_LOADED else None
 
-    def change(self, area: str, alias: str, change: Change, guard: Guard | None = None) -> AliasRow:
+    def change(self, area: str, alias: str, change: Change, guard: LoopGuard | None = None) -> AliasRow:
         """Change a row however many others do, and return it as it is then; a row that says nothing any more is gone.
         With a guard, raises `AliasLoopError` rather than make a loop. Raises `StoreUnavailableError`."""
         for _ in range(ATTEMPTS):
@@ -372,13 +372,13 @@ class AliasRows:
         raise StoreUnavailableError(f"alias {alias} can't be changed: too many others do at the same time")
 
     def _write(self, row: AliasRow, changed: AliasRow) -> None:
-        condition = Equals("revision", row.revision) if row.revision else Absent()
+        condition = Equals("revision", row.revision) if row.revision else KeyAbsent()
         if not changed.is_empty:
             self._table.put(changed.to_item(), condition=condition)
         elif row.revision:
             self._table.delete(alias_key(row.area, row.alias), condition=condition)
 
-    def _recheck(self, guard: Guard, row: AliasRow) -> None:
+    def _recheck(self, guard: LoopGuard, row: AliasRow) -> None:
         """Two who write the halves of a loop at once can't see each other's before they have written."""
         if self._is_loop(guard.scope, row):
             self.change(row.area, row.alias, guard.withdraw)

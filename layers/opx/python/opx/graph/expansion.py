@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.graph import MAX_NODES, Direction, Edge, EdgeName, Evidence, Node, Walk
+from opx.domain.graph import MAX_NODES, Direction, Edge, EdgeName, GraphEvidence, Node, Walk
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.results import (
@@ -65,8 +65,8 @@ class Lead:
     answers: bool = False
     note: str = ""
     at: str = ""
-    proof: tuple[Evidence, ...] = ()
-    about: tuple[Evidence, ...] = ()
+    proof: tuple[GraphEvidence, ...] = ()
+    about: tuple[GraphEvidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Chosen:
     """A lead with the statement whose passage is shown. `found`: that passage is among the results already."""
 
     lead: Lead
-    shown: Evidence | None
+    shown: GraphEvidence | None
     found: bool = False
 
 
@@ -463,7 +463,7 @@ def within_tiers(edges: Iterable[Edge], tiers: Collection[Tier]) -> tuple[Edge, 
     return tuple(kept)
 
 
-def of_tiers(evidence: Iterable[Evidence], tiers: Collection[Tier]) -> tuple[Evidence, ...]:
+def of_tiers(evidence: Iterable[GraphEvidence], tiers: Collection[Tier]) -> tuple[GraphEvidence, ...]:
     return tuple(one for one in evidence if one.tier in tiers)
 
 

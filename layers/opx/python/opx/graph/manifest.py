@@ -28,7 +28,7 @@ ChunkName = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Held:
+class ManifestEntries:
     """What is listed: entries of chunks with what each states, and those of what is leaving."""
 
     pages: list[Item] = field(default_factory=list)
@@ -63,8 +63,8 @@ class Stated:
     marks: set[Mark] = field(default_factory=set)
 
 
-def read(table: Table, key_id: str) -> Held:
-    held = Held()
+def read(table: Table, key_id: str) -> ManifestEntries:
+    held = ManifestEntries()
     for item in table.query(place_of(key_id)):
         (held.leaving if str(item["entry"]).startswith(LEAVING) else held.pages).append(item)
     return held
@@ -152,7 +152,7 @@ MOST_PASSAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ManifestStatements:
     """The statements of a document version by the mark that their rows have."""
 
     origin: Origin
@@ -163,7 +163,7 @@ class Said:
     def evidence(self) -> dict[Mark, tuple[str, ...]]:
         return {mark: statement.chunk_ids for mark, statement in self.statements.items()}
 
-    def under(self, stated: Iterable[Mark]) -> Said:
+    def under(self, stated: Iterable[Mark]) -> ManifestStatements:
         """The same with the marks that things have already: under another one, the document would say it twice."""
         known = {mark.key: mark for mark in sorted(mark for mark in stated if isinstance(mark, NodeMark))}
         return replace(
@@ -174,7 +174,7 @@ class Said:
             },
         )
 
-    def beyond(self, rows: Mapping[Mark, Item]) -> Said:
+    def beyond(self, rows: Mapping[Mark, Item]) -> ManifestStatements:
         """What these rows don't say: other relations and things, and of their things further passages."""
         further = {mark: _further(one, rows.get(mark)) for mark, one in self.statements.items()}
         return replace(self, statements={mark: one for mark, one in further.items() if one})
@@ -188,7 +188,7 @@ class Said:
         return (moment(statement.at) if isinstance(statement, EdgeStatement) else "") or self.updated
 
 
-def said(origin: Origin, statements: Statements, now: str) -> Said:
+def said(origin: Origin, statements: Statements, now: str) -> ManifestStatements:
     """Each relation's ends are things that are stated, too; what is said twice is said once, with all its passages.
 
     Raises `InvalidInputError` for a statement without evidence, and for what is no reference or type.
@@ -203,7 +203,7 @@ def said(origin: Origin, statements: Statements, now: str) -> Said:
         if not any(statement.chunk_ids):
             raise InvalidInputError(f"{' '.join(mark)} has no evidence: name the chunks of the document that say so")
         found[mark] = statement
-    return Said(origin, updated, found)
+    return ManifestStatements(origin, updated, found)
 
 
 def _ends(edge: EdgeStatement) -> Iterable[NodeStatement]:

@@ -15,7 +15,7 @@ from opx.errors import ConditionFailedError, InvalidInputError, MergeNotFoundErr
 from opx.graph.alias_rows import merge_key, owner_areas, partition_of
 from opx.graph.aliases import AliasRegistry
 from opx.graph.names import canonical_form, normalised
-from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Merging:
         now = self._clock()
         merge_id = f"{int(now * 1000):013d}-{secrets.token_hex(4)}"
         merge = Merge(merge_id, scope.key, source, into, MergeState.MERGING, by, iso_time(now))
-        self._table.put(_item(merge), condition=Absent())
+        self._table.put(_item(merge), condition=KeyAbsent())
         return self._do(scope, merge)
 
     def undo(self, scope: Scope, merge_id: str, *, by: str = "") -> Merge:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import UnsetType
 
 from opx.domain.documents import RemarkKind
-from opx.domain.graph import Evidence
+from opx.domain.graph import GraphEvidence
 from opx.domain.scopes import Reader
 from opx.errors import ObjectNotFoundError
 from opx.graph.views import Passage
@@ -50,7 +50,7 @@ class PassageReader:
         self._expired = expired
         self._each = Each(threads)
 
-    def of(self, evidence: Iterable[Evidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
+    def of(self, evidence: Iterable[GraphEvidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
         """Up to `most` passages in the order of the evidence, each once."""
         wanted: dict[tuple[str, Key], dict[str, None]] = {}
         order: dict[str, None] = {}

@@ -15,7 +15,7 @@ from opx.runtime.threads import Each
 ROWS_A_WRITE = 100
 
 
-class Places:
+class Partitions:
     """Puts rows and takes them out, and keeps the heads of places: each place with a statement about its thing has one,
     and none is left in an empty place."""
 
@@ -89,13 +89,13 @@ FEWEST_ROWS = 16
 
 
 @dataclass(slots=True)
-class Found:
+class FoundEdges:
     """Rows of edges, and whether there are more."""
 
     rows: list[Item] = field(default_factory=list)
     more: bool = False
 
-    def add(self, other: Found) -> None:
+    def add(self, other: FoundEdges) -> None:
         self.rows.extend(other.rows)
         self.more = self.more or other.more
 
@@ -109,23 +109,25 @@ class AdjacentRows:
         self._fan_out = walk.fan_out
         self._since, self._until = window(walk)
 
-    def read(self, place: str, index: str) -> Found:
+    def read(self, place: str, index: str) -> FoundEdges:
         """A place with few rows is read in one go. Of others, each type is asked for its newest."""
         if self._types:
             return self._of_types(place, index, self._types)
         most = 2 * self._fan_out
         rows = list(self._table.query(place, index=index, reverse=True, limit=most + 1))
         last = str(rows[-1]["edgeType"]) if len(rows) > most else ""
-        found = Found([row for row in rows if row["edgeType"] != last and self._since <= str(row["at"]) <= self._until])
+        found = FoundEdges(
+            [row for row in rows if row["edgeType"] != last and self._since <= str(row["at"]) <= self._until]
+        )
         if last:
             found.add(self._of_types(place, index, [last, *self._types_before(place, index, last)]))
         return found
 
-    def _of_types(self, place: str, index: str, types: Sequence[str]) -> Found:
+    def _of_types(self, place: str, index: str, types: Sequence[str]) -> FoundEdges:
         """The newest rows of each type, as far as they can be among the newest of all."""
         first = min(self._fan_out, max(FEWEST_ROWS, 2 * self._fan_out // len(types)))
         sizes = dict.fromkeys(types[:MOST_TYPES], first)
-        found: dict[str, Found] = {}
+        found: dict[str, FoundEdges] = {}
         asked = list(sizes)
         while asked:
             found.update({one: self._newest(place, index, one, sizes[one]) for one in asked})
@@ -136,7 +138,7 @@ class AdjacentRows:
                 if one.more and sizes[name] < MOST_ROWS and str(one.rows[-1]["at"]) > oldest
             ]
             sizes.update({name: min(4 * sizes[name], MOST_ROWS) for name in asked})
-        every = Found(more=len(types) > MOST_TYPES)
+        every = FoundEdges(more=len(types) > MOST_TYPES)
         for one in found.values():
             every.add(one)
         return every
@@ -149,10 +151,10 @@ class AdjacentRows:
             newest[name] = max(newest.get(name, ""), str(row["at"]))
         return sorted(newest.values(), reverse=True)[self._fan_out - 1] if len(newest) >= self._fan_out else ""
 
-    def _newest(self, place: str, index: str, edge_type: str, most: int) -> Found:
+    def _newest(self, place: str, index: str, edge_type: str, most: int) -> FoundEdges:
         where = KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
         rows = list(self._table.query(place, index=index, where=where, reverse=True, limit=most + 1))
-        return Found(rows[:most], len(rows) > most)
+        return FoundEdges(rows[:most], len(rows) > most)
 
     def _types_before(self, place: str, index: str, edge_type: str) -> list[str]:
         """Types that sort before this one, from the last, each by a query for what sorts before the one found."""

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
-from opx.domain.graph import Edge, EdgeStatement, Evidence, Node, NodeStatement, Origin, Value
+from opx.domain.graph import Edge, EdgeStatement, GraphEvidence, Node, NodeStatement, Origin, Value
 from opx.domain.ids import first_day, stable_hash
 from opx.errors import InvalidInputError
 from opx.graph.versions import several
@@ -179,10 +179,10 @@ def type_at(edge_type: str, at: str) -> str:
     return f"{edge_type}#{at}"
 
 
-def evidence_in(found: Item) -> Evidence:
+def evidence_in(found: Item) -> GraphEvidence:
     stated = tuple(found["stated"])
     canonical = (found["node"],) if is_node(found) else (found["from"], found["to"])
-    return Evidence.from_json({**found, "stated": stated if stated != canonical else ()})
+    return GraphEvidence.from_json({**found, "stated": stated if stated != canonical else ()})
 
 
 def check_key(key: str) -> None:

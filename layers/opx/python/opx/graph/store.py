@@ -13,8 +13,8 @@ from opx.domain.ids import iso_time
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
-from opx.graph.manifest import Said, said
-from opx.graph.places import AdjacentRows, Found, Places
+from opx.graph.manifest import ManifestStatements, said
+from opx.graph.places import AdjacentRows, FoundEdges, Partitions
 from opx.graph.rows import (
     EDGE,
     HEAD,
@@ -36,7 +36,7 @@ from opx.graph.rows import (
     row_key,
 )
 from opx.graph.views import Adjacent
-from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import Canonical
 from opx.runtime.threads import Each
 
@@ -80,7 +80,7 @@ class TableReads:
         known = self._known(scopes, keys)
         jobs = list(product(known, INDEXES[walk.direction]))
         answers = self._each(lambda job: adjacent.read(place(*job[0]), job[1]), jobs)
-        found: dict[str, list[Found]] = {key: [] for _, key in known}
+        found: dict[str, list[FoundEdges]] = {key: [] for _, key in known}
         for ((_, key), _), answer in zip(jobs, answers, strict=True):
             found[key].append(answer)
         return {key: _newest(found[key], walk.fan_out) for key in dict.fromkeys(keys) if key in found}
@@ -150,7 +150,7 @@ class TableReads:
         return [row for row in rows if row["to"] == target]
 
 
-def _newest(found: Sequence[Found], fan_out: int) -> Adjacent:
+def _newest(found: Sequence[FoundEdges], fan_out: int) -> Adjacent:
     edges = edges_of((row for one in found for row in one.rows), fan_out + 1)
     return edges[:fan_out], len(edges) > fan_out or any(one.more for one in found)
 
@@ -170,7 +170,7 @@ class GraphStore(TableReads):
         canonical = aliases.canonical if aliases else _as_stated
         filed = aliases.filed if aliases else _nowhere_else
         super().__init__(table, each, canonical)
-        places = Places(table, each)
+        places = Partitions(table, each)
         self._aliases = aliases
         self._writer = StatementWriter(table, places, canonical, filed, clock)
         self._mover = RowMover(table, places, canonical, each)
@@ -236,7 +236,7 @@ MOST_MERGES = 5
 class StatementWriter:
     """Writes and removes the statements of documents; see `opx.ports.search.GraphWriter`."""
 
-    def __init__(self, table: Table, places: Places, canonical: Canonical, filed: Filed, clock: Clock) -> None:
+    def __init__(self, table: Table, places: Partitions, canonical: Canonical, filed: Filed, clock: Clock) -> None:
         self._table = table
         self._places = places
         self._canonical = canonical
@@ -292,7 +292,7 @@ class StatementWriter:
         listed = (*held.leaving, *leaving) if document_ids is None else leaving
         self._places.delete(list(map(key_in_table, listed)))
 
-    def _held(self, key_id: str, scope: Scope) -> manifest.Held:
+    def _held(self, key_id: str, scope: Scope) -> manifest.ManifestEntries:
         held = manifest.read(self._table, key_id)
         if held.scopes - {scope.key}:
             raise InvalidInputError(
@@ -306,14 +306,14 @@ class StatementWriter:
         found = self._table.get(key_in_table(page))
         return found is not None and found["documentId"] == page["documentId"]
 
-    def _written(self, origin: Origin, new: Said) -> dict[Mark, Item]:
+    def _written(self, origin: Origin, new: ManifestStatements) -> dict[Mark, Item]:
         """The rows that there are of these: what is listed alone may be what an interruption left."""
         names = self._names(origin.scope, new.statements)
         keys = {mark: key_in_table(row_key(mark, origin.key_id, origin.scope.key, names)) for mark in new.statements}
         there = {(row["place"], row["entry"]): row for row in self._table.get_many(list(keys.values()))}
         return {mark: row for mark, key in keys.items() if (row := there.get((key["place"], key["entry"])))}
 
-    def _put(self, new: Said) -> None:
+    def _put(self, new: ManifestStatements) -> None:
         """Write the rows where their references belong, until these stay the same over it."""
         scope, key_id = new.origin.scope, new.origin.key_id
         names = self._names(scope, new.statements)
@@ -363,7 +363,7 @@ class RowMover:
     """Puts rows where the references that they state belong now. Documents may be written and removed meanwhile: what a
     document doesn't say any more is not moved but removed, and what its writer put there already stays."""
 
-    def __init__(self, table: Table, places: Places, canonical: Canonical, each: Each) -> None:
+    def __init__(self, table: Table, places: Partitions, canonical: Canonical, each: Each) -> None:
         self._table = table
         self._each = each
         self._places = places
@@ -400,7 +400,7 @@ class RowMover:
         old, new = change
         token = secrets.token_hex(8)
         try:
-            self._table.put({**new, "moved": token}, condition=Absent())
+            self._table.put({**new, "moved": token}, condition=KeyAbsent())
         except ConditionFailedError:
             token = ""  # by the document's writer, or before an interruption
         if is_node(new):

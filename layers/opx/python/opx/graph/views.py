@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, field
 
-from opx.domain.graph import Edge, Evidence, Node, Reached, Walk, shown
+from opx.domain.graph import Edge, GraphEvidence, Node, Reached, Walk, shown
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, always, derive
 from opx.domain.results import PathStep
@@ -129,7 +129,7 @@ def name_of(node: Node) -> str:
     return "" if name.casefold() == node.key.partition(":")[2] else name
 
 
-def evidence_of(things: Iterable[Node | Edge]) -> Iterable[Evidence]:
+def evidence_of(things: Iterable[Node | Edge]) -> Iterable[GraphEvidence]:
     """The evidence of all of them, the best first within each."""
     return (one for thing in things for one in thing.evidence)
 

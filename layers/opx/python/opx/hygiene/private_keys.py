@@ -25,7 +25,7 @@ _MOST_HELD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KeyBlock:
     """A secret that was masked. `line` counts from 1."""
 
     kind: str
@@ -56,7 +56,7 @@ class PrivateKeys:
     """
 
     def __init__(self) -> None:
-        self.found: list[Finding] = []
+        self.found: list[KeyBlock] = []
         self._open: _Open | None = None
 
     @property
@@ -114,7 +114,7 @@ class PrivateKeys:
         body = "".join(key.body)
         if not _may_be_key(body):
             return key.before + "".join(key.held)
-        masked = Finding("private-key", "private key", hashlib.sha256(body.encode()).hexdigest()[:4], key.line)
+        masked = KeyBlock("private-key", "private key", hashlib.sha256(body.encode()).hexdigest()[:4], key.line)
         self.found.append(masked)
         return key.before + masked.mask + line_end
 

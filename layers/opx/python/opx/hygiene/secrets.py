@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from opx.hygiene.private_keys import Finding, PrivateKeys
+from opx.hygiene.private_keys import KeyBlock, PrivateKeys
 
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
@@ -175,7 +175,7 @@ def secret_formats() -> tuple[SecretFormat, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSecret:
     """Where in a text a secret is: the part that is masked, and `since`, where what tells that it is one begins."""
 
     format: SecretFormat
@@ -184,7 +184,7 @@ class Found:
     end: int
 
 
-def mask(text: str) -> tuple[str, tuple[Finding, ...]]:
+def mask(text: str) -> tuple[str, tuple[KeyBlock, ...]]:
     """The text with its secrets masked, and what was masked. Masking again changes nothing."""
     masker = Masker()
     masked = [piece for number, line in enumerate(_LINE.findall(text), start=1) for piece in masker.feed(line, number)]
@@ -196,7 +196,7 @@ class Masker:
     """Masks a text that comes line by line, in bounded memory."""
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[KeyBlock] = []
         self._keys = PrivateKeys()
         self._line = 1
 
@@ -226,7 +226,7 @@ class Masker:
         self._keys.found.clear()
 
 
-def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str] | None = None) -> str:
+def mask_line(text: str, line: int, findings: list[KeyBlock], hints: Iterable[str] | None = None) -> str:
     """The text with all but private keys masked; what was is added to `findings`.
 
     `hints`: those of the formats' hints that the text may contain.
@@ -235,21 +235,21 @@ def mask_line(text: str, line: int, findings: list[Finding], hints: Iterable[str
     position = 0
     for found in find(text, hints):
         secret = text[found.start : found.end]
-        finding = Finding(found.format.kind, found.format.label, _fingerprint(secret, found.format), line)
+        finding = KeyBlock(found.format.kind, found.format.label, _fingerprint(secret, found.format), line)
         findings.append(finding)
         parts += (text[position : found.start], finding.mask)
         position = found.end
     return "".join((*parts, text[position:])) if parts else text
 
 
-def find(text: str, hints: Iterable[str] | None = None) -> list[Found]:
+def find(text: str, hints: Iterable[str] | None = None) -> list[FoundSecret]:
     """The secrets of a text other than private keys, in order, none within another."""
     lowered = text.lower()
-    found: list[Found] = []
+    found: list[FoundSecret] = []
     present = frozenset([hint for hint in (_all_hints() if hints is None else hints) if hint in lowered])
     for form in _formats_with(present):
         found.extend(_matches(form, text))
-    kept: list[Found] = []
+    kept: list[FoundSecret] = []
     for each in found:  # the most telling first
         if not any(each.start < other.end and other.start < each.end for other in kept):
             kept.append(each)
@@ -267,11 +267,11 @@ def _formats_with(hints: frozenset[str]) -> tuple[SecretFormat, ...]:
     return tuple(form for form in secret_formats() if not hints.isdisjoint(form.hints))
 
 
-def _matches(form: SecretFormat, text: str) -> Iterator[Found]:
+def _matches(form: SecretFormat, text: str) -> Iterator[FoundSecret]:
     for match in form.pattern.finditer(text):
         start, end = _span(match)
         if _is_secret(form, match, text[start:end], text):
-            yield Found(form, match.start(), start, end)
+            yield FoundSecret(form, match.start(), start, end)
 
 
 def _span(match: re.Match[str]) -> tuple[int, int]:

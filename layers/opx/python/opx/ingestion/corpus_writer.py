@@ -19,7 +19,7 @@ from opx.formats.metadata import validated
 from opx.formats.registry import is_binary, is_known
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, Outcome, Result
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
@@ -118,11 +118,11 @@ class CorpusWriter:
 
     # -- files
 
-    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | Outcome]:
+    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
         """The files under `paths`, as `plan_files` gives them."""
         return plan_files(paths, base)
 
-    def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> Outcome | None:
+    def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         """Copy a file and its sidecar into the corpus store. An outcome only if there is nothing more to do: it is
         `UNCHANGED`, or `FAILED` because the file can't be read."""
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
@@ -131,7 +131,7 @@ class CorpusWriter:
             digest = file_digest(file.path)
             current = self.current_if(key, text, lambda info, stored: _same(info, digest, stored, file.path))
             if current:
-                return Outcome(Result.UNCHANGED, key, document_id=current)
+                return EventOutcome(Result.UNCHANGED, key, document_id=current)
             self._put_sidecar(key, file.path)
             with file.path.open("rb") as stream:
                 self._store.put(key, stream, metadata={OBJECT_METADATA: text})

@@ -90,7 +90,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EventOutcome:
     """`reason` is empty for what went as expected. `delay_seconds` says when to try again, for `RETRY`.
 
     `attempts` counts failures of the document since its last success, as far as known. `stale` marks an event that was
@@ -114,7 +114,7 @@ class Outcome:
 class IngestionResult:
     """The outcomes of a batch, counted. `failures` have their reasons."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[EventOutcome, ...]
 
     def count(self, result: Result) -> int:
         return sum(outcome.result is result for outcome in self.outcomes)
@@ -128,7 +128,7 @@ class IngestionResult:
         return sum(outcome.chunks for outcome in self.outcomes)
 
     @property
-    def failures(self) -> tuple[Outcome, ...]:
+    def failures(self) -> tuple[EventOutcome, ...]:
         return tuple(outcome for outcome in self.outcomes if outcome.result is Result.FAILED)
 
 
@@ -137,4 +137,4 @@ class PutFile:
     """A file that was put, and its outcome if it needs no work: unchanged or failed."""
 
     object_key: str
-    outcome: Outcome | None = None
+    outcome: EventOutcome | None = None

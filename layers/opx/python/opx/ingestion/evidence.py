@@ -147,7 +147,7 @@ _CONDITIONS = ("agent_type", "outcome", "verified", "has")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EvidenceRule:
     """Fits evidence whose agent type and outcome are among those named (any, if none is), whose `verified` is as said
     (either, if nothing is), and that has the fields `has`."""
 
@@ -172,7 +172,7 @@ class EvidenceRules:
 
     knowledge: KnowledgeModel
     default: str
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[EvidenceRule, ...] = ()
 
     def category_of(self, evidence: Evidence) -> Category:
         return self.knowledge.category(
@@ -196,7 +196,7 @@ def read_evidence_rules(knowledge: KnowledgeModel, path: Path | None = None) -> 
     return EvidenceRules(knowledge, _category(given["default"], knowledge), tuple(rules))
 
 
-def _rule(entry: Marked, knowledge: KnowledgeModel) -> Rule:
+def _rule(entry: Marked, knowledge: KnowledgeModel) -> EvidenceRule:
     given = entry.fields(required=("category",), optional=_CONDITIONS)
     verified = given["verified"].plain() if "verified" in given else None
     if verified is not None and not isinstance(verified, bool):
@@ -207,7 +207,7 @@ def _rule(entry: Marked, knowledge: KnowledgeModel) -> Rule:
             raise given["has"].error(
                 f"has names {name!r}, which evidence has not; there are: {', '.join(EVIDENCE_FIELDS)}"
             )
-    return Rule(
+    return EvidenceRule(
         category=_category(given["category"], knowledge),
         agent_types=_texts(given.get("agent_type")),
         outcomes=_texts(given.get("outcome")),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opx.errors import InvalidInputError
-from opx.ingestion.events import SIDECAR_SUFFIX, Outcome, Result
+from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
 
 _HASH_BLOCK = 1024 * 1024
 
@@ -22,13 +22,13 @@ class FileToIngest:
     source: str
 
 
-def plan_files(paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | Outcome]:
+def plan_files(paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
     """The files under `paths` in a stable order. Sources are relative to `base` where possible, so that they stay
     the same wherever the command runs. A path that doesn't exist is a failed outcome."""
     for path in paths:
         if not path.exists():
             reason = f"no such file or folder: {path}"
-            yield Outcome(Result.FAILED, str(path), reason, error=InvalidInputError(reason))
+            yield EventOutcome(Result.FAILED, str(path), reason, error=InvalidInputError(reason))
             continue
         files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_document(p, path))
         for file in files:
@@ -64,10 +64,10 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def unreadable(object_key: str, path: Path, error: OSError) -> Outcome:
+def unreadable(object_key: str, path: Path, error: OSError) -> EventOutcome:
     """The outcome of a file that can't be read."""
     reason = f"can't read {path}: {error.strerror}"
-    return Outcome(Result.FAILED, object_key, reason, error=InvalidInputError(reason))
+    return EventOutcome(Result.FAILED, object_key, reason, error=InvalidInputError(reason))
 
 
 def _is_document(path: Path, root: Path) -> bool:

@@ -11,7 +11,7 @@ from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus_writer import Content, CorpusWriter
-from opx.ingestion.events import IngestionResult, Outcome, Result
+from opx.ingestion.events import EventOutcome, IngestionResult, Result
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
@@ -96,7 +96,7 @@ class IngestionManager(CorpusWriter):
         """Take in several documents; with `dedupe`, equal ones of the batch once, without, each under a name of its own
         (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
         put = self.put_batch(self.category_of_tier(tier, category), documents, dedupe=dedupe)
-        refused = [Outcome(Result.FAILED, "", str(one), error=one) for one in put if not isinstance(one, str)]
+        refused = [EventOutcome(Result.FAILED, "", str(one), error=one) for one in put if not isinstance(one, str)]
         return IngestionResult((*refused, *self._work_on({one for one in put if isinstance(one, str)})))
 
     # -- sources, evidence, webhooks, streams
@@ -133,7 +133,8 @@ class IngestionManager(CorpusWriter):
         if report.error:
             raise OpxError(f"source {source_id}: {report.error}")
         refused = tuple(
-            Outcome(Result.FAILED, one.key, one.reason, error=InvalidInputError(one.reason)) for one in report.refusals
+            EventOutcome(Result.FAILED, one.key, one.reason, error=InvalidInputError(one.reason))
+            for one in report.refusals
         )
         return IngestionResult((*refused, *outcomes))
 
@@ -166,10 +167,10 @@ class IngestionManager(CorpusWriter):
             raise InvalidInputError(f"sources are those of the whole installation, not of {self._scope.key}")
         return self._ways_in
 
-    def work(self) -> Iterator[Outcome]:
+    def work(self) -> Iterator[EventOutcome]:
         """Handle what is waiting, here and now; nothing where functions do it."""
         if self._drain is not None:
             yield from self._drain.run()
 
-    def _work_on(self, keys: Collection[str]) -> Iterator[Outcome]:
+    def _work_on(self, keys: Collection[str]) -> Iterator[EventOutcome]:
         return (outcome for outcome in self.work() if outcome.object_key in keys)

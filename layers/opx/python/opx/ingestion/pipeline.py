@@ -22,7 +22,7 @@ from opx.errors import ConditionFailedError, InvalidInputError, ObjectNotFoundEr
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError
 from opx.ingestion.corpus.claims import Claim, current_id
-from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent, Outcome, Result
+from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
@@ -250,19 +250,19 @@ class IngestionPipeline:
         self._unit_of_work = unit_of_work
         self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
-    def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[Outcome]:
+    def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
         """Handle events of different documents together, so that the index commits once; one outcome each, in order.
 
         Large ones are handled in portions. Nothing that concerns a single document is raised: its outcome is `FAILED`
         (bad input) or `RETRY`.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[EventOutcome] = []
         for portion in self._portions(events):
             with ExitStack() as stack:
                 steps = self._each(lambda claim: self._prepare(claim, stack), self._claims(portion))
-                changes = [step for step in steps if not isinstance(step, Outcome)]
+                changes = [step for step in steps if not isinstance(step, EventOutcome)]
                 written = iter(self._embed_and_write(changes, progress))
-                outcomes.extend(step if isinstance(step, Outcome) else next(written) for step in steps)
+                outcomes.extend(step if isinstance(step, EventOutcome) else next(written) for step in steps)
         return outcomes
 
     def fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
@@ -314,8 +314,8 @@ class IngestionPipeline:
 
     # -- one document at a time: up to its chunks
 
-    def _claims(self, events: Sequence[ObjectEvent]) -> list[Outcome | Claim]:
-        claims: list[Outcome | Claim] = []
+    def _claims(self, events: Sequence[ObjectEvent]) -> list[EventOutcome | Claim]:
+        claims: list[EventOutcome | Claim] = []
         try:
             with self._unit_of_work():
                 for event in events:
@@ -327,21 +327,21 @@ class IngestionPipeline:
             return [_failed(event, exc) for event in events]
         return claims
 
-    def _claim(self, event: ObjectEvent) -> Outcome | Claim:
+    def _claim(self, event: ObjectEvent) -> EventOutcome | Claim:
         try:
             scope, source = scope_of_object(event.document_key)
             if not source.startswith(DOCUMENTS_FOLDER):
-                return Outcome(Result.SKIPPED, event.key, f"not under {DOCUMENTS_FOLDER}")
+                return EventOutcome(Result.SKIPPED, event.key, f"not under {DOCUMENTS_FOLDER}")
             return self._catalog.claim(DocumentKey(scope, source), event)
         except StaleEventError:
-            return Outcome(Result.SKIPPED, event.key, "not newer than what was applied", stale=True)
+            return EventOutcome(Result.SKIPPED, event.key, "not newer than what was applied", stale=True)
         except BusyError:
             return _busy(event)
         except InvalidInputError as exc:
             return _failed(event, exc)
 
-    def _prepare(self, claim: Outcome | Claim, stack: ExitStack) -> Outcome | Step:
-        if isinstance(claim, Outcome):
+    def _prepare(self, claim: EventOutcome | Claim, stack: ExitStack) -> EventOutcome | Step:
+        if isinstance(claim, EventOutcome):
             return claim
         try:
             return self._read(claim, stack)
@@ -353,7 +353,7 @@ class IngestionPipeline:
             reason = f"{claim.key.source}: it can't be read, because of a mistake in this program: {exc!r}"
             return self._unsuccessful(claim, Unparsable(reason))
 
-    def _read(self, claim: Claim, stack: ExitStack) -> Outcome | Step:
+    def _read(self, claim: Claim, stack: ExitStack) -> EventOutcome | Step:
         """What to write for a claimed document; the claim itself if the document is to leave the index."""
         key = claim.event.document_key
         info = self._store.head(key)
@@ -363,7 +363,7 @@ class IngestionPipeline:
         same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
         if same and not self._is_outdated(claim):
             self._catalog.release(claim, applied=True)
-            return Outcome(Result.UNCHANGED, key, document_id=claim.current_id)
+            return EventOutcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
             with self._reader.read(claim.key, info) as read:
                 prepared = self._chunks.prepare(claim, read, fingerprint, stack)
@@ -386,14 +386,14 @@ class IngestionPipeline:
 
         return are_missing(known)
 
-    def _missing(self, claim: Claim) -> Outcome | Claim:
+    def _missing(self, claim: Claim) -> EventOutcome | Claim:
         if claim.current_id or claim.interrupted:
             return claim
         if claim.head.get("version"):
             self._catalog.release(claim, applied=True)
         else:  # it never had a version, or has none any more
             self._catalog.give_up(claim)
-        return Outcome(Result.SKIPPED, claim.event.key, "the object is gone")
+        return EventOutcome(Result.SKIPPED, claim.event.key, "the object is gone")
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
         last = int(claim.head.get("version", 0))
@@ -410,7 +410,7 @@ class IngestionPipeline:
 
     # -- all documents together: vectors, index, catalog
 
-    def _embed_and_write(self, steps: Sequence[Step], progress: Progress | None) -> list[Outcome]:
+    def _embed_and_write(self, steps: Sequence[Step], progress: Progress | None) -> list[EventOutcome]:
         """One outcome a step; if the model, the index or the catalog is unavailable, all are to be retried."""
         if not steps:
             return []
@@ -444,7 +444,7 @@ class IngestionPipeline:
 
     # -- what did not go well
 
-    def _unsuccessful(self, claim: Claim, error: Exception) -> Outcome:
+    def _unsuccessful(self, claim: Claim, error: Exception) -> EventOutcome:
         """Give the claim back; if another worker has it by now, the document is that one's to judge."""
         try:
             held = self._catalog.release(claim, applied=False)
@@ -459,21 +459,21 @@ def _facts(fingerprint: object) -> str:
     return str(fingerprint or "").partition("-")[2]
 
 
-def _done(step: Step) -> Outcome:
+def _done(step: Step) -> EventOutcome:
     if isinstance(step, Claim):
-        return Outcome(Result.DELETED, step.event.key, document_id=step.current_id)
+        return EventOutcome(Result.DELETED, step.event.key, document_id=step.current_id)
     document = step.document
     reason = "" if step.vectors else f"kept, but {document.category} is not searched by text"
     key = step.claim.event.document_key
-    return Outcome(
+    return EventOutcome(
         Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors), remarks=document.remarks
     )
 
 
-def _busy(event: ObjectEvent) -> Outcome:
-    return Outcome(Result.RETRY, event.key, "another worker has the document", delay_seconds=_BUSY_SECONDS)
+def _busy(event: ObjectEvent) -> EventOutcome:
+    return EventOutcome(Result.RETRY, event.key, "another worker has the document", delay_seconds=_BUSY_SECONDS)
 
 
-def _failed(event: ObjectEvent, error: Exception, attempts: int = 0) -> Outcome:
+def _failed(event: ObjectEvent, error: Exception, attempts: int = 0) -> EventOutcome:
     result = Result.RETRY if isinstance(error, StoreUnavailableError) else Result.FAILED
-    return Outcome(result, event.document_key, str(error), error=error, attempts=attempts)
+    return EventOutcome(result, event.document_key, str(error), error=error, attempts=attempts)

@@ -31,7 +31,7 @@ from opx.hygiene.instructions import FLAG
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
 from opx.ingestion.corpus.chunk_files import chunk_file, chunk_of_line, read_chunks, write_outline
 from opx.ingestion.corpus.claims import Claim
-from opx.ingestion.reading import ReadDocument
+from opx.ingestion.reading import ParsedDocument
 from opx.ports import IndexEntry, ObjectStore, Vectors
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ChunkingRules:
 class Prepared:
     """A document ready to be indexed: its chunks as lines of an open temporary file, and the vectors of each.
 
-    `suspected`: see `ReadDocument`. `contexts` are by chunk id.
+    `suspected`: see `ParsedDocument`. `contexts` are by chunk id.
     """
 
     claim: Claim
@@ -113,7 +113,7 @@ class Chunks:
         self._rules = rules
         self._extract = extract
 
-    def prepare(self, claim: Claim, read: ReadDocument, fingerprint: str, stack: ExitStack) -> Prepared:
+    def prepare(self, claim: Claim, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> Prepared:
         """Cut a document and store its chunks; those of a category without embedded fields are not to be indexed.
 
         Raises `UnparsableDocumentError` if there are none. `stack` closes the temporary file.
@@ -130,7 +130,7 @@ class Chunks:
             lines.truncate(0)
         return prepared
 
-    def _keep_outline(self, document: KnowledgeDocument, read: ReadDocument) -> KnowledgeDocument:
+    def _keep_outline(self, document: KnowledgeDocument, read: ParsedDocument) -> KnowledgeDocument:
         """The document, with a remark on each code block that is never closed."""
         from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
 
@@ -147,7 +147,7 @@ class Chunks:
         except ObjectNotFoundError:
             return
 
-    def _cut(self, read: ReadDocument, lines: IO[bytes]) -> KnowledgeDocument:
+    def _cut(self, read: ParsedDocument, lines: IO[bytes]) -> KnowledgeDocument:
         """Write the chunks' lines; return the document with its counts."""
         document = read.document
         owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)

@@ -48,7 +48,7 @@ _KEEP_LINES_BELOW = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ReadDocument:
+class ParsedDocument:
     """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
     holds its lines unless it is too long to keep them. `suspected` is where in it there seem to be instructions to a
     language model. `facts` are the fields of its metadata that mean nothing to the catalog, as lists of texts without
@@ -93,7 +93,7 @@ class DocumentReader:
         return self._store.head(object_key + SIDECAR_SUFFIX)
 
     @contextmanager
-    def read(self, key: DocumentKey, info: ObjectInfo) -> Iterator[ReadDocument]:
+    def read(self, key: DocumentKey, info: ObjectInfo) -> Iterator[ParsedDocument]:
         """Raises `UnparsableDocumentError`, `UnknownCategoryError` or `ObjectNotFoundError`."""
         if info.size > self._max_bytes:
             raise UnparsableDocumentError(
@@ -123,7 +123,7 @@ class DocumentReader:
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
             remarks = (*self._expired(document), *parsed.remarks, *cleaner.remarks)
             document = replace(document, title=title, owner=owner, remarks=bounded(remarks))
-            yield ReadDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
+            yield ParsedDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX

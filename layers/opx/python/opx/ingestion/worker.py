@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.corpus.failures import FailureLog
-from opx.ingestion.events import ObjectEvent, Outcome, Result, parse_event
+from opx.ingestion.events import EventOutcome, ObjectEvent, Result, parse_event
 from opx.ingestion.pipeline import IngestionPipeline, Progress
 from opx.ports import Message, Queue
 from opx.runtime.metrics import Metric, Report
@@ -34,7 +34,7 @@ _REMEMBERED = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class QueueMessage:
     """A message as it was delivered. `receives` counts deliveries, this one included."""
 
     message_id: str
@@ -54,7 +54,7 @@ class HandledEvents(Protocol):
 
 
 def process_batch(
-    deliveries: Sequence[Delivery], worker: IngestionWorker, queue: Queue, handled: HandledEvents, report: Report
+    deliveries: Sequence[QueueMessage], worker: IngestionWorker, queue: Queue, handled: HandledEvents, report: Report
 ) -> list[str]:
     """Handle the messages and return the ids of those that must come again, each after its own delay.
 
@@ -81,7 +81,7 @@ def process_batch(
     return unfinished
 
 
-def _outcomes(deliveries: Sequence[Delivery], worker: IngestionWorker) -> list[Outcome | None]:
+def _outcomes(deliveries: Sequence[QueueMessage], worker: IngestionWorker) -> list[EventOutcome | None]:
     """One outcome a message, in order; None for one that could not be handled at all."""
     try:
         return list(worker.process([(delivery.body, delivery.receives) for delivery in deliveries]))
@@ -95,7 +95,7 @@ def _outcomes(deliveries: Sequence[Delivery], worker: IngestionWorker) -> list[O
     return [None if outcome and outcome.result is Result.RETRY else outcome for outcome in alone]
 
 
-def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:
+def _postpone(queue: Queue, delivery: QueueMessage, outcome: EventOutcome) -> None:
     """Let the message come again when the outcome says, not only when the queue's long visibility timeout is over."""
     about = delivery.message_id, outcome.delay_seconds, outcome.object_key, outcome.reason
     log.info("message %s is to be retried in %.0f s: %s: %s", *about)
@@ -105,7 +105,7 @@ def _postpone(queue: Queue, delivery: Delivery, outcome: Outcome) -> None:
         log.warning("could not set a delay; the message comes again when the queue lets it", exc_info=True)
 
 
-def _measure(outcome: Outcome, report: Report) -> None:
+def _measure(outcome: EventOutcome, report: Report) -> None:
     report(_METRICS[outcome.result])
     if outcome.chunks:
         report(Metric.CHUNKS_INGESTED, outcome.chunks)
@@ -119,7 +119,7 @@ log = logging.getLogger(__name__)
 MAX_DELAY_SECONDS = 900.0
 BATCH_MESSAGES = 40
 _IDLE_SECONDS = 0.2
-Observer = Callable[[Outcome], None]
+Observer = Callable[[EventOutcome], None]
 UnitOfWork = Callable[[], AbstractContextManager[Any]]
 """Groups writes into one commit where the store can; see `Services.unit_of_work`."""
 
@@ -158,17 +158,17 @@ class IngestionWorker:
         self._unit_of_work = unit_of_work
         self._after = after
 
-    def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[Outcome]:
+    def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[EventOutcome]:
         """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. In the end, `after`
         does what concerns documents that were there before; it raises nothing."""
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, EventOutcome] = {}
         events: dict[int, ObjectEvent] = {}
         for position, (body, _) in enumerate(messages):
             try:
                 events[position] = parse_event(body)
             except InvalidInputError as exc:
                 log.warning("dropped a message that is no event: %s", exc)
-                outcomes[position] = Outcome(Result.FAILED, "", str(exc), error=exc)
+                outcomes[position] = EventOutcome(Result.FAILED, "", str(exc), error=exc)
         again = {position for position, (_, receives) in enumerate(messages) if receives > 1}
         for group in _rounds(events, again):
             applied = self._pipeline.apply([events[position] for position in group], progress)
@@ -179,7 +179,7 @@ class IngestionWorker:
             self._after()
         return [outcomes[position] for position in range(len(messages))]
 
-    def _settled(self, event: ObjectEvent, outcome: Outcome, receives: int) -> Outcome:
+    def _settled(self, event: ObjectEvent, outcome: EventOutcome, receives: int) -> EventOutcome:
         """Decide on a retry, and keep the list of failed items up to date."""
         if outcome.result is Result.RETRY:
             if outcome.error is None:  # busy: nothing is wrong with the document
@@ -232,7 +232,7 @@ class QueueDrain:
         self._unit_of_work = unit_of_work
         self._sleep = sleep
 
-    def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[Outcome]:
+    def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[EventOutcome]:
         """Yield outcomes as they happen; an item to be retried is waited for and yields only its last one."""
         with self._exclusive():
             while self._queue.waiting():
@@ -244,7 +244,7 @@ class QueueDrain:
 
     def _handle(
         self, messages: Sequence[Message], observe: Observer | None, progress: Progress | None
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[EventOutcome]:
         outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
         with self._unit_of_work():
             for message, outcome in zip(messages, outcomes, strict=True):

@@ -29,9 +29,9 @@ from opx.retrieval.judging import Experienced, Inexperienced, Judged
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import DocumentOutcomes, Passage
+    from opx.domain.outcomes import DocumentOutcomes, JudgedPassage
     from opx.ingestion.corpus.catalog import Catalog
-    from opx.learning.learned_words import LearntStore, LearntWords, ScopeWords
+    from opx.learning.learned_words import LearntStore, ScopedWords, ScopeWords
     from opx.learning.tried_steps import Holds, TriedSteps
     from opx.learning.warnings import StepWarnings
 
@@ -83,7 +83,9 @@ class LearnedExperience:
         tried = [self._tried_in(item) for item in items if item["entry"] == WARNINGS]
         return Told(_by_key(heads), tried, judged, self._document_of)
 
-    def warnings_of(self, scopes: Sequence[str], passages: Callable[[], Sequence[Passage]]) -> list[list[StepWarning]]:
+    def warnings_of(
+        self, scopes: Sequence[str], passages: Callable[[], Sequence[JudgedPassage]]
+    ) -> list[list[StepWarning]]:
         """Warnings of steps in each passage that were tried before, by what these scopes know; `[]` where they know of
         none at all, and the passages aren't asked for. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)[WARNINGS]
@@ -93,17 +95,17 @@ class LearnedExperience:
             return []
         return [[one for each in tried for one in each.warnings(passage, self._document_of)] for passage in passages()]
 
-    def words(self, scopes: Sequence[str]) -> LearntWords | None:
+    def words(self, scopes: Sequence[str]) -> ScopedWords | None:
         """The words that these scopes learnt; None, and nothing is read, where they learnt none. Raises
         `StoreUnavailableError`."""
         known = self._known.of(scopes)[LEARNT]
         if not known:
             return None
-        from opx.learning.learned_words import LearntWords
+        from opx.learning.learned_words import ScopedWords
 
         items = self._table.get_many([known_key(scope, LEARNT) for scope in known])
         found = [_remembered(self._words, item, lambda scope: self._learnt().words(scope)) for item in items]
-        return LearntWords(found, frozenset(scopes), self._catalog)
+        return ScopedWords(found, frozenset(scopes), self._catalog)
 
     def _tried_in(self, item: Item) -> TriedSteps:
         from opx.learning.tried_steps import TriedSteps
@@ -182,12 +184,12 @@ class Told:
         return replace(answer, outcomes=outcomes, results=results)
 
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
-        from opx.domain.outcomes import Passage
+        from opx.domain.outcomes import JudgedPassage
 
         if result.category == WARNINGS_CATEGORY:
             return result
         indexed = self._indexed.get((result.document_id, str(result.metadata.get("chunkId", ""))))
-        passage = Passage(
+        passage = JudgedPassage(
             title=result.title,
             section=result.section,
             content=result.content,

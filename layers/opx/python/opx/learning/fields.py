@@ -20,8 +20,8 @@ from opx.domain.learning import (
     MAX_STEPS_TEXT,
     MAX_TEXT,
     CheckpointType,
-    Effect,
     EntryType,
+    TriedEffect,
 )
 from opx.domain.scopes import GLOBAL_KEY, Identity, Scope, scope_of_key
 from opx.errors import InvalidInputError, InvalidScopeError
@@ -76,14 +76,14 @@ _CALLED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedEntry:
     """The fields of an entry that have a value, cleaned, and what was masked in them."""
 
     values: Mapping[str, Any]
     remarks: tuple[str, ...]
 
 
-def checked(entry_type: EntryType, given: Mapping[str, Any]) -> Checked:
+def checked(entry_type: EntryType, given: Mapping[str, Any]) -> CheckedEntry:
     """The fields of an entry. Raises `InvalidInputError` that names the field that is missing, too long, or no text."""
     values: dict[str, Any] = {}
     remarks: list[str] = []
@@ -97,15 +97,15 @@ def checked(entry_type: EntryType, given: Mapping[str, Any]) -> Checked:
             raise InvalidInputError(f"a {entry_type} needs {called}: give a text that is not empty")
     if "effect" in values:
         values["effect"] = effect_of(values["effect"]).value
-    return Checked(values, tuple(remarks))
+    return CheckedEntry(values, tuple(remarks))
 
 
-def effect_of(text: str) -> Effect:
+def effect_of(text: str) -> TriedEffect:
     """The effect of this name. Raises `InvalidInputError`."""
     try:
-        return Effect(text)
+        return TriedEffect(text)
     except ValueError as exc:
-        raise InvalidInputError(f"unknown effect {str(text)[:60]!r}; there are: {', '.join(Effect)}") from exc
+        raise InvalidInputError(f"unknown effect {str(text)[:60]!r}; there are: {', '.join(TriedEffect)}") from exc
 
 
 def cleaned_line(name: str, value: Any, maximum: int = MAX_LINE) -> str:
@@ -156,7 +156,7 @@ ENVELOPE_REASON, ENVELOPE_EVENT = "reason", "event"
 _QUOTED = 60
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """Detail types."""
 
     FAILURE_SOLVED = "FailureSolved"
@@ -172,7 +172,7 @@ class Kind(StrEnum):
 class LearningEvent:
     """An event that was read. `at` is when it happened, in seconds since the epoch; None if the event doesn't say."""
 
-    kind: Kind
+    kind: EntryKind
     identity: Identity
     detail: Mapping[str, Any]
     at: float | None = None
@@ -196,7 +196,7 @@ def read_event(body: str, configured: Identity) -> LearningEvent:
 def checkpoint_message(scope: Scope, project_id: str, checkpoint_type: CheckpointType) -> str:
     """An event that asks for a checkpoint of what one scope captured for a project."""
     detail = {SCOPE_FIELD: scope.key, PROJECT_FIELD: project_id, "checkpoint_type": checkpoint_type.value}
-    return json.dumps({"source": SOURCE, "detail-type": Kind.CHECKPOINT.value, "detail": detail})
+    return json.dumps({"source": SOURCE, "detail-type": EntryKind.CHECKPOINT.value, "detail": detail})
 
 
 def _identity(detail: dict[str, Any], configured: Identity) -> Identity:
@@ -216,11 +216,11 @@ def _identity(detail: dict[str, Any], configured: Identity) -> Identity:
     return Identity(client, project, PRINCIPAL)
 
 
-def _kind(value: object) -> Kind:
+def _kind(value: object) -> EntryKind:
     try:
-        return Kind(str(value))
+        return EntryKind(str(value))
     except ValueError:
-        raise InvalidInputError(f"the detail-type {quoted(value)} is not one of {', '.join(Kind)}") from None
+        raise InvalidInputError(f"the detail-type {quoted(value)} is not one of {', '.join(EntryKind)}") from None
 
 
 def text_of(detail: Mapping[str, Any], name: str) -> str:

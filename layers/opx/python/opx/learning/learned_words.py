@@ -74,7 +74,7 @@ class ScopeWords:
         return {one.outcome_id: one for term in terms for one in self._by_term.get(term, ())}
 
 
-class LearntWords:
+class ScopedWords:
     """The words that one reader's scopes learnt. Of pages that the reader may not see, nothing counts."""
 
     def __init__(

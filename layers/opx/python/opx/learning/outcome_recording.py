@@ -11,7 +11,7 @@ from typing import Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import iso_time, stable_hash
-from opx.domain.learning import Effect
+from opx.domain.learning import TriedEffect
 from opx.domain.outcomes import (
     MAX_NOTE,
     MAX_OCCURRENCE,
@@ -37,7 +37,7 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.clients import removed_error
 from opx.learning.fields import cleaned_line
 from opx.learning.learned_words import LearntStore, said_of
-from opx.learning.outcome_store import OutcomeStore, Standing
+from opx.learning.outcome_store import DocumentStanding, OutcomeStore
 from opx.learning.warnings import followed
 from opx.ports import Clock
 from opx.records.audit import AuditRecord
@@ -71,7 +71,7 @@ NO_AUDIT_LOG = (
 NO_DOCUMENT = "the receipt has an answer without results; what came of it can't be told"
 
 
-class CaptureWarning(Protocol):
+class WarningCapture(Protocol):
     """Captures that something was tried; see `opx.learning.capture`."""
 
     def __call__(
@@ -97,7 +97,7 @@ class Sight:
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
     chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
-    capture_warning: CaptureWarning
+    capture_warning: WarningCapture
     learnt: LearntStore
     incident_text: Callable[[Scope, str], str]
     admits: Callable[[Scope], bool]
@@ -177,7 +177,7 @@ class OutcomeService:
         each = [one for scope in scopes for one in islice(self._store.told(scope, document.key.id), _MOST_READ)]
         return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MOST_TOLD))
 
-    def _count(self, document: KnowledgeDocument, told: RecordedOutcome) -> Standing:
+    def _count(self, document: KnowledgeDocument, told: RecordedOutcome) -> DocumentStanding:
         return self._store.count(self._scope.key, document.key.id, told, document.title)
 
     # -- what is told of
@@ -240,7 +240,7 @@ class OutcomeService:
             **texts,
         )
 
-    def _learn(self, standing: Standing, documents: Sequence[KnowledgeDocument]) -> None:
+    def _learn(self, standing: DocumentStanding, documents: Sequence[KnowledgeDocument]) -> None:
         """Have what was said of the incident speak for the page if it was resolved, else against it. Of copies, the page is
         the one that most readers may see."""
         told = standing.told
@@ -274,7 +274,7 @@ class OutcomeService:
             self._reader.identity.project_id,
             told.principal[:100],
             told.step or followed(document.title, told.section),
-            Effect.MADE_WORSE.value,
+            TriedEffect.MADE_WORSE.value,
             incident=told.incident,
             problem=told.note,
             reference=document.key.id,

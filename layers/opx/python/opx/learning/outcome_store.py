@@ -17,7 +17,7 @@ from typing import Any
 from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import Absent, AnyOf, Clock, Equals, Item, LessThan, Table
+from opx.ports import AnyOf, Clock, Equals, Item, KeyAbsent, LessThan, Table
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DocumentStanding:
     """What is known of a document, what became of an outcome, and the outcome that counts: the first one that was told
     of the same, if it had the same result."""
 
@@ -51,7 +51,7 @@ class OutcomeStore:
         self._known = known
         self._clock = clock
 
-    def count(self, scope_key: str, key_id: str, told: RecordedOutcome, title: str) -> Standing:
+    def count(self, scope_key: str, key_id: str, told: RecordedOutcome, title: str) -> DocumentStanding:
         """Count an outcome of the document with this key. Doing it again changes nothing; with another result, that
         counts in place of the first. Raises `StoreUnavailableError`."""
         self._known.note(scope_key, OUTCOMES)  # first: counts that nobody looks for would be lost
@@ -62,18 +62,18 @@ class OutcomeStore:
                 DocumentOutcomes.from_json(item) if item else DocumentOutcomes(told.document_id, told.version, title)
             )
             if before is not None and before.result is told.result:
-                return Standing(known, Counted.KNOWN, before)
+                return DocumentStanding(known, Counted.KNOWN, before)
             changed = counted(known, told, before, title)
             revision = int(item["revision"]) if item else 0
             try:
                 self._table.put(
                     head_item(scope_key, key_id, changed, told, revision + 1),
-                    condition=Equals("revision", revision) if item else Absent(),
+                    condition=Equals("revision", revision) if item else KeyAbsent(),
                 )
             except ConditionFailedError:
                 continue
             self._write(scope_key, key_id, told, revision + 1)
-            return Standing(changed, Counted.CORRECTED if before else Counted.NEW, told)
+            return DocumentStanding(changed, Counted.CORRECTED if before else Counted.NEW, told)
         raise StoreUnavailableError("the outcome can't be counted: too many others are told of the document at once")
 
     def _before(self, scope_key: str, key_id: str, outcome_id: str, item: Item | None) -> RecordedOutcome | None:
@@ -88,7 +88,7 @@ class OutcomeStore:
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         item = told_item(scope_key, key_id, told, revision, expires_at)
         with suppress(ConditionFailedError):
-            self._table.put(item, condition=AnyOf((Absent(), LessThan("revision", revision))))
+            self._table.put(item, condition=AnyOf((KeyAbsent(), LessThan("revision", revision))))
 
     def heads(self, scopes: Sequence[str], key_ids: Iterable[str]) -> list[tuple[str, str, DocumentOutcomes]]:
         """Scope, key id and what is known there, of those of which anything is."""

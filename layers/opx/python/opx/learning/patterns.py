@@ -32,7 +32,7 @@ from opx.learning.pattern_rows import (
     pattern_id_of,
     pattern_in,
 )
-from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 
 MOST_COUNTED = 50
 """Entries that one write of a head counts: it names them all."""
@@ -52,7 +52,7 @@ PutDocument = Callable[[Pattern], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedEntry:
     """A pattern as it is now, how many entries were counted, whether they made it one that can be found, and whether they
     say that it worked again."""
 
@@ -129,23 +129,23 @@ class PatternStore:
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
         """Have a text belong to this pattern, unless it belongs to one; returns the one that it belongs to."""
         try:
-            self._table.put(key_row(scope_key, key, pattern_id), condition=Absent())
+            self._table.put(key_row(scope_key, key, pattern_id), condition=KeyAbsent())
         except ConditionFailedError:
             return self.decided(scope_key, [key]).get(key, pattern_id)
         return pattern_id
 
     # -- counting
 
-    def count(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> Counted:
+    def count(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> CountedEntry:
         """Count entries for a pattern, each once and for all; `seed` is the pattern where there is none yet.
 
         `put_document` is called before the head is written, where the pattern has no document that says this. Raises
         `StoreUnavailableError`, and whatever `put_document` raises: then nothing more was counted.
         """
-        counted = Counted(seed)
+        counted = CountedEntry(seed)
         for start in range(0, max(len(found), 1), MOST_COUNTED):
             step = self._count_some(seed, found[start : start + MOST_COUNTED], put_document)
-            counted = Counted(
+            counted = CountedEntry(
                 step.pattern,
                 counted.entries + step.entries,
                 counted.is_new or step.is_new,
@@ -153,13 +153,13 @@ class PatternStore:
             )
         return counted
 
-    def _count_some(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> Counted:
+    def _count_some(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> CountedEntry:
         for _ in range(_ATTEMPTS):
             head = self._head(seed.scope_key, seed.pattern_id)
             known = pattern_in(head) if head else None
             new = self._uncounted(seed, head or {}, found)
             if not new:
-                return Counted(known or seed)
+                return CountedEntry(known or seed)
             pattern = advanced(known or seed, new, seed, self._now())
             documented = str((head or {}).get("documentAt", ""))
             needed = pattern.success_count > 0 and is_due(documented, known, pattern)
@@ -167,7 +167,7 @@ class PatternStore:
                 put_document(pattern)
             if self._written(head, pattern, new, pattern.embedded_at if needed else documented):
                 worked = any(one.worked for one in new)
-                return Counted(pattern, len(new), needed and not documented, worked and bool(documented))
+                return CountedEntry(pattern, len(new), needed and not documented, worked and bool(documented))
         raise StoreUnavailableError(f"pattern {seed.pattern_id} can't be changed: too many others do at the same time")
 
     def _uncounted(self, seed: Pattern, head: Item, found: Sequence[PatternOccurrence]) -> list[PatternOccurrence]:
@@ -190,7 +190,7 @@ class PatternStore:
         row = {**head_row(pattern), "revision": revision + 1, "lastBatch": facts, "documentAt": documented}
         with self._unit_of_work():
             try:
-                self._table.put(row, condition=Equals("revision", revision) if head else Absent())
+                self._table.put(row, condition=Equals("revision", revision) if head else KeyAbsent())
             except ConditionFailedError:
                 return False
             self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)

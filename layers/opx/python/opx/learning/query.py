@@ -122,17 +122,17 @@ class RAGQueryService:
             told = finish(Answered(question.searched, config, told, taken))
         return [_pattern(match) for match in matches]
 
-    def _matches(self, question: PatternQuestion, answer: Answer) -> Iterator[Match]:
+    def _matches(self, question: PatternQuestion, answer: Answer) -> Iterator[PatternMatch]:
         """The patterns of an answer that worked at least once, with their similarity."""
         hits = hits_of(answer)
         for pattern in self._search.heads(list(hits)) if hits else ():
             if pattern.success_count > 0 and question.admits(pattern):
                 hit = hits[pattern.pattern_id]
-                yield Match(pattern, similarity(question, pattern, hit.cosine), hit.document_id, hit.warnings)
+                yield PatternMatch(pattern, similarity(question, pattern, hit.cosine), hit.document_id, hit.warnings)
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class PatternHit:
     """What a search says of a pattern."""
 
     cosine: float
@@ -140,17 +140,17 @@ class Hit:
     warnings: tuple[str, ...]
 
 
-def hits_of(answer: Answer) -> dict[str, Hit]:
+def hits_of(answer: Answer) -> dict[str, PatternHit]:
     """By id of the pattern. One that says nearly the same as another hit was found as a copy of it, and is as near."""
     cosines = [result.parts.vector_score for result in answer.results if result.parts]
     least = min((cosine for cosine in cosines if cosine is not None), default=None)
-    found: dict[str, Hit] = {}
+    found: dict[str, PatternHit] = {}
     for result in answer.results:
         cosine = _cosine(result, least)
         warnings = (*_suspicions(result), *(str(one["text"]) for one in result.warnings))
-        found.setdefault(pattern_id_of(result.source), Hit(cosine, result.document_id, warnings))
+        found.setdefault(pattern_id_of(result.source), PatternHit(cosine, result.document_id, warnings))
         for copy in result.copies:
-            found.setdefault(pattern_id_of(copy["source"]), Hit(cosine, copy["documentId"], ()))
+            found.setdefault(pattern_id_of(copy["source"]), PatternHit(cosine, copy["documentId"], ()))
     found.pop("", None)
     return found
 
@@ -182,7 +182,7 @@ def _text(name: str, value: str | None) -> str:
     return (value or "")[:MAX_QUERY_CHARACTERS]
 
 
-def _pattern(match: Match) -> RAGPattern:
+def _pattern(match: PatternMatch) -> RAGPattern:
     pattern = match.pattern
     return RAGPattern(
         pattern_id=pattern.pattern_id,
@@ -228,7 +228,7 @@ MOST_OF_A_PROBLEM = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PatternMatch:
     """A pattern that is similar enough, and the id and the warnings of its document."""
 
     pattern: Pattern
@@ -264,14 +264,14 @@ def score(similarity: float, bound: float, success_share: float = SUCCESS_SHARE)
     return similarity * (1 - success_share + success_share * bound)
 
 
-def in_order(matches: Iterable[Match]) -> list[Match]:
+def in_order(matches: Iterable[PatternMatch]) -> list[PatternMatch]:
     """Best first; of equal ones the one that worked more often, then by id, so that the order is always the same."""
     return sorted(matches, key=lambda one: (-one.score, -one.pattern.success_count, one.pattern.pattern_id))
 
 
-def best_of(matches: Iterable[Match], most: int) -> list[Match]:
+def best_of(matches: Iterable[PatternMatch], most: int) -> list[PatternMatch]:
     """Up to `most`, in order, and of those for one problem the best `MOST_OF_A_PROBLEM`."""
-    chosen: list[Match] = []
+    chosen: list[PatternMatch] = []
     for match in in_order(matches):
         if len(chosen) == most:
             break
@@ -280,7 +280,7 @@ def best_of(matches: Iterable[Match], most: int) -> list[Match]:
     return chosen
 
 
-def _others_for(match: Match, chosen: Sequence[Match]) -> int:
+def _others_for(match: PatternMatch, chosen: Sequence[PatternMatch]) -> int:
     return sum(same_problem(match.pattern, other.pattern) for other in chosen)
 
 

@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from opx.domain.learning import EntryState, StagingEntry
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, EntryNotFoundError
-from opx.ports import Absent, Clock, Equals, Item, KeyRange, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 
 KEPT_SECONDS = 365 * 86_400
 """After an entry was captured. What it taught is in its pattern by then, or nobody ever said whether it worked."""
@@ -32,7 +32,7 @@ class Staging:
     def add(self, entry: StagingEntry) -> bool:
         """Keep a new entry; False if it is there already."""
         try:
-            self._table.put(self._row(entry, 1), condition=Absent())
+            self._table.put(self._row(entry, 1), condition=KeyAbsent())
         except ConditionFailedError:
             return False
         return True

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import DocumentKey
-from opx.domain.learning import Effect, StepWarning
+from opx.domain.learning import StepWarning, TriedEffect
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError
 from opx.hygiene.untrusted import one_line
@@ -19,7 +19,7 @@ from opx.learning.warnings import TriedStep, incidents_of
 from opx.text.analyzer import analyze
 
 if TYPE_CHECKING:
-    from opx.domain.outcomes import Passage
+    from opx.domain.outcomes import JudgedPassage
 
 
 PLAIN = 4
@@ -54,7 +54,7 @@ class TriedSteps:
         self._tried = [together[terms] for terms in self._terms]
         self._finder = StepFinder(self._terms)
 
-    def warnings(self, passage: Passage, holds: Holds) -> list[StepWarning]:
+    def warnings(self, passage: JudgedPassage, holds: Holds) -> list[StepWarning]:
         """In the order of the text, what is said of the document as a whole first."""
         meant = self._meant(passage)
         found = dict(self._in_text(passage, meant))
@@ -64,7 +64,7 @@ class TriedSteps:
         there = _each_once(warning for warning in warnings if warning is not None)
         return sorted(there, key=lambda one: (-1 if one.line is None else one.line, one.step))[:MAX_SHOWN]
 
-    def _meant(self, passage: Passage) -> list[TriedStep]:
+    def _meant(self, passage: JudgedPassage) -> list[TriedStep]:
         """What was said of the document that the passage is of."""
         if not self._by_reference or not passage.key_id:
             return []
@@ -79,7 +79,7 @@ class TriedSteps:
         return [one for reference in references for one in self._by_reference[reference]]
 
     def _in_text(
-        self, passage: Passage, meant: Collection[TriedStep]
+        self, passage: JudgedPassage, meant: Collection[TriedStep]
     ) -> Iterator[tuple[int, tuple[int, list[TriedStep]]]]:
         """What was tried, by its place here, with the line of the first step that says it."""
         said = passage_terms(passage.content)
@@ -98,7 +98,7 @@ class TriedSteps:
         kept = sorted((one for one in tried if documents[one.source]), key=lambda one: one.at)
         if not kept:
             return None
-        worst = [one for one in kept if one.effect is Effect.MADE_WORSE] or kept
+        worst = [one for one in kept if one.effect is TriedEffect.MADE_WORSE] or kept
         return StepWarning(
             step=_shown(worst[-1].step, _STEP_CHARACTERS),
             effect=worst[-1].effect,
@@ -163,14 +163,14 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TextStep:
     """A sentence, item or command, and the line (from 0) that it begins in."""
 
     line: int
     text: str
 
 
-def steps_of(content: str) -> Iterator[Step]:
+def steps_of(content: str) -> Iterator[TextStep]:
     """The steps of a text in order. Lines of a paragraph or item belong together, those of code don't."""
     block: list[tuple[int, str]] = []
     in_code = False
@@ -189,7 +189,7 @@ def steps_of(content: str) -> Iterator[Step]:
     yield from _sentences(block)
 
 
-def _sentences(block: Sequence[tuple[int, str]]) -> Iterator[Step]:
+def _sentences(block: Sequence[tuple[int, str]]) -> Iterator[TextStep]:
     text = ""
     starts: list[tuple[int, int]] = []
     for number, piece in block:
@@ -201,7 +201,7 @@ def _sentences(block: Sequence[tuple[int, str]]) -> Iterator[Step]:
         at = begins + len(sentence)
         if sentence.strip():
             line = max(number for start, number in starts if start <= begins)
-            yield Step(line, " ".join(sentence.split()[:_LONGEST]))
+            yield TextStep(line, " ".join(sentence.split()[:_LONGEST]))
 
 
 class StepFinder:

@@ -15,7 +15,7 @@ from opx.learning.outcome_store import WARNINGS, KnownScopes, warned_partition
 from opx.ports import Clock, Item, Table
 
 if TYPE_CHECKING:
-    from opx.domain.learning import Effect, StagingEntry
+    from opx.domain.learning import StagingEntry, TriedEffect
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class TriedStep:
     entry_id: str
     source: str
     step: str
-    effect: Effect
+    effect: TriedEffect
     incident: str
     problem: str
     technology: str
@@ -108,10 +108,10 @@ def _warning_id(entry: StagingEntry) -> str:
     return stable_hash("warning", words, _effect_of(entry).value, entry.incident)
 
 
-def _effect_of(entry: StagingEntry) -> Effect:
-    from opx.domain.learning import Effect
+def _effect_of(entry: StagingEntry) -> TriedEffect:
+    from opx.domain.learning import TriedEffect
 
-    return Effect(entry.effect) if entry.effect else Effect.NO_EFFECT
+    return TriedEffect(entry.effect) if entry.effect else TriedEffect.NO_EFFECT
 
 
 def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int) -> Item:
@@ -133,13 +133,13 @@ def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int)
 
 
 def _from_row(row: Mapping[str, Any]) -> TriedStep:
-    from opx.domain.learning import Effect
+    from opx.domain.learning import TriedEffect
 
     return TriedStep(
         entry_id=row["entryId"],
         source=row["source"],
         step=row["step"],
-        effect=Effect(row["effect"]),
+        effect=TriedEffect(row["effect"]),
         incident=row["incident"],
         problem=row["problem"],
         technology=row["technology"],

@@ -20,7 +20,7 @@ from opx.errors import InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.consistency.differences import ReconcileReport
-from opx.lifecycle.reindex.job import Job, Phase
+from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
 from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport
 from opx.operations.context import Context
 from opx.operations.registry import Access, operation
@@ -234,7 +234,7 @@ class IndexJob(Record, frozen=True, omit_defaults=True):
     `rollback`: it is the index that answered before. `goes_on_at`: nothing is to be done until then."""
 
     index: str
-    phase: Phase
+    phase: ReindexPhase
     documents: int
     chunks: int
     renewed: Annotated[int, Meta(description="Changes that were made up for.")]
@@ -327,7 +327,7 @@ def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
     if context.system.functions.rebuilds:
         return _job(context, _delegated(context, reindexer))
     job = _worked(context, reindexer)
-    if job.phase is Phase.DONE:
+    if job.phase is ReindexPhase.DONE:
         _calibrate(context)
     return _job(context, job)
 
@@ -340,7 +340,7 @@ def _calibrate(context: Context) -> None:
         context.progress(line, 0)
 
 
-def _worked(context: Context, reindexer: Reindexer) -> Job:
+def _worked(context: Context, reindexer: Reindexer) -> ReindexJob:
     reindexer.compare_again()
     while True:
         ends = time.monotonic() + STEP_SECONDS
@@ -351,7 +351,7 @@ def _worked(context: Context, reindexer: Reindexer) -> Job:
         time.sleep(min(progress.wait_seconds, LONGEST_WAIT))
 
 
-def _delegated(context: Context, reindexer: Reindexer) -> Job:
+def _delegated(context: Context, reindexer: Reindexer) -> ReindexJob:
     from opx.lifecycle.reindex.job import Progress
     from opx.lifecycle.reindex.reindexing import GO_ON
 
@@ -369,7 +369,7 @@ def _delegated(context: Context, reindexer: Reindexer) -> Job:
                 return job
 
 
-def _show(context: Context, job: Job) -> None:
+def _show(context: Context, job: ReindexJob) -> None:
     context.progress(progress_of(_job(context, job)), 0)
 
 
@@ -383,7 +383,7 @@ def _edition(edition: Edition) -> IndexEdition:
     return IndexEdition(edition.name, edition.state, edition.model_id, edition.made_at, edition.model)
 
 
-def _job(context: Context, job: Job) -> IndexJob:
+def _job(context: Context, job: ReindexJob) -> IndexJob:
     waits = job.not_before > context.system.clock()
     return IndexJob(
         job.edition,

@@ -178,14 +178,14 @@ class Accepted(Record, frozen=True):
     object_key: str
 
 
-class Refused(Record, frozen=True):
+class RefusedFile(Record, frozen=True):
     index: int
     reason: str
 
 
 class Ingested(Record, frozen=True):
     accepted: tuple[Accepted, ...]
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
 
 
 @operation(
@@ -197,7 +197,7 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     category = manager.category_of_tier(request.tier, request.category)
     if context.files is not None:
         accepted, refused = put_form(manager, category, context.files, context.form or {})
-        return Ingested(tuple(map(Accepted, accepted)), tuple(Refused(*one) for one in refused))
+        return Ingested(tuple(map(Accepted, accepted)), tuple(RefusedFile(*one) for one in refused))
     if (request.document is msgspec.UNSET) == (request.documents is msgspec.UNSET):
         raise RequestError("give either document, with its metadata, or documents")
     if not isinstance(request.document, UnsetType):
@@ -210,7 +210,7 @@ def ingest(context: Context, request: Ingest) -> Ingested:
     dedupe = True if isinstance(request.dedupe, UnsetType) else request.dedupe
     put = manager.put_batch(category, request.documents, dedupe=dedupe)
     keys = dict.fromkeys(one for one in put if isinstance(one, str))
-    refusals = (Refused(index, str(one)) for index, one in enumerate(put) if not isinstance(one, str))
+    refusals = (RefusedFile(index, str(one)) for index, one in enumerate(put) if not isinstance(one, str))
     return Ingested(tuple(map(Accepted, keys)), tuple(refusals))
 
 

@@ -31,10 +31,10 @@ from opx.domain.learning import (
     MAX_TEXT,
     CheckpointReport,
     CheckpointType,
-    Effect,
     EntryState,
     EntryType,
     StagingEntry,
+    TriedEffect,
 )
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
@@ -100,7 +100,7 @@ class CaptureEntry(Request, frozen=True, rename=None):
     revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
     approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
     tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
-    effect: Annotated[Effect | None, Meta(description="What came of it.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="What came of it.")] = None
     problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
     reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
         None
@@ -134,7 +134,7 @@ def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
 class VerifyEntry(Request, frozen=True):
     entry_id: Annotated[FilledText, Meta(description="The id of an entry, as capturing it gave it.")]
     worked: Annotated[bool, Meta(description="Whether it was seen to work.")]
-    effect: Annotated[Effect | None, Meta(description="What came of it, if it didn't.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="What came of it, if it didn't.")] = None
     incident: Annotated[Text, Meta(description="The incident's id.")] = ""
 
 
@@ -220,8 +220,8 @@ class SolutionResult(StrEnum):
 
     WORKED = "worked"
     FAILED = "failed"
-    NO_EFFECT = Effect.NO_EFFECT.value
-    MADE_WORSE = Effect.MADE_WORSE.value
+    NO_EFFECT = TriedEffect.NO_EFFECT.value
+    MADE_WORSE = TriedEffect.MADE_WORSE.value
 
 
 class CaptureFailureSolution(Request, frozen=True):
@@ -297,7 +297,7 @@ class CaptureWarning(Request, frozen=True):
     tried: Annotated[
         FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
     ]
-    effect: Annotated[Effect, Meta(description="What came of it.")]
+    effect: Annotated[TriedEffect, Meta(description="What came of it.")]
     problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
     reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""

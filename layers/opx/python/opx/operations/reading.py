@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opx.domain.procedures import Outline, Section
     from opx.domain.results import RetrievalResult
     from opx.text.procedures.alerts import Alert
-    from opx.text.procedures.layout import Part
+    from opx.text.procedures.layout import LayoutPart
 
 DEFAULT_READING = 2000
 MAX_NAME = 1000
@@ -179,13 +179,13 @@ def _linked_section(request: ReadDocument, outline: Outline, notes: tuple[str, .
     return section.heading, notes
 
 
-def _check_after(part: Part, after: int) -> None:
+def _check_after(part: LayoutPart, after: int) -> None:
     if after and after >= len(part.units):
         raise InvalidInputError(f"after is {after}, and {part.name} has {len(part.units)} blocks")
 
 
 def _page(
-    document: KnowledgeDocument, outline: Outline, part: Part, room: int, after: int = 0
+    document: KnowledgeDocument, outline: Outline, part: LayoutPart, room: int, after: int = 0
 ) -> tuple[list[int], tuple[NextCall, ...]]:
     """As many units of a part as fit, and the call that reads on, if there are more."""
     from opx.text.procedures.layout import fitting
@@ -199,7 +199,7 @@ def _page(
 
 def _part(
     context: Context, document: KnowledgeDocument, outline: Outline, name: str, old_id: str
-) -> tuple[Part, tuple[str, ...]]:
+) -> tuple[LayoutPart, tuple[str, ...]]:
     """The part that a name means, with a note where other steps may be meant. A step of an older version, by its id there or
     in the version with the id `old_id`, leads to the step that took its place."""
     from opx.text.procedures.layout import part_named, steps_meant
@@ -259,7 +259,7 @@ def _successor(outline: Outline, title: str) -> int:
 
 
 def _view(
-    context: Context, document: KnowledgeDocument, outline: Outline, part: Part, units: Sequence[int]
+    context: Context, document: KnowledgeDocument, outline: Outline, part: LayoutPart, units: Sequence[int]
 ) -> DocumentPart:
     from opx.text.procedures.layout import OUTLINE, laid_out, whole_steps
 
@@ -611,9 +611,9 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
 
 
 def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[str, int]:
-    from opx.retrieval.identifiers import Place, label_fits
+    from opx.retrieval.identifiers import Applicability, label_fits
 
-    places = {one.document_id: Place(one.title, one.source, one.tags, one.services) for one in documents}
+    places = {one.document_id: Applicability(one.title, one.source, one.tags, one.services) for one in documents}
     return label_fits(places, alert.labels)
 
 

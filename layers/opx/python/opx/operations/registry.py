@@ -71,7 +71,7 @@ class AgentReply(Protocol[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class HttpRoute:
     """An HTTP route. `path` is written as API Gateway takes it, where `{x+}` stands for several segments; `status` is that
     of success. `form`: besides JSON, the route takes files in a form with these fields."""
 
@@ -132,7 +132,7 @@ class Operation(Generic[Q, R]):
     reply: Any
     about: str
     access: Access
-    route: Route | None
+    route: HttpRoute | None
     tool: Tool | None
     command: str
 
@@ -288,7 +288,7 @@ def operation(
                 reply=_record_of(hints["return"]),
                 about=run.__doc__ or "",
                 access=access,
-                route=Route(method, path, function, status, form) if http else None,
+                route=HttpRoute(method, path, function, status, form) if http else None,
                 tool=tool,
                 command=command,
             )

@@ -12,7 +12,7 @@ from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, Step
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.context import Context
@@ -92,7 +92,7 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     absent: WhatIsAbsent = ()
 
 
-class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
+class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
     source: Annotated[str, Meta(description="Where a person would open it.")]
     section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
@@ -102,7 +102,7 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
 
 
-class FoundDocument(Passage, frozen=True, kw_only=True):
+class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
     """A document with what helps of it."""
 
     relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
@@ -129,13 +129,13 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
 class ResearchFindings(Record, frozen=True, kw_only=True):
     topic: str
     searches_performed: int
-    findings: Annotated[tuple[Passage, ...], Meta(description="What was found out, the best first.")]
+    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="What was found out, the best first.")]
     document_ids: DocumentIds
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
     partial: Partial
     untrusted: Untrusted
     notes: Notes
-    trace: Annotated[tuple[Step, ...], Meta(description="What was searched for, in order, and why.")]
+    trace: Annotated[tuple[ResearchStep, ...], Meta(description="What was searched for, in order, and why.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class ResearchAnswer(Paragraphs):
         return ResearchFindings(
             topic=report.topic,
             searches_performed=report.searches_performed,
-            findings=tuple(Passage(**_passage(finding)) for finding in report.findings),
+            findings=tuple(ResearchPassage(**_passage(finding)) for finding in report.findings),
             document_ids=_documents(report.findings),
             gaps=report.gaps,
             partial=report.partial,

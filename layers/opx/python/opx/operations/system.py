@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
     from opx.retrieval.query import KnowledgeQuery
-    from opx.retrieval.query_language import Asked
+    from opx.retrieval.query_language import ParsedQuery
     from opx.retrieval.web.service import InternetSearch
     from opx.telemetry.capability import Telemetry
 
@@ -363,7 +363,7 @@ class System:
 
         return internet_search(self.installation, self.tables, self.secrets, self.ports.open_web)
 
-    def _past(self, asked: Asked, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+    def _past(self, asked: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
         return self.lifecycle.as_of.engine(asked, where, index)
 
     @cached_property

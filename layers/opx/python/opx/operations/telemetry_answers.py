@@ -23,7 +23,7 @@ from opx.ports.telemetry import LogShow
 if TYPE_CHECKING:
     from opx.telemetry.logs import LogAnswer
     from opx.telemetry.metrics import MetricAnswer, Related
-    from opx.telemetry.traces import Part, TraceAnswer
+    from opx.telemetry.traces import TimedPart, TraceAnswer
 
 PARTIAL = "Partial answer: not everything was looked at."
 WRITTEN_BY_PROGRAMS = (
@@ -265,7 +265,7 @@ class TracesAnswer(Paragraphs):
         return TracesAnswer(replace(answer, failing=answer.failing[:-1], notes=notes))
 
 
-def _part_text(part: Part) -> str:
+def _part_text(part: TimedPart) -> str:
     failures = ((part.faults, "faults"), (part.errors, "errors"), (part.throttles, "throttled"))
     facts = [
         f"{part.own_seconds:.3f} s of its own in {part.calls} calls, the longest {part.longest_seconds:.3f} s",
@@ -277,7 +277,7 @@ def _part_text(part: Part) -> str:
     return one_line(f"- {name}: {'; '.join(facts)}")
 
 
-def _trace_part(part: Part) -> TracePart:
+def _trace_part(part: TimedPart) -> TracePart:
     return TracePart(
         service=part.service,
         part=part.name,

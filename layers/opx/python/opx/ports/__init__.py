@@ -7,8 +7,8 @@ error. They don't change what they are given.
 from __future__ import annotations
 
 from opx.domain.ids import Clock
-from opx.ports.models import Candidate, ChatModel, ChatReply, ChatRequest, Ranking, Reading, Reranker
-from opx.ports.objects import ObjectInfo, ObjectStore, SignedPut, Storage, UploadSigner
+from opx.ports.models import Candidate, CandidateReading, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
+from opx.ports.objects import ObjectInfo, ObjectStore, SignedUpload, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue
 from opx.ports.search import (
     ChunkCopies,
@@ -28,13 +28,13 @@ from opx.ports.search import (
     Vectors,
     mean_vector,
 )
-from opx.ports.tables import Absent, AllOf, AnyOf, Condition, Equals, Item, KeyRange, LessThan, Table, Tables
+from opx.ports.tables import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan, Table, Tables
 
 __all__ = [
-    "Absent",
     "AllOf",
     "AnyOf",
     "Candidate",
+    "CandidateReading",
     "ChatModel",
     "ChatReply",
     "ChatRequest",
@@ -49,6 +49,7 @@ __all__ = [
     "IndexEntry",
     "IndexSync",
     "Item",
+    "KeyAbsent",
     "KeyRange",
     "Leg",
     "LessThan",
@@ -57,14 +58,13 @@ __all__ = [
     "ObjectStore",
     "Queue",
     "Ranking",
-    "Reading",
     "Reranker",
     "SearchEngine",
     "SearchFilter",
     "SearchIndex",
     "SearchRequest",
     "SearchResponse",
-    "SignedPut",
+    "SignedUpload",
     "Storage",
     "Table",
     "Tables",

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.domain.record import without_references
 from opx.errors import InvalidInputError, ModelError
 
@@ -62,12 +62,12 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CandidateReading:
     """The verdict on a document. `line` is the number of the line that answers or helps, from 1 in
     `models.candidates.lines_of` the candidate's text; 0 for none. `score` is the relevance in [0, 1] that the verdict was
     made of, None of a model that gives verdicts."""
 
-    verdict: Verdict
+    verdict: ReaderVerdict
     line: int = 0
     score: float | None = None
 
@@ -76,7 +76,7 @@ class Reading:
 class Ranking:
     """A reading of each candidate, in the order of the candidates. Readings of one model have all a score or none."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[CandidateReading, ...]
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -236,14 +236,16 @@ def lines_of(text: str) -> list[str]:
     return [stripped for line in readable(text).splitlines() if (stripped := line.strip())]
 
 
-def reading_of(score: float) -> Reading:
+def reading_of(score: float) -> CandidateReading:
     """The reading that a relevance stands for."""
     if score >= ANSWERING_SCORE:
-        return Reading(Verdict.ANSWERS, score=score)
-    return Reading(Verdict.NO if score < USELESS_SCORE else Verdict.HELPS, score=score)
+        return CandidateReading(ReaderVerdict.ANSWERS, score=score)
+    return CandidateReading(ReaderVerdict.NO if score < USELESS_SCORE else ReaderVerdict.HELPS, score=score)
 
 
-def ranking(readings: Mapping[int, Reading], count: int, name: str, *, tokens: tuple[int, int] = (0, 0)) -> Ranking:
+def ranking(
+    readings: Mapping[int, CandidateReading], count: int, name: str, *, tokens: tuple[int, int] = (0, 0)
+) -> Ranking:
     """The ranking of `count` candidates from their readings by position. Raises `ModelError` unless there is one of each and
     of nothing else, and as `check_readings`. `tokens`: read and written."""
     if readings.keys() != set(range(count)):
@@ -253,7 +255,7 @@ def ranking(readings: Mapping[int, Reading], count: int, name: str, *, tokens: t
     return found
 
 
-def check_readings(readings: Sequence[Reading], count: int, name: str) -> None:
+def check_readings(readings: Sequence[CandidateReading], count: int, name: str) -> None:
     """Raise `ModelError` for another number of readings, for scores that are no number in [0, 1], and for scores of some."""
     if len(readings) != count:
         raise ModelError(f"{name} gave {len(readings)} readings of {count} candidates")

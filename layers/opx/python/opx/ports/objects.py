@@ -42,7 +42,7 @@ class ObjectStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SignedPut:
+class SignedUpload:
     """Where an object is to be put (HTTP PUT), with exactly which headers."""
 
     url: str
@@ -54,7 +54,7 @@ class UploadSigner(Protocol):
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedPut:
+    ) -> SignedUpload:
         """An address that takes `size` bytes with this SHA-256 (in hex) and nothing else, for so long. Raises
         `InvalidInputError` for a malformed key, and for metadata that `ObjectStore.put` refuses."""
 

@@ -14,7 +14,7 @@ Item = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class KeyAbsent:
     """True if the item or the attribute doesn't exist. Without attribute: the item itself."""
 
     attribute: str = ""
@@ -50,7 +50,7 @@ class AllOf:
     conditions: tuple[Condition, ...]
 
 
-Condition = Absent | Equals | LessThan | AnyOf | AllOf
+Condition = KeyAbsent | Equals | LessThan | AnyOf | AllOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ConditionFailedError
-from opx.ports import Absent, Clock, Item, KeyRange, Table
+from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class InstallationKey:
         if item is None:
             item = {**_KEY, "key": self._new_key(_BYTES)}
             try:
-                self._table.put(item, condition=Absent())
+                self._table.put(item, condition=KeyAbsent())
             except ConditionFailedError:  # another process was quicker
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])

@@ -22,14 +22,14 @@ from opx.ports.search import CorpusState, CorpusVersion
 from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, InstallationKey
 from opx.retrieval.query import INDEX_DOWN, NO_TIER, Answered, Finish, Observer
-from opx.retrieval.receipts import Asked, receipt_of
+from opx.retrieval.receipts import RecordedQuestion, receipt_of
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Metric, Report
 from opx.text.analyzer import ANALYZER_VERSION
 
 if TYPE_CHECKING:
     from opx.records.gaps.listing import Owners
-    from opx.records.gaps.log import Checked, GapLog
+    from opx.records.gaps.log import GapChecks, GapLog
     from opx.records.gaps.model import Gap
     from opx.records.gaps.recording import GapRecorder
     from opx.retrieval.capability import Questions
@@ -119,7 +119,7 @@ class QuestionRecords:
 
 def check_gaps(
     records: QuestionRecords, questions: Questions, scopes: Sequence[str], limit: int, seconds: float = math.inf
-) -> Checked:
+) -> GapChecks:
     """Ask open gaps again, unrecorded, as `opx.records.gaps.log.check` does."""
     from opx.records.gaps.log import check
 
@@ -208,7 +208,7 @@ class QuestionRecorder:
             failures.append("an answer has no record in the audit log")
             log.exception("%s", failures[-1])
             return answer
-        asked = Asked(
+        asked = RecordedQuestion(
             receipt_id=record.receipt_id,
             asked_at=record.asked_at,
             question=answered.query,

@@ -78,7 +78,7 @@ COEFFICIENTS = Features(
 
 
 @dataclass(slots=True)
-class Found:
+class DocumentPassages:
     """A document that was found: its outline, and its passages, the best first."""
 
     outline: Outline
@@ -101,10 +101,10 @@ def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
 
 def choose(
     terms: QuestionTerms,
-    documents: Sequence[Found],
+    documents: Sequence[DocumentPassages],
     overheads: Sequence[int],
     budget: int,
-    measure: Callable[[Found], int],
+    measure: Callable[[DocumentPassages], int],
 ) -> None:
     """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any;
     `measure` gives those of a document's blocks as they are shown, which may be less than those of each alone."""
@@ -118,7 +118,7 @@ def choose(
 class _Document:
     """The blocks of a document, with what each is worth and costs."""
 
-    def __init__(self, found: Found, overhead: int, features: Sequence[Features]) -> None:
+    def __init__(self, found: DocumentPassages, overhead: int, features: Sequence[Features]) -> None:
         self.found = found
         self.overhead = overhead
         self.tokens = [unit.tokens + _MARK for unit in found.outline.units]
@@ -205,13 +205,13 @@ def _leads(outline: Outline, unit: Unit) -> bool:
 # -- features
 
 
-def features_of(terms: QuestionTerms, documents: Sequence[Found]) -> list[list[Features]]:
+def features_of(terms: QuestionTerms, documents: Sequence[DocumentPassages]) -> list[list[Features]]:
     """The features of each unit of each document."""
     weights = terms.shares([found.outline for found in documents])
     return [_features(found, rank, weights[rank]) for rank, found in enumerate(documents)]
 
 
-def _features(found: Found, rank: int, weights: Sequence[float]) -> list[Features]:
+def _features(found: DocumentPassages, rank: int, weights: Sequence[float]) -> list[Features]:
     outline = found.outline
     passages = _Passages(found)
     length = max(len(outline.text), 1)
@@ -308,7 +308,7 @@ def _prefix(stem: str) -> str:
 class _Passages:
     """Where the passages of a document stand in its text, with their scores compared to the best of it."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: DocumentPassages) -> None:
         places = ((_place(found.outline.text, result), result) for result in found.results)
         self._places = [(*place, result) for place, result in places if place]
         self._best = max(map(_level, found.results), default=1.0)

@@ -25,14 +25,14 @@ from opx.runtime.metrics import Report, unreported
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import Passage
+    from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
     from opx.domain.results import Expanded, FoundText, GoOn
     from opx.retrieval.calibration.models import CalibrationStore
     from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.judging import Experience as JudgedExperience
-    from opx.retrieval.learned_words import LearntWords
+    from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
     from opx.retrieval.reranking import RerankStage
@@ -53,15 +53,15 @@ _LONGEST_REMEMBERED = 500
 """Commands whose effect is remembered, and the characters of the longest."""
 
 
-class Experience(Protocol):
+class ExperienceByScope(Protocol):
     """Outcomes, warnings and learned words of documents, by the scopes that a reader may see."""
 
     def seen_by(self, scopes: Sequence[str]) -> JudgedExperience: ...
 
-    def words(self, scopes: Sequence[str]) -> LearntWords | None: ...
+    def words(self, scopes: Sequence[str]) -> LearnedWords | None: ...
 
     def warnings_of(
-        self, scopes: Sequence[str], passages: Callable[[], Sequence[Passage]]
+        self, scopes: Sequence[str], passages: Callable[[], Sequence[JudgedPassage]]
     ) -> list[list[StepWarning]]: ...
 
 
@@ -96,7 +96,7 @@ class Questions:
         tables: Tables,
         models: Callable[[], Models],
         graph: Callable[[], RelatedNodes],
-        experience: Callable[[], Experience],
+        experience: Callable[[], ExperienceByScope],
         telemetry: Callable[[], Telemetry],
         observers: NewObservers,
         past: Past,

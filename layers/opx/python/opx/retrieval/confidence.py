@@ -22,7 +22,7 @@ from opx.domain.record import replace
 from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
 from opx.retrieval.hybrid import FusedHits
-from opx.retrieval.judging import JUDGED, Page
+from opx.retrieval.judging import JUDGED, DocumentHits
 from opx.retrieval.question import is_identifier
 
 REFERENCE = "all-MiniLM-L6-v2"
@@ -98,7 +98,7 @@ class JudgedPage:
     """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
     question make it certain, or keep it from that, and `why` says how."""
 
-    page: Page
+    page: DocumentHits
     confidence: float
     least: float = 0.0
     most: float = 1.0
@@ -115,7 +115,9 @@ class Judgement:
     by_meaning: bool = True
 
 
-def judged(text: str, found: FusedHits, pages: Sequence[Page], judges: Judges, *, reorder: bool = True) -> Judgement:
+def judged(
+    text: str, found: FusedHits, pages: Sequence[DocumentHits], judges: Judges, *, reorder: bool = True
+) -> Judgement:
     """The documents in the order of the models, or with `reorder=False` as they are. `found` is the search for `text`, the
     question without its values where that was searched for. A document is never surer than the one before it; those behind
     the first `JUDGED` keep their order."""
@@ -150,11 +152,11 @@ def _says_little(text: str) -> bool:
     return not any(is_identifier(word) or word.isupper() for word in said) and len(_WORD.findall(text)) <= 1
 
 
-def _share(page: Page, last: Page) -> float:
+def _share(page: DocumentHits, last: DocumentHits) -> float:
     return min(page.level / last.level, 1.0) if last.level > 0 else 1.0
 
 
-def as_the_engine_says(pages: Sequence[Page]) -> Judgement:
+def as_the_engine_says(pages: Sequence[DocumentHits]) -> Judgement:
     """Of an engine that gives its own estimates of relevance: the best hit's is the document's."""
     return Judgement(tuple(JudgedPage(page, page.level) for page in pages), 1.0)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of, thinned
-from opx.retrieval.judging import PASSAGES, Page
+from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.analyzer import analyze, split_identifiers
 from opx.text.fields import words
 from opx.text.languages import document_languages
@@ -170,7 +170,7 @@ NEARNESS = ("cosine_best", "document_best")
 """Of the model that says whether anything here is near the question."""
 
 
-def evidence_of(text: str, found: FusedHits, pages: Sequence[Page]) -> list[Parts]:
+def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> list[Parts]:
     """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
     for `text`.
 
@@ -225,7 +225,7 @@ NO_RIVAL = 3.0
 """The margin of a document that was found alone."""
 
 
-def _cosines(found: FusedHits, pages: Sequence[Page]) -> list[float]:
+def _cosines(found: FusedHits, pages: Sequence[DocumentHits]) -> list[float]:
     """The highest cosine of each document; of one that the vector leg didn't find, the lowest that it did."""
     hits = thinned(found.hits, PASSAGES)  # the same however many are shown
     least = min((hit.vector[1] for hit in hits if hit.vector), default=0.0)

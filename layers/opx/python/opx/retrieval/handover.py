@@ -16,7 +16,7 @@ from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.titles import told_apart
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
-from opx.retrieval.assembly import MAX_DOCUMENTS, Found, QuestionTerms, choose, grouped
+from opx.retrieval.assembly import MAX_DOCUMENTS, DocumentPassages, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
 from opx.runtime.threads import Each
 from opx.text.procedures.layout import laid_out, whole_steps
@@ -24,7 +24,7 @@ from opx.text.tokenizer import estimated_tokens
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import Passage
+    from opx.domain.outcomes import JudgedPassage
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ Read = Callable[[str], Readable]
 """The document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
 
 Classify = Callable[[Command], Classified]
-WarningsOf = Callable[[Callable[[], "Sequence[Passage]"]], "list[list[StepWarning]]"]
+WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[StepWarning]]"]
 """Warnings for each of the passages that are made where there are any warnings; `[]` where there are none."""
 
 
@@ -65,7 +65,7 @@ class Handover:
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
-        found = list(map(Found, outlines, groups))
+        found = list(map(DocumentPassages, outlines, groups))
         frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
         titles = told_apart([frame.title for frame in frames], [frame.source for frame in frames])
         frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
@@ -75,13 +75,13 @@ class Handover:
         return tuple(self._filled(*part) for part in parts)
 
     def _choose(
-        self, terms: QuestionTerms, found: Sequence[Found], frames: Sequence[DocumentAnswer], budget: int
+        self, terms: QuestionTerms, found: Sequence[DocumentPassages], frames: Sequence[DocumentAnswer], budget: int
     ) -> None:
         overheads = [estimated_tokens(document_text(frame, "")) + _FOOT for frame in frames[: len(found)]]
         room = budget - _STEPS - sum(map(estimated_tokens, mentions(frames[2:])))
         choose(terms, found, overheads, room, self._tokens_of)
 
-    def _tokens_of(self, found: Found) -> int:
+    def _tokens_of(self, found: DocumentPassages) -> int:
         """An estimate of the tokens of what is chosen, with the lines that name what does harm."""
         content = _Content(found)
         harm = harm_shown(list(self._steps(found.outline, content)))
@@ -101,9 +101,9 @@ class Handover:
             return None
 
     def _warned(
-        self, found: Sequence[Found], readable: Sequence[Readable | None], contents: Sequence[_Content]
+        self, found: Sequence[DocumentPassages], readable: Sequence[Readable | None], contents: Sequence[_Content]
     ) -> list[list[StepWarning]]:
-        def passages() -> list[Passage]:
+        def passages() -> list[JudgedPassage]:
             parts = zip(found, readable, contents, strict=True)
             return [
                 _passage(one.best.title, one.best.section, content.text, document[0] if document else None)
@@ -112,14 +112,14 @@ class Handover:
 
         return self._looked_up(passages) or [[] for _ in found]
 
-    def _looked_up(self, passages: Callable[[], Sequence[Passage]]) -> list[list[StepWarning]]:
+    def _looked_up(self, passages: Callable[[], Sequence[JudgedPassage]]) -> list[list[StepWarning]]:
         try:
             return self.warnings_of(passages)
         except StoreUnavailableError:
             log.warning("warnings can't be looked up", exc_info=True)
             return []
 
-    def _frame(self, terms: QuestionTerms, found: Found, readable: Readable | None) -> DocumentAnswer:
+    def _frame(self, terms: QuestionTerms, found: DocumentPassages, readable: Readable | None) -> DocumentAnswer:
         """What is said of a document beside its content."""
         best = found.best
         document = readable[0] if readable else None
@@ -147,7 +147,7 @@ class Handover:
         )
 
     def _filled(
-        self, frame: DocumentAnswer, found: Found, content: _Content, warned: Sequence[StepWarning]
+        self, frame: DocumentAnswer, found: DocumentPassages, content: _Content, warned: Sequence[StepWarning]
     ) -> DocumentAnswer:
         """With the chosen content, its steps and warnings, and what reads on."""
         text = content.text
@@ -204,13 +204,13 @@ def _worst(effects: Sequence[Effect]) -> Effect:
     return max(effects, key=lambda effect: effect.severity, default=Effect.UNKNOWN)
 
 
-def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> Passage:
-    from opx.domain.outcomes import Passage
+def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> JudgedPassage:
+    from opx.domain.outcomes import JudgedPassage
 
     if document is None:
-        return Passage(title, section, content)
+        return JudgedPassage(title, section, content)
     key = document.key
-    return Passage(title, section, content, document.document_id, key.scope.key, key.id, document.source_uri)
+    return JudgedPassage(title, section, content, document.document_id, key.scope.key, key.id, document.source_uri)
 
 
 # -- the text
@@ -219,7 +219,7 @@ def _passage(title: str, section: str, content: str, document: KnowledgeDocument
 class _Content:
     """The chosen units of a document as text, with the headings above them."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: DocumentPassages) -> None:
         outline, chosen = found.outline, sorted(found.chosen)
         self.whole = bool(chosen) and len(chosen) == len(outline.units)
         self.steps = set(whole_steps(outline, found.chosen))

@@ -93,7 +93,7 @@ _CALLED_ALERT = re.compile(r"\b(?:alert|alarm)\s+[\"'`]?([\w.:-]*\w)", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class QuestionIdentifier:
     """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
     have that; None where the engine doesn't say. `bound` are the ids of the documents that an alert or its rule names,
     each with what names it. `others`: how many other words the question has; `asked_for`: it says that this is an alert.
@@ -124,16 +124,18 @@ class Named:
         return self.count is None or 0 < self.count <= most
 
 
-def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[Named]:
+def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[QuestionIdentifier]:
     """The identifiers of a question. Of an alert, its name alone: what else it says are its values."""
     others = len(question.text.split()) - 1
     asks_for_alert = bool(_OF_ALERT.search(question.text))
 
-    def named(name: str, kind: str, runbook: str = "", *, asked_for: bool = True) -> Named:
+    def named(name: str, kind: str, runbook: str = "", *, asked_for: bool = True) -> QuestionIdentifier:
         term = next(iter(whole_terms(name)), "") if " " not in name else ""
         may_be_alert = kind == ALERT or (kind in _LIKELY_ENOUGH and (asks_for_alert or others < _FEW_WORDS))
         pages = bound(name, question.labels, runbook) if bound and may_be_alert else {}
-        return Named(name, ALERT if pages else kind, term, found.frequencies.get(term), pages, others, asked_for)
+        return QuestionIdentifier(
+            name, ALERT if pages else kind, term, found.frequencies.get(term), pages, others, asked_for
+        )
 
     if question.alert:
         alert = named(question.alert, ALERT, question.runbook)
@@ -153,7 +155,7 @@ def kind_of(name: str) -> str:
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
 
 
-def holding(named: Named, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
+def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
     """The chunks that have the identifier's term, however they write it."""
     begins = folded(named.name)[:3]
     return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
@@ -165,7 +167,7 @@ def _has(text: str, name: str) -> bool:
 
 
 def certain(
-    judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str] | None = None
+    judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier], labels: Mapping[str, str] | None = None
 ) -> list[JudgedPage]:
     """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
     `labels` are those of an alert: of several documents about it, those that aren't for what they name are less likely and
@@ -186,11 +188,13 @@ def certain(
     return [*sorted(first, key=lambda one: (-fits.get(one.page.document_id, 0), -one.confidence)), *rest]
 
 
-def _fits_of(judged: Sequence[JudgedPage], named: Sequence[Named], labels: Mapping[str, str]) -> Mapping[str, int]:
+def _fits_of(
+    judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier], labels: Mapping[str, str]
+) -> Mapping[str, int]:
     """`label_fits` of the documents about an alert, none unless there are several."""
     about = [one.page for one in judged if any(_is_meant_by_name(one, alert) for alert in named)]
     places = {
-        page.document_id: Place(
+        page.document_id: Applicability(
             page.best.indexed.chunk.title,
             page.best.indexed.source_uri,
             page.best.indexed.chunk.tags,
@@ -211,11 +215,11 @@ def _by_fit(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[J
     return sorted(weighed, key=lambda one: -one.confidence)
 
 
-def _is_meant_by_name(judged: JudgedPage, named: Named) -> bool:
+def _is_meant_by_name(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     return judged.page.document_id in named.bound or _is_about(judged, named)
 
 
-def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
+def _meant(judged: Sequence[JudgedPage], named: QuestionIdentifier) -> Iterator[tuple[str, float, str]]:
     """Documents that an identifier means, with their confidence and the reason."""
     likely = _LIKELY_ENOUGH.get(named.kind, 0.0)
     bound = [one.page.document_id for one in judged if one.page.document_id in named.bound]
@@ -231,7 +235,7 @@ def _meant(judged: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, fl
         yield from _meant_of(mentions, named)
 
 
-def _meant_of(mentions: Sequence[JudgedPage], named: Named) -> Iterator[tuple[str, float, str]]:
+def _meant_of(mentions: Sequence[JudgedPage], named: QuestionIdentifier) -> Iterator[tuple[str, float, str]]:
     """The likeliest of the few documents that mention an identifier."""
     first, is_only = mentions[0], len(mentions) == 1
     is_alert = named.kind == ALERT and named.asked_for
@@ -246,7 +250,7 @@ def _meant_of(mentions: Sequence[JudgedPage], named: Named) -> Iterator[tuple[st
         yield first.page.document_id, FEW_MENTION, says
 
 
-def _is_about(judged: JudgedPage, named: Named) -> bool:
+def _is_about(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     """True if a document is called so. For an alert also if it begins with the name, or lists it as its symptom."""
     name = folded(named.name)
     return any(
@@ -261,7 +265,7 @@ def _says_when(indexed: IndexedChunk) -> bool:
     return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
 
 
-def _mentions(judged: JudgedPage, named: Named) -> bool:
+def _mentions(judged: JudgedPage, named: QuestionIdentifier) -> bool:
     name = folded(named.name)
     return any(_has(hit.indexed.chunk.text, name) for hit in judged.page.hits)
 
@@ -289,7 +293,7 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Applicability:
     """What a document says of where it applies."""
 
     title: str
@@ -304,7 +308,7 @@ class Place:
         return {word for name in names for word in _WORDS.findall(name.casefold())}
 
 
-def label_fits(places: Mapping[str, Place], labels: Mapping[str, str]) -> dict[str, int]:
+def label_fits(places: Mapping[str, Applicability], labels: Mapping[str, str]) -> dict[str, int]:
     """For each of some documents for the same alert: 1 if it is for a service in the labels, or is called like another value
     of theirs that not all are called like; -1 if it is for other services alone, or another document fits; else 0."""
     mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
@@ -321,19 +325,19 @@ def label_fits(places: Mapping[str, Place], labels: Mapping[str, str]) -> dict[s
 # -- what isn't there
 
 
-def is_sought(judged: Sequence[JudgedPage], named: Sequence[Named]) -> bool:
+def is_sought(judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier]) -> bool:
     """True if a document is about an identifier of the question."""
     return any(_is_meant_by_name(page, one) for one in named for page in judged)
 
 
-def absent_of(named: Sequence[Named], judged: Sequence[JudgedPage]) -> list[Absent]:
+def absent_of(named: Sequence[QuestionIdentifier], judged: Sequence[JudgedPage]) -> list[Absent]:
     """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for, unless one page
     is clearly meant; each with the page of the most similar name, of the same kind if there is one."""
     claimed = (one for one in named if one.kind in _CLAIMED or (one.kind == CODE and one.others <= 1))
     return [_absent(one, judged) for one in claimed if _is_absent(one, judged)]
 
 
-def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
+def _is_absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> bool:
     if named.bound:
         return False
     if named.count == 0:
@@ -343,7 +347,7 @@ def _is_absent(named: Named, judged: Sequence[JudgedPage]) -> bool:
     return named.asked_for or not any(_mentions(one, named) for one in judged)
 
 
-def _absent(named: Named, judged: Sequence[JudgedPage]) -> Absent:
+def _absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> Absent:
     best, name, page = (False, 0.0), "", None
     for one in judged:
         for sibling in _siblings(one):

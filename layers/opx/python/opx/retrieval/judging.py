@@ -15,9 +15,9 @@ from opx.domain.queries import Basis
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.errors import StoreUnavailableError
-from opx.ports import Clock, Reading
+from opx.ports import CandidateReading, Clock
 from opx.retrieval.hybrid import FusedHit, FusedHits, one_of_each
-from opx.retrieval.query_language import Asked
+from opx.retrieval.query_language import ParsedQuery
 
 if TYPE_CHECKING:
     from opx.domain.outcomes import OutcomeScore
@@ -35,7 +35,7 @@ STALE = "review_overdue"
 class DocumentReading:
     """A model's reading of a document, the confidence before it was read, and the line that answers or helps."""
 
-    reading: Reading
+    reading: CandidateReading
     estimated: float
     line: str = ""
 
@@ -191,7 +191,7 @@ class Inexperienced:
         return answer
 
 
-def experienced(asked: Asked, experience: Experience | None, judged: Sequence[Judged]) -> Experienced:
+def experienced(asked: ParsedQuery, experience: Experience | None, judged: Sequence[Judged]) -> Experienced:
     """What is known of these hits. A store that fails is noted: an answer without outcomes is better than none."""
     if experience is None or not judged:
         return Inexperienced()
@@ -251,7 +251,7 @@ PASSAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentHits:
     """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the
     whole question (`whole`) and in the one without the question's values (`focused`); where one search was done, both are
     the same."""
@@ -272,7 +272,7 @@ class Page:
         return self.hits[:PASSAGES]
 
 
-def pages_of(whole: FusedHits, focused: FusedHits) -> list[Page]:
+def pages_of(whole: FusedHits, focused: FusedHits) -> list[DocumentHits]:
     """The documents of both searches, by level; equal ones by id. Of a chunk that both found, the ranks of `focused` are
     kept."""
     in_whole, in_focused = _levels(whole), _levels(focused)
@@ -288,10 +288,10 @@ def pages_of(whole: FusedHits, focused: FusedHits) -> list[Page]:
 
 def _page(
     name: str, hits: list[tuple[float, FusedHit]], in_whole: dict[str, float], in_focused: dict[str, float]
-) -> Page:
+) -> DocumentHits:
     ordered = tuple(hit for _, hit in sorted(hits, key=lambda one: -one[0]))
     whole, focused = in_whole.get(name, 0.0), in_focused.get(name, 0.0)
-    return Page(name, ordered, (whole + focused) / 2, whole, focused)
+    return DocumentHits(name, ordered, (whole + focused) / 2, whole, focused)
 
 
 def _levels(found: FusedHits) -> dict[str, float]:

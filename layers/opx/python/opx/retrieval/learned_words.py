@@ -17,8 +17,8 @@ from opx.hygiene.untrusted import one_line
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.hybrid import terms_of
 from opx.retrieval.judging import Judged
-from opx.retrieval.query_language import Asked
-from opx.retrieval.question import Change, Question, Why
+from opx.retrieval.query_language import ParsedQuery
+from opx.retrieval.question import Question, TermChange, Why
 from opx.retrieval.rewording import AskedWord, words_of
 from opx.retrieval.routing import Routed
 from opx.text.analyzer import KNOWN_BY, STOP_WORDS
@@ -38,7 +38,7 @@ _INCIDENTS_NAMED = 5
 _TITLE_CHARACTERS, _NAME_CHARACTERS = 120, 40
 
 
-class LearntWords(Protocol):
+class LearnedWords(Protocol):
     """What a reader's scopes learnt."""
 
     def pages(self, word: str) -> Sequence[LearntPage]:
@@ -57,8 +57,8 @@ class StandIn:
     words: tuple[AskedWord, ...]
 
     @property
-    def change(self) -> Change:
-        return Change(self.words[0].start, self.words[-1].end, self._before, self._title, Why.LEARNT)
+    def change(self) -> TermChange:
+        return TermChange(self.words[0].start, self.words[-1].end, self._before, self._title, Why.LEARNT)
 
     @property
     def note(self) -> str:
@@ -80,12 +80,12 @@ class StandIn:
 class StandIns:
     """Finds the pages that words stand for, among what some scopes hold."""
 
-    def __init__(self, engine: SearchEngine, learnt: LearntWords, scopes: Sequence[str]) -> None:
+    def __init__(self, engine: SearchEngine, learnt: LearnedWords, scopes: Sequence[str]) -> None:
         self._engine = engine
         self._learnt = learnt
         self._within = SearchFilter(tuple(scopes))
 
-    def of(self, asked: Asked, as_typed: Question) -> list[StandIn]:
+    def of(self, asked: ParsedQuery, as_typed: Question) -> list[StandIn]:
         """The pages that words of `as_typed` stand for. Such a word is rare in the corpus, and the page doesn't have it.
         Raises `StoreUnavailableError`."""
         by_page = sorted(self._meant(asked, as_typed), key=lambda some: -some[0][0].confidence)[:MAX_PAGES]
@@ -101,7 +101,7 @@ class StandIns:
             return [one for one in found if one]
 
     def _stand_in(
-        self, asked: Asked, document: KnowledgeDocument, meant: Sequence[tuple[LearntPage, AskedWord]]
+        self, asked: ParsedQuery, document: KnowledgeDocument, meant: Sequence[tuple[LearntPage, AskedWord]]
     ) -> StandIn | None:
         """The page with the words that it doesn't have; None without any."""
         held = self._terms_with(asked, [word for _, word in meant], document) if meant else frozenset()
@@ -111,7 +111,7 @@ class StandIns:
         likeliest = max((page for page, _ in kept), key=lambda page: page.confidence)
         return StandIn(likeliest, document, tuple(word for _, word in kept))
 
-    def _meant(self, asked: Asked, as_typed: Question) -> Iterable[list[tuple[LearntPage, AskedWord]]]:
+    def _meant(self, asked: ParsedQuery, as_typed: Question) -> Iterable[list[tuple[LearntPage, AskedWord]]]:
         """The words of the question that stand for a page, page by page. Everyday words of its languages stand for none."""
         by_page: dict[tuple[str, str], list[tuple[LearntPage, AskedWord]]] = {}
         everyday = {
@@ -124,7 +124,7 @@ class StandIns:
                 by_page.setdefault((page.scope_key, page.source), []).append((page, word))
         return by_page.values()
 
-    def _rare(self, asked: Asked, words: Sequence[AskedWord]) -> frozenset[str]:
+    def _rare(self, asked: ParsedQuery, words: Sequence[AskedWord]) -> frozenset[str]:
         """Those of the words that few entries have; none where the engine doesn't count."""
         text = " ".join(word.text for word in words)
         counted = self._engine.search(SearchRequest(self._within, text, None, 1, asked.languages))
@@ -133,7 +133,9 @@ class StandIns:
         most = max(FEW_ENTRIES, FEW_SHARE * counted.entry_count)
         return frozenset(one.text for one in words if counted.term_frequencies.get(one.terms[0], 0) <= most)
 
-    def _terms_with(self, asked: Asked, words: Sequence[AskedWord], document: KnowledgeDocument) -> frozenset[str]:
+    def _terms_with(
+        self, asked: ParsedQuery, words: Sequence[AskedWord], document: KnowledgeDocument
+    ) -> frozenset[str]:
         """The terms of the document's passages that have any of the words."""
         within = replace(self._within, document_ids=(document.document_id,))
         text = " ".join(word.text for word in words)
@@ -141,7 +143,7 @@ class StandIns:
         return frozenset[str]().union(*map(terms_of, found.chunks.values()))
 
 
-def add_pages(asked: Asked, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
+def add_pages(asked: ParsedQuery, found: Sequence[StandIn], routed: Routed, search: Callable[[str], Routed]) -> None:
     """Add the passages of these pages that `search` finds within each, by the question with its title; others stay as they
     are. A page is as sure as it is likely to be meant, and no surer than what was found likely without it. One that was surer
     by itself stays as it was. Raises `StoreUnavailableError`."""

@@ -13,18 +13,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.errors import ModelError
 from opx.ports.models import (
     MAX_QUESTION_CHARACTERS,
     MAX_TITLE_CHARACTERS,
     Candidate,
+    CandidateReading,
     ChatModel,
     ChatReply,
     ChatRequest,
     ModelAnswer,
     Ranking,
-    Reading,
     Reranker,
     check_number,
     lines_of,
@@ -182,7 +182,9 @@ class ChatReranker:
                 seconds=seconds,
             )
         )
-        readings = {each.id: Reading(Verdict(each.verdict), max(each.line, 0)) for each in reply.content.verdicts}
+        readings = {
+            each.id: CandidateReading(ReaderVerdict(each.verdict), max(each.line, 0)) for each in reply.content.verdicts
+        }
         return ranking(readings, len(candidates), self.name, tokens=(reply.input_tokens, reply.output_tokens))
 
 
@@ -204,7 +206,7 @@ def _verdicts(count: int) -> type[Any]:
     """The type of an answer with a verdict on each of so many documents."""
     place = Annotated[int, Meta(ge=0, le=count - 1)]
     verdict = msgspec.defstruct(
-        "OneVerdict", [("id", place), ("verdict", Verdict), ("line", int)], bases=(ModelAnswer,), frozen=True
+        "OneVerdict", [("id", place), ("verdict", ReaderVerdict), ("line", int)], bases=(ModelAnswer,), frozen=True
     )
     each = Annotated[tuple[verdict, ...], Meta(min_length=count, max_length=count)]  # type: ignore[valid-type]
     return msgspec.defstruct("Verdicts", [("verdicts", each)], bases=(ModelAnswer,), frozen=True)

@@ -129,7 +129,7 @@ MAX_OPERATORS = 50
 """Of a question; what comes later is searched as words."""
 
 
-class Kind(StrEnum):
+class OperatorKind(StrEnum):
     """What an operator asks for; the value of a filter is its name in a question."""
 
     PHRASE = "phrase"
@@ -145,14 +145,22 @@ class Kind(StrEnum):
     AFTER = "after"
 
 
-FILTERS = (Kind.TAG, Kind.CATEGORY, Kind.TIER, Kind.SERVICE, Kind.TITLE, Kind.BEFORE, Kind.AFTER)
+FILTERS = (
+    OperatorKind.TAG,
+    OperatorKind.CATEGORY,
+    OperatorKind.TIER,
+    OperatorKind.SERVICE,
+    OperatorKind.TITLE,
+    OperatorKind.BEFORE,
+    OperatorKind.AFTER,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One operator, from `start` to `end` of the text; `quoted`: its value was."""
 
-    kind: Kind
+    kind: OperatorKind
     value: str
     start: int
     end: int
@@ -168,7 +176,11 @@ _OPERATOR = re.compile(
 """,
     re.VERBOSE | re.IGNORECASE,
 )
-_GROUPS = ((Kind.EXCLUDED_PHRASE, "unwanted"), (Kind.EXCLUDED_WORD, "word"), (Kind.PHRASE, "phrase"))
+_GROUPS = (
+    (OperatorKind.EXCLUDED_PHRASE, "unwanted"),
+    (OperatorKind.EXCLUDED_WORD, "word"),
+    (OperatorKind.PHRASE, "phrase"),
+)
 _AFTER_VALUE = ".,;:!?)"
 _QUOTES = str.maketrans("“”„‟″«»", '"""""""')
 _UNSEEN = re.compile(
@@ -207,17 +219,17 @@ def _operator(match: re.Match[str]) -> Operator:
     if match["name"]:
         quoted = match["quoted"] is not None
         value = match["quoted"].strip() if quoted else match["value"].rstrip(_AFTER_VALUE)
-        return Operator(Kind(match["name"].lower()), value, start, end, quoted)
+        return Operator(OperatorKind(match["name"].lower()), value, start, end, quoted)
     start += len(match["gap"] or "")
     for kind, group in _GROUPS:
         if match[group] is not None:
-            value = match[group].rstrip(_AFTER_VALUE) if kind is Kind.EXCLUDED_WORD else match[group].strip()
+            value = match[group].rstrip(_AFTER_VALUE) if kind is OperatorKind.EXCLUDED_WORD else match[group].strip()
             return Operator(kind, value, start, end)
-    return Operator(Kind.OPEN_QUOTE, "", start, end)
+    return Operator(OperatorKind.OPEN_QUOTE, "", start, end)
 
 
 def _has_option(text: str, found: list[Operator]) -> bool:
-    words = [operator for operator in found[:MAX_OPERATORS] if operator.kind is Kind.EXCLUDED_WORD]
+    words = [operator for operator in found[:MAX_OPERATORS] if operator.kind is OperatorKind.EXCLUDED_WORD]
     return any(is_option(operator.value, text[: operator.start]) for operator in words)
 
 
@@ -251,11 +263,11 @@ _TIERS = tuple(map(str, Tier))
 def problem(operator: Operator, knowledge: KnowledgeModel) -> str:
     """Why an operator can't be read; "" if it can."""
     match operator.kind:
-        case Kind.OPEN_QUOTE:
+        case OperatorKind.OPEN_QUOTE:
             return "the quote is not closed, or touches a word"
-        case Kind.PHRASE | Kind.EXCLUDED_PHRASE:
+        case OperatorKind.PHRASE | OperatorKind.EXCLUDED_PHRASE:
             return _problem_of_phrase(operator.value)
-        case Kind.EXCLUDED_WORD:
+        case OperatorKind.EXCLUDED_WORD:
             return _problem_of_exclusion(operator.value)
     return _problem_of_filter(operator, knowledge)
 
@@ -291,14 +303,14 @@ def _problem_of_filter(operator: Operator, knowledge: KnowledgeModel) -> str:
     return _problem_of_value(kind, value, knowledge)
 
 
-def _problem_of_value(kind: Kind, value: str, knowledge: KnowledgeModel) -> str:
+def _problem_of_value(kind: OperatorKind, value: str, knowledge: KnowledgeModel) -> str:
     match kind:
-        case Kind.BEFORE | Kind.AFTER if first_day(value) is None:
+        case OperatorKind.BEFORE | OperatorKind.AFTER if first_day(value) is None:
             return "not a day, month or year such as 2026-03-31, 2026-03 or 2026"
-        case Kind.TIER if value.casefold() not in _TIERS:
+        case OperatorKind.TIER if value.casefold() not in _TIERS:
             return f"unknown tier; there are {', '.join(_TIERS)}"
-        case Kind.CATEGORY if not paths_of(value, knowledge):
+        case OperatorKind.CATEGORY if not paths_of(value, knowledge):
             return "unknown category"
-        case Kind.TITLE if not required_groups(value):
+        case OperatorKind.TITLE if not required_groups(value):
             return "there is no word in it to look for"
     return ""

@@ -22,7 +22,7 @@ from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
-from opx.retrieval.query_language import Asked, asked_for, asks_for_exposure
+from opx.retrieval.query_language import ParsedQuery, asked_for, asks_for_exposure
 from opx.retrieval.question import Question, Why
 from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from opx.domain.results import GoOn
     from opx.retrieval.documents import Expander
     from opx.retrieval.identifiers import Bound
-    from opx.retrieval.learned_words import LearntWords
+    from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.reranking import RerankStage
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
 
-Past = Callable[[Asked, SearchFilter, SearchEngine], SearchEngine]
+Past = Callable[[ParsedQuery, SearchFilter, SearchEngine], SearchEngine]
 """What to search instead of an index for a question as of a time. Raises `StoreUnavailableError`."""
 
 MAX_CHANGES = 50
@@ -83,7 +83,7 @@ class KnowledgeQuery:
         graph: GoOn | None = None,
         experience: Experience | None = None,
         bound: Bound | None = None,
-        learnt: Callable[[], LearntWords | None] | None = None,
+        learnt: Callable[[], LearnedWords | None] | None = None,
         past: Past | None = None,
         clock: Clock = time.time,
     ) -> None:
@@ -187,7 +187,7 @@ class KnowledgeQuery:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return self._internet(query, max_results)
 
-    def _searched(self, asked: Asked, where: SearchFilter) -> SearchEngine:
+    def _searched(self, asked: ParsedQuery, where: SearchFilter) -> SearchEngine:
         """The index, or what stands for it as of a time."""
         if not asked.config.as_of:
             return self._index
@@ -196,7 +196,7 @@ class KnowledgeQuery:
         return self._past(asked, where, self._index)
 
     def _reworded(
-        self, asked: Asked, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
+        self, asked: ParsedQuery, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
     ) -> Routed | None:
         """What a search finds with the question's unknown words corrected and translated; None, and the question as it was,
         if there is nothing to change or nothing is found."""
@@ -220,7 +220,12 @@ class KnowledgeQuery:
         return found
 
     def _add_learnt(
-        self, asked: Asked, as_typed: Question, engine: SearchEngine, routed: Routed, search: Callable[[str], Routed]
+        self,
+        asked: ParsedQuery,
+        as_typed: Question,
+        engine: SearchEngine,
+        routed: Routed,
+        search: Callable[[str], Routed],
     ) -> None:
         """Add pages that words of the question stand for, where no document is sure. `search` searches within one. What was
         learnt is of today, and a question within a document means that one."""
@@ -255,7 +260,7 @@ class KnowledgeQuery:
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
 
-    def _ranked(self, asked: Asked, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
+    def _ranked(self, asked: ParsedQuery, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
         """In order, without copies, as read by the model that reads the best."""
         merged = self._merged(asked, judged)
         if routed.is_mixed:
@@ -264,7 +269,7 @@ class KnowledgeQuery:
             merged = self._merged(asked, self._reranker.read(asked, merged))
         return merged
 
-    def _merged(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
+    def _merged(self, asked: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """In order; where somebody is about to act, what is from the internet comes last."""
         outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
         if not outside or not asks_to_act(asked.text):
@@ -272,7 +277,7 @@ class KnowledgeQuery:
         inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
         return in_order(inside, last=outside)
 
-    def _expanded(self, asked: Asked, answer: Answer) -> Answer:
+    def _expanded(self, asked: ParsedQuery, answer: Answer) -> Answer:
         """With more of each document, where that was asked for."""
         expand = asked.config.expand
         if expand is Expand.NONE or self._expander is None:
@@ -281,7 +286,7 @@ class KnowledgeQuery:
             results, notes = self._expander.expanded(answer.results, expand)
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
 
-    def _related(self, asked: Asked, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
+    def _related(self, asked: ParsedQuery, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
         """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
         if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
             return answer
@@ -324,14 +329,14 @@ def _is_sure(routed: Routed) -> bool:
     return any(band_of(round(one.confidence, 6)) is Band.SURE for one in routed.judged)
 
 
-def _with_learnt(asked: Asked, answer: Answer) -> Answer:
+def _with_learnt(asked: ParsedQuery, answer: Answer) -> Answer:
     """With what tells the pages that were added for learnt words from others."""
     learnt = [change.to_json() for change in asked.changes if change.why is Why.LEARNT]
     return replace(answer, outcomes=stable_hash("learnt", answer.outcomes, learnt)[:16]) if learnt else answer
 
 
 def _with_live(
-    asked: Asked, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
+    asked: ParsedQuery, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
 ) -> Sequence[RetrievalResult]:
     """Results of the live web among ours; behind them where somebody is about to act."""
     if not live:
@@ -339,7 +344,7 @@ def _with_live(
     return [*ours, *in_order(live)] if asks_to_act(asked.text) else in_order([*ours, *live])
 
 
-def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
+def _answer(asked: ParsedQuery, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
     """The results that are good enough, and the best of the others in the places that are left."""
     config = asked.config
     good = [result for result in results if _reaches(result.confidence, config)][: config.max_results]
@@ -358,7 +363,7 @@ def _answer(asked: Asked, results: Sequence[RetrievalResult] = (), steps: tuple[
     )
 
 
-def _understood(asked: Asked) -> dict[str, Any]:
+def _understood(asked: ParsedQuery) -> dict[str, Any]:
     languages = [language for language in asked.languages if language != DEFAULT_LANGUAGE]
     changes = [change.to_json() for change in asked.changes[:MAX_CHANGES]]
     return {

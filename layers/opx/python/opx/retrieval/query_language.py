@@ -20,8 +20,8 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent
 from opx.errors import InvalidInputError
-from opx.retrieval.operators import MAX_OPERATORS, Kind, Operator, normalised, operators, paths_of, problem
-from opx.retrieval.question import Change, Question, contains, folded, identifiers, required_groups, whole_terms
+from opx.retrieval.operators import MAX_OPERATORS, Operator, OperatorKind, normalised, operators, paths_of, problem
+from opx.retrieval.question import Question, TermChange, contains, folded, identifiers, required_groups, whole_terms
 from opx.text.languages import question_languages
 
 __all__ = ["Question", "read_question"]
@@ -36,7 +36,7 @@ _MAX_NOTES = 8
 MAX_ALERT_CHARACTERS = 100_000
 """Of a notification that is read; what it says is searched for as far as any question."""
 _SHOWN_CHARACTERS = 60
-_EXCLUSIONS = (Kind.EXCLUDED_WORD, Kind.EXCLUDED_PHRASE)
+_EXCLUSIONS = (OperatorKind.EXCLUDED_WORD, OperatorKind.EXCLUDED_PHRASE)
 _HAS_WORD = re.compile(r"[^\W_]")
 
 
@@ -119,7 +119,7 @@ class _Reading:
 
     text: str
     notes: list[str]
-    read: dict[Kind, list[Operator]] = field(default_factory=dict)
+    read: dict[OperatorKind, list[Operator]] = field(default_factory=dict)
 
     def take(self, found: list[Operator], knowledge: KnowledgeModel) -> None:
         for operator in found[:MAX_OPERATORS]:
@@ -135,7 +135,7 @@ class _Reading:
             for kind in _EXCLUSIONS:
                 self.read.pop(kind, None)
 
-    def values(self, *kinds: Kind) -> tuple[str, ...]:
+    def values(self, *kinds: OperatorKind) -> tuple[str, ...]:
         """The distinct values of the operators of these kinds, in order."""
         return tuple(dict.fromkeys(operator.value for kind in kinds for operator in self.read.get(kind, ())))
 
@@ -145,18 +145,18 @@ class _Reading:
         left = self._words()
         if _HAS_WORD.search(left):
             return left
-        return " ".join(self.values(Kind.TITLE, Kind.TAG, Kind.SERVICE, Kind.CATEGORY))
+        return " ".join(self.values(OperatorKind.TITLE, OperatorKind.TAG, OperatorKind.SERVICE, OperatorKind.CATEGORY))
 
     def _words(self) -> str:
         parts, at = [], 0
         for operator in sorted((each for found in self.read.values() for each in found), key=lambda each: each.start):
-            parts += [self.text[at : operator.start], operator.value if operator.kind is Kind.PHRASE else ""]
+            parts += [self.text[at : operator.start], operator.value if operator.kind is OperatorKind.PHRASE else ""]
             at = operator.end
         parts.append(self.text[at:])
         return " ".join(stripped for part in parts if (stripped := part.strip()))
 
     def _shown(self, operator: Operator) -> str:
-        end = operator.end if operator.kind is not Kind.OPEN_QUOTE else operator.start + _SHOWN_CHARACTERS
+        end = operator.end if operator.kind is not OperatorKind.OPEN_QUOTE else operator.start + _SHOWN_CHARACTERS
         shown = " ".join(self.text[operator.start : end].split())
         return shown if len(shown) <= _SHOWN_CHARACTERS else shown[: _SHOWN_CHARACTERS - 1] + "…"
 
@@ -166,14 +166,14 @@ def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) ->
     text = reading.words()
     question = Question(
         text=text,
-        phrases=reading.values(Kind.PHRASE),
-        title=reading.values(Kind.TITLE),
-        tags=_in_any_case(reading.values(Kind.TAG)),
-        services=_in_any_case(reading.values(Kind.SERVICE)),
-        categories=_paths(reading.values(Kind.CATEGORY), knowledge),
-        tiers=tuple(dict.fromkeys(value.casefold() for value in reading.values(Kind.TIER))),
-        updated_from=max(_days(reading.values(Kind.AFTER)), default=None),
-        updated_before=min(_days(reading.values(Kind.BEFORE)), default=None),
+        phrases=reading.values(OperatorKind.PHRASE),
+        title=reading.values(OperatorKind.TITLE),
+        tags=_in_any_case(reading.values(OperatorKind.TAG)),
+        services=_in_any_case(reading.values(OperatorKind.SERVICE)),
+        categories=_paths(reading.values(OperatorKind.CATEGORY), knowledge),
+        tiers=tuple(dict.fromkeys(value.casefold() for value in reading.values(OperatorKind.TIER))),
+        updated_from=max(_days(reading.values(OperatorKind.AFTER)), default=None),
+        updated_before=min(_days(reading.values(OperatorKind.BEFORE)), default=None),
         identifiers=identifiers(text),
     )
     excluded = reading.values(*_EXCLUSIONS)
@@ -263,7 +263,7 @@ def asks_for_exposure(query: str) -> bool:
 
 
 @dataclass(slots=True)
-class Asked:
+class ParsedQuery:
     """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
     `ranked_by` says what decided the order last. `unknown` are the words, each by its first term, that no search found;
     `changes` what was searched in the place of some."""
@@ -277,7 +277,7 @@ class Asked:
     timings: dict[str, float] = field(default_factory=dict)
     ranked_by: str = "fused"
     unknown: frozenset[str] | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TermChange, ...] = ()
     absent: tuple[Absent, ...] | None = None
 
     @property
@@ -329,7 +329,7 @@ class Asked:
             self.took(part, 1000 * (time.perf_counter() - started))
 
 
-def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Asked:
+def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> ParsedQuery:
     """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
     whole = query[:MAX_ALERT_CHARACTERS].encode("utf-8", "replace").decode()
     text = whole[:MAX_QUERY_CHARACTERS]
@@ -338,4 +338,6 @@ def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Ask
     cut = f"the query has {len(query):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched"
     question = read_question(text, config, knowledge)
     notes = [cut] if len(query) > len(text) else []
-    return Asked(query, question, config, question_languages(question.text, config.language), [*notes, *question.notes])
+    return ParsedQuery(
+        query, question, config, question_languages(question.text, config.language), [*notes, *question.notes]
+    )

@@ -352,7 +352,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TermChange:
     """A part of a question, from one character to another, and what was searched in its place; besides it, if it was
     learnt."""
 

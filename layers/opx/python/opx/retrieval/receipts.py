@@ -34,7 +34,7 @@ class TamperedReceiptError(OpxError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedQuestion:
     """The circumstances of an answer. `models` name what finds and ranks, and their versions."""
 
     receipt_id: str
@@ -46,7 +46,7 @@ class Asked:
     models: Mapping[str, str]
 
 
-def receipt_of(asked: Asked, answer: Answer) -> dict[str, Any]:
+def receipt_of(asked: RecordedQuestion, answer: Answer) -> dict[str, Any]:
     """The receipt of an answer."""
     content: dict[str, Any] = {
         "version": RECEIPT_VERSION,
@@ -163,7 +163,7 @@ AskAgain = Callable[[str, QueryConfig], Receipt]
 """Asks as whoever replays, and gives the receipt of that."""
 
 
-class Verdict(StrEnum):
+class ReplayVerdict(StrEnum):
     """`SAME`: the same answer. `CHANGED`: another one, and `causes` say why. `UNEXPLAINED`: another one, although
     neither the corpus nor anything else is known to have changed."""
 
@@ -172,7 +172,7 @@ class Verdict(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-class Difference(Record, frozen=True):
+class ReplayDifference(Record, frozen=True):
     """A passage that is `new`, `gone`, has `moved` to another rank, has another `text`, or another `score`."""
 
     kind: str
@@ -185,9 +185,9 @@ class Difference(Record, frozen=True):
 class Replay(Record, frozen=True):
     """What came of it. `causes` say what else than the answer has changed."""
 
-    verdict: Verdict
+    verdict: ReplayVerdict
     causes: tuple[str, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[ReplayDifference, ...]
     receipt: Receipt
 
 
@@ -203,7 +203,7 @@ def replay(receipt: Receipt, ask: AskAgain, *, then: bool = False) -> Replay:
         config = replace(config, as_of=receipt["askedAt"])
     again = ask(receipt["question"], config)
     found = _compared(receipt, again, scores=not then)
-    if found.verdict is Verdict.UNEXPLAINED:
+    if found.verdict is ReplayVerdict.UNEXPLAINED:
         once_more = ask(receipt["question"], config)
         if once_more["corpusVersion"] != again["corpusVersion"]:
             found = _compared(receipt, once_more, scores=not then)
@@ -214,8 +214,8 @@ def _compared(before: Receipt, now: Receipt, *, scores: bool) -> Replay:
     causes = tuple(_causes(before, now))
     found = _differences(_own(before), _own(now))
     differences = tuple(each for each in found if scores or each.kind != "score")
-    otherwise = Verdict.CHANGED if causes else Verdict.UNEXPLAINED
-    return Replay(otherwise if differences else Verdict.SAME, causes, differences, now)
+    otherwise = ReplayVerdict.CHANGED if causes else ReplayVerdict.UNEXPLAINED
+    return Replay(otherwise if differences else ReplayVerdict.SAME, causes, differences, now)
 
 
 def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
@@ -250,25 +250,25 @@ def _own(receipt: Receipt) -> Sequence[Mapping[str, Any]]:
     return [result for result in receipt["results"] if not result["live"]]
 
 
-def _differences(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+def _differences(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[ReplayDifference]:
     was = {(result["documentId"], result["chunkId"]): (rank, result) for rank, result in enumerate(before, start=1)}
     is_ = {(result["documentId"], result["chunkId"]): (rank, result) for rank, result in enumerate(now, start=1)}
     for key, (rank, result) in was.items():
         if key not in is_:
-            yield Difference("gone", result["documentId"], result["title"], f"#{rank}", "-")
+            yield ReplayDifference("gone", result["documentId"], result["title"], f"#{rank}", "-")
     for key, (rank, result) in is_.items():
         if key not in was:
-            yield Difference("new", result["documentId"], result["title"], "-", f"#{rank}")
+            yield ReplayDifference("new", result["documentId"], result["title"], "-", f"#{rank}")
             continue
         yield from _of_both(was[key], (rank, result))
 
 
-def _of_both(was: tuple[int, Mapping[str, Any]], now: tuple[int, Mapping[str, Any]]) -> Iterator[Difference]:
+def _of_both(was: tuple[int, Mapping[str, Any]], now: tuple[int, Mapping[str, Any]]) -> Iterator[ReplayDifference]:
     (before_rank, before), (rank, result) = was, now
     document, title = result["documentId"], result["title"]
     if before_rank != rank:
-        yield Difference("moved", document, title, f"#{before_rank}", f"#{rank}")
+        yield ReplayDifference("moved", document, title, f"#{before_rank}", f"#{rank}")
     if before["contentHash"] != result["contentHash"]:
-        yield Difference("text", document, title, before["contentHash"][:12], result["contentHash"][:12])
+        yield ReplayDifference("text", document, title, before["contentHash"][:12], result["contentHash"][:12])
     if abs(before["score"] - result["score"]) > _TOLERANCE:
-        yield Difference("score", document, title, f"{before['score']:.6f}", f"{result['score']:.6f}")
+        yield ReplayDifference("score", document, title, f"{before['score']:.6f}", f"{result['score']:.6f}")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opx.domain.documents import DocumentChunk
-from opx.domain.queries import Verdict
+from opx.domain.queries import ReaderVerdict
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import (
@@ -28,14 +28,14 @@ from opx.ports.models import (
     MAX_CHARACTERS,
     MAX_TITLE_CHARACTERS,
     Candidate,
-    Reading,
+    CandidateReading,
     Reranker,
     check_readings,
     lines_of,
 )
 from opx.retrieval.confidence import logistic
 from opx.retrieval.judging import DocumentReading, Judged
-from opx.retrieval.query_language import Asked
+from opx.retrieval.query_language import ParsedQuery
 from opx.runtime.threads import within
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ MAX_LINE = 200
 """Characters of a line that is shown."""
 
 
-def inputs(estimate: float, reading: Reading) -> dict[str, float]:
+def inputs(estimate: float, reading: CandidateReading) -> dict[str, float]:
     """The inputs that decide the confidence of a document that was read."""
     row = {"estimate": _log_odds(estimate, SURE_ESTIMATE)}
     if reading.score is None:
@@ -66,11 +66,11 @@ def _log_odds(probability: float, most: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def combined(estimate: float, reading: Reading, model: ReaderModel) -> float:
+def combined(estimate: float, reading: CandidateReading, model: ReaderModel) -> float:
     """The probability that a document answers, of its estimate and what a model says that read it."""
     found = inputs(estimate, reading)
     probability = logistic(sum(model.get(name, 0.0) * value for name, value in found.items()))
-    return min(probability, MOST_USELESS) if reading.verdict is Verdict.NO else probability
+    return min(probability, MOST_USELESS) if reading.verdict is ReaderVerdict.NO else probability
 
 
 @cache
@@ -101,7 +101,7 @@ class RerankStage:
         self._seconds = seconds
         self._model = model
 
-    def read(self, asked: Asked, judged: Sequence[Judged]) -> list[Judged]:
+    def read(self, asked: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """The same hits with the confidence of what was read; as they were if the reranker fails, which is noted. The first
         `MAX_CANDIDATES` documents are read; those behind them are never surer than the surest of those."""
         documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
@@ -122,13 +122,13 @@ class RerankStage:
         asked.ranked_by = name
         return self._judged(judged, dict(zip(read, zip(candidates, readings, strict=True), strict=True)))
 
-    def _readings(self, text: str, candidates: Sequence[Candidate]) -> Sequence[Reading]:
+    def _readings(self, text: str, candidates: Sequence[Candidate]) -> Sequence[CandidateReading]:
         name = self._reranker.name
         ranking = within(self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), name)
         check_readings(ranking.readings, len(candidates), name)
         return ranking.readings
 
-    def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, Reading]]) -> list[Judged]:
+    def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, CandidateReading]]) -> list[Judged]:
         found = [self._with_reading(one, *read[name]) if (name := _document_of(one)) in read else one for one in judged]
         most = max((one.confidence for one in found if one.reading and not one.least), default=1.0)
         return [
@@ -136,9 +136,9 @@ class RerankStage:
             for one in found
         ]
 
-    def _with_reading(self, one: Judged, candidate: Candidate, reading: Reading) -> Judged:
+    def _with_reading(self, one: Judged, candidate: Candidate, reading: CandidateReading) -> Judged:
         """A document that an identifier makes certain isn't doubted."""
-        if one.least and reading.verdict is Verdict.NO:
+        if one.least and reading.verdict is ReaderVerdict.NO:
             return one
         model = self._model or model_of(self._reranker.name, scores=reading.score is not None)
         confidence = min(max(combined(one.confidence, reading, model), one.least), one.most)
@@ -164,10 +164,10 @@ def _under_heading(chunk: DocumentChunk) -> str:
     return chunk.content if headed else f"## {chunk.section[-1]}\n{chunk.content}"
 
 
-def _line(candidate: Candidate, reading: Reading) -> str:
+def _line(candidate: Candidate, reading: CandidateReading) -> str:
     """The line that a reading names; "" for one that isn't there, and where nothing helps."""
     lines = lines_of(candidate.text)
-    if reading.verdict is Verdict.NO or not 1 <= reading.line <= len(lines):
+    if reading.verdict is ReaderVerdict.NO or not 1 <= reading.line <= len(lines):
         return ""
     line = lines[reading.line - 1]
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
@@ -187,7 +187,7 @@ class LabelledReading(NamedTuple):
     """A document that a model read: the confidence before that, what the model said, and whether it is relevant."""
 
     estimated: float
-    reading: Reading
+    reading: CandidateReading
     relevant: bool
 
 

@@ -14,8 +14,8 @@ from string import ascii_lowercase
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
-from opx.retrieval.query_language import Asked
-from opx.retrieval.question import Change, Question, Why, is_identifier
+from opx.retrieval.query_language import ParsedQuery
+from opx.retrieval.question import Question, TermChange, Why, is_identifier
 from opx.text.analyzer import KNOWN_BY, folded
 from opx.text.fields import words
 from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
@@ -52,7 +52,7 @@ class Reworded:
     translated ones: they say nothing to an index of English texts, and a model takes them for its subject."""
 
     before: str
-    changes: tuple[Change, ...]
+    changes: tuple[TermChange, ...]
     left_out: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -86,7 +86,7 @@ class AskedWord:
     joined: bool
 
 
-def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
+def reworded(asked: ParsedQuery, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
     """The question's text with its unknown words replaced, None if none can be. Words in the phrases and operators of
     `as_typed` stay. Raises `IndexUnavailableError`."""
     found = list(words_of(asked, asked.text, as_typed))
@@ -108,7 +108,7 @@ def reworded(asked: Asked, as_typed: Question, engine: SearchEngine, scopes: Seq
     return Reworded(asked.text, changes, tuple(_untranslated(found, changes, corpus)))
 
 
-def _untranslated(found: Sequence[AskedWord], changes: Sequence[Change], corpus: _Corpus) -> list[tuple[int, int]]:
+def _untranslated(found: Sequence[AskedWord], changes: Sequence[TermChange], corpus: _Corpus) -> list[tuple[int, int]]:
     """The places of words beside translated ones that are stop words, or that no entry has; none where these are more than
     the others: then the question is about something else."""
     if not any(change.why is Why.TRANSLATION for change in changes):
@@ -127,7 +127,7 @@ def _untranslated(found: Sequence[AskedWord], changes: Sequence[Change], corpus:
 # -- the words of a question
 
 
-def words_of(asked: Asked, text: str, as_typed: Question) -> Iterator[AskedWord]:
+def words_of(asked: ParsedQuery, text: str, as_typed: Question) -> Iterator[AskedWord]:
     """The words of a text that are letters alone, in order; no identifiers, and no words of phrases and operators."""
     typed = as_typed
     values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
@@ -145,7 +145,7 @@ def words_of(asked: Asked, text: str, as_typed: Question) -> Iterator[AskedWord]
                 yield _word(match, asked, joined=joined)
 
 
-def _word(match: re.Match[str], asked: Asked, *, joined: bool) -> AskedWord:
+def _word(match: re.Match[str], asked: ParsedQuery, *, joined: bool) -> AskedWord:
     terms = words(match.group(), asked.languages)
     first, of_it = next(iter(terms.items()), ("", ()))
     unknown = len(terms) == 1 and first in (asked.unknown or ())
@@ -220,7 +220,7 @@ def _changes(
     glossaries: Sequence[Glossary],
     near: Mapping[str, Mapping[str, tuple[str, ...]]],
     corpus: _Corpus,
-) -> Iterator[Change]:
+) -> Iterator[TermChange]:
     """What to put in the place of parts of the text: phrases before words, translations before corrections."""
     unknown = [word.unknown and not corpus.knows(word) for word in found]
     corrections = {
@@ -245,7 +245,7 @@ def _changes(
         start, end = some[0].start, some[-1].end
         before = " ".join(text[start:end].split())
         if after and after.casefold() != before.casefold():
-            yield Change(start, end, before, after, why)
+            yield TermChange(start, end, before, after, why)
         at += len(some) if after else 1
 
 

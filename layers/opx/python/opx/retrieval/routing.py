@@ -17,7 +17,7 @@ from opx.domain.results import Answer, RetrievalResult, TierStep
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
 from opx.retrieval.judging import Judged
-from opx.retrieval.query_language import Asked
+from opx.retrieval.query_language import ParsedQuery
 
 ENOUGH = 3
 """Documents with a good result that cover a question, or as many as results are wanted."""
@@ -50,7 +50,7 @@ class Routed:
 class Router:
     """Puts one question to tier after tier."""
 
-    def __init__(self, asked: Asked, knowledge: KnowledgeModel, where: SearchFilter, search: Search) -> None:
+    def __init__(self, asked: ParsedQuery, knowledge: KnowledgeModel, where: SearchFilter, search: Search) -> None:
         self._asked = asked
         self._knowledge = knowledge
         self._where = where
@@ -150,7 +150,7 @@ Internet = Callable[[str, int], Answer]
 
 
 def live_results(
-    asked: Asked, internet: Internet | None, covered: int, enough: int
+    asked: ParsedQuery, internet: Internet | None, covered: int, enough: int
 ) -> tuple[tuple[RetrievalResult, ...], tuple[TierStep, ...]]:
     """What a live search adds, and the step that says why there was one or none. Nothing where there is no engine."""
     config = asked.config

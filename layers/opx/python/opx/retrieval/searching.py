@@ -38,14 +38,14 @@ from opx.retrieval.hybrid import (
     accepted_by,
 )
 from opx.retrieval.judging import PASSAGES, Judged, pages_of
-from opx.retrieval.query_language import Asked, Question
+from opx.retrieval.query_language import ParsedQuery, Question
 from opx.retrieval.question import focused
 from opx.runtime.threads import within
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 
 if TYPE_CHECKING:
-    from opx.retrieval.identifiers import Bound, Named
+    from opx.retrieval.identifiers import Bound, QuestionIdentifier
 
 log = logging.getLogger(__name__)
 
@@ -89,14 +89,14 @@ class TierSearch:
         self._rules = rules
         self._models = models
 
-    def vector_of(self, asked: Asked) -> Vector | None:
+    def vector_of(self, asked: ParsedQuery) -> Vector | None:
         """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
         model fails, which is noted."""
         if self._rules.legs == LEXICAL:
             return None
         return self._embedded(asked, asked.text)
 
-    def _embedded(self, asked: Asked, text: str) -> Vector | None:
+    def _embedded(self, asked: ParsedQuery, text: str) -> Vector | None:
         """The vector of a text for this question."""
         embedder = self._embedder
         if embedder is None or not text.strip():
@@ -109,7 +109,7 @@ class TierSearch:
             asked.lacks("partial: the vector search is missing (the embedding model is unavailable)")
             return None
 
-    def run(self, asked: Asked, vector: Vector | None, where: SearchFilter) -> list[Judged]:
+    def run(self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
         found = self._found(asked, vector, where, asked.text)
@@ -131,7 +131,7 @@ class TierSearch:
                 hits += [one for one in self._hits(asked, again.pages) if one.warns]
         return hits
 
-    def _named(self, asked: Asked, found: FusedHits) -> Sequence[Named]:
+    def _named(self, asked: ParsedQuery, found: FusedHits) -> Sequence[QuestionIdentifier]:
         """The identifiers of the question."""
         if not (asked.question.identifiers or asked.question.alert):
             return ()
@@ -145,7 +145,12 @@ class TierSearch:
             return named_in(asked.question, found)
 
     def _with_all_of(
-        self, asked: Asked, named: Sequence[Named], where: SearchFilter, found: FusedHits, focus: FusedHits
+        self,
+        asked: ParsedQuery,
+        named: Sequence[QuestionIdentifier],
+        where: SearchFilter,
+        found: FusedHits,
+        focus: FusedHits,
     ) -> tuple[FusedHits, FusedHits]:
         """Both, with every entry that has a rare identifier of the question, and the documents that an alert is bound to:
         among many words some may have been left out."""
@@ -182,14 +187,14 @@ class TierSearch:
         whole = _with_hits(found, added)
         return whole, whole if focus is found else _with_hits(focus, added)
 
-    def _entries(self, asked: Asked, where: SearchFilter) -> list[IndexedChunk]:
+    def _entries(self, asked: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
         with asked.timed("search"):
             found = self._search.run(Asking(asked.text, None), where, asked.config, per_document=PASSAGES)
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
     def _certain(
-        asked: Asked, named: Sequence[Named], judgement: Judgement, where: SearchFilter
+        asked: ParsedQuery, named: Sequence[QuestionIdentifier], judgement: Judgement, where: SearchFilter
     ) -> Sequence[JudgedPage]:
         """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
         within a category, a tag or the like can't say that: its page may be elsewhere."""
@@ -204,7 +209,7 @@ class TierSearch:
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
-        self, asked: Asked, vector: Vector | None, where: SearchFilter, found: FusedHits
+        self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter, found: FusedHits
     ) -> tuple[str, FusedHits]:
         """In thorough searches the question without its values, and the hits of a search for that; else the question with
         what was found."""
@@ -215,7 +220,7 @@ class TierSearch:
             return text, found
         return text, self._found(asked, None if vector is None else self._embedded(asked, text), where, text)
 
-    def _judgement(self, asked: Asked, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
+    def _judgement(self, asked: ParsedQuery, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
         pages = pages_of(whole, focus)
         if whole.judged:
             return as_the_engine_says(pages)
@@ -226,7 +231,7 @@ class TierSearch:
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)
 
     @staticmethod
-    def _hits(asked: Asked, pages: Sequence[JudgedPage]) -> list[Judged]:
+    def _hits(asked: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = asked.config.max_chunks_per_document
         return [
             Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most, one.why)
@@ -234,7 +239,7 @@ class TierSearch:
             for hit in one.page.hits[:most]
         ]
 
-    def _found(self, asked: Asked, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
+    def _found(self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
         """The fused hits for a text, and in `asked` what they lack."""
         accepts = _accepts(asked.question, self._valid)
         by_meaning = self._rules.legs == VECTOR and vector is not None

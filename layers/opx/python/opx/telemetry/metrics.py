@@ -31,7 +31,7 @@ _SIGNIFICANT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class LagFit:
     """`lag` in steps: above 0 the other series moved that much earlier. `strength` is from -1 to 1."""
 
     lag: int
@@ -45,7 +45,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedSeries:
     """A series as deviations from its trend; `own` are its correlations with itself 1, 2, ... steps later."""
 
     values: tuple[float | None, ...]
@@ -70,7 +70,7 @@ def problem_of(values: Values) -> str:
     return "constant" if spread <= _FLAT * max(abs(mean), 1.0) else ""
 
 
-def prepared(values: Values) -> Prepared:
+def prepared(values: Values) -> PreparedSeries:
     """The series without its linear trend, which any two things have in common that grow."""
     points = [(at, value) for at, value in enumerate(values) if value is not None]
     middle = math.fsum(at for at, _ in points) / len(points)
@@ -78,22 +78,22 @@ def prepared(values: Values) -> Prepared:
     width = math.fsum((at - middle) ** 2 for at, _ in points)
     slope = math.fsum((at - middle) * (value - mean) for at, value in points) / width if width else 0.0
     rest = tuple(None if value is None else value - mean - slope * (at - middle) for at, value in enumerate(values))
-    return Prepared(rest, _own_correlations(rest))
+    return PreparedSeries(rest, _own_correlations(rest))
 
 
-def best_fit(metric: Prepared, other: Prepared, *, max_lag: int, comparisons: int) -> Fit | None:
+def best_fit(metric: PreparedSeries, other: PreparedSeries, *, max_lag: int, comparisons: int) -> LagFit | None:
     """The lag at which the other series fits the metric best, of equals the shortest; None if no lag leaves enough
     points. `comparisons` are how many series are tried in all."""
     lags = sorted(range(-max_lag, max_lag + 1), key=lambda lag: (abs(lag), -lag))
-    best: Fit | None = None
+    best: LagFit | None = None
     for lag in lags:
         strength, points = _correlation(*_shifted(metric.values, other.values, lag))
         if points >= max(MIN_POINTS, len(metric.values) // 2) and (best is None or abs(strength) > abs(best.strength)):
-            best = Fit(lag, strength, points, 1.0)
+            best = LagFit(lag, strength, points, 1.0)
     if best is None:
         return None
     chance = _chance(best.strength, _worth(best.points, metric.own, other.own)) * len(lags) * max(comparisons, 1)
-    return Fit(best.lag, best.strength, best.points, min(chance, 1.0))
+    return LagFit(best.lag, best.strength, best.points, min(chance, 1.0))
 
 
 def _shifted(metric: Values, other: Values, lag: int) -> tuple[Values, Values]:
@@ -168,7 +168,7 @@ class Related:
 
     metric: str
     lag: int
-    fit: Fit
+    fit: LagFit
 
     @property
     def relation(self) -> str:

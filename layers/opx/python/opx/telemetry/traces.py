@@ -41,8 +41,8 @@ class TraceAnswer:
     end: int
     found: int = 0
     looked_into: int = 0
-    slowest: tuple[Part, ...] = ()
-    failing: tuple[Part, ...] = ()
+    slowest: tuple[TimedPart, ...] = ()
+    failing: tuple[TimedPart, ...] = ()
     partial: bool = False
     notes: tuple[str, ...] = ()
 
@@ -96,7 +96,7 @@ def _worth_reading(summaries: Sequence[TraceSummary]) -> list[str]:
     return list(wanted)[:MOST_TRACES]
 
 
-def _failing(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:
+def _failing(parts: Sequence[TimedPart], limit: int) -> tuple[TimedPart, ...]:
     failing = [part for part in parts if part.failures]
     failing.sort(key=lambda part: (-part.faults, -part.failures, part.service, part.name))
     return tuple(failing[:limit])
@@ -116,7 +116,7 @@ def _notes(found: int, complete: bool, wanted: int, read: int) -> list[str]:
 
 
 @dataclass(slots=True)
-class Part:
+class TimedPart:
     """One kind of piece: `name` is that of the call, empty for a service's work itself. Times in seconds."""
 
     service: str
@@ -168,13 +168,13 @@ class _Piece:
     children: Sequence[Document]
 
 
-def parts_of(traces: Iterable[Trace]) -> list[Part]:
+def parts_of(traces: Iterable[Trace]) -> list[TimedPart]:
     """The parts of all these traces, in no order that matters."""
-    parts: dict[tuple[str, str], Part] = {}
+    parts: dict[tuple[str, str], TimedPart] = {}
     for trace in traces:
         for piece in _pieces(trace):
             key = (piece.service, piece.name)
-            part = parts.setdefault(key, Part(*key))
+            part = parts.setdefault(key, TimedPart(*key))
             part.add(piece, _own_seconds(piece))
     return list(parts.values())
 

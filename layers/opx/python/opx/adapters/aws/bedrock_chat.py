@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, told
-from opx.adapters.json_chat import BusyModelError, Prompt, RefusedPartError, Said
+from opx.adapters.json_chat import BusyModelError, ModelOutput, Prompt, RefusedPartError
 from opx.errors import ModelError
 from opx.ports.models import without_bounds
 
@@ -56,7 +56,7 @@ class BedrockChatService:
     def name(self) -> str:
         return f"bedrock:{self._model}"
 
-    def say(self, prompt: Prompt, without: frozenset[str]) -> Said:
+    def say(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
         try:
             answer: Mapping[str, Any] = self._client().converse(**self._request(prompt, without))
         except ClientError as exc:
@@ -100,7 +100,7 @@ class BedrockChatService:
                 return RefusedPartError(part, message)
         return ModelError(message)
 
-    def _said(self, answer: Mapping[str, Any]) -> Said:
+    def _said(self, answer: Mapping[str, Any]) -> ModelOutput:
         try:
             reason, usage = answer["stopReason"], answer["usage"]
             parts = answer["output"]["message"]["content"]
@@ -111,7 +111,7 @@ class BedrockChatService:
             raise ModelError(f"{self.name} gave an answer of an unknown form: {exc!r}") from exc
         if reason not in _ENOUGH:
             raise ModelError(f"{self.name} did not answer in full: it stopped because of {reason!r}")
-        return Said(used[0] if used else text, read, written)
+        return ModelOutput(used[0] if used else text, read, written)
 
 
 def _tools(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def embedding_model(model: str) -> EmbeddingModel:
     raise InvalidInputError(f"unknown embedding model {model!r}; known: {', '.join(MODELS)}, or an inference profile")
 
 
-class RateLimit:
+class RequestRate:
     """A token bucket: `per_minute` requests a minute, of which a second's worth may come at once.
 
     Waiting callers are served in the order in which they came. Safe to share between threads.
@@ -207,7 +207,7 @@ class BedrockEmbedder:
         self._called = model
         self._model = embedding_model(model)
         self._dimension = self._model.checked_dimension(dimension)
-        self._limit = RateLimit(requests_per_minute, clock=clock, sleep=sleep)
+        self._limit = RequestRate(requests_per_minute, clock=clock, sleep=sleep)
         self._threads = threads
         self._backoff = backoff
         self._sleep = sleep

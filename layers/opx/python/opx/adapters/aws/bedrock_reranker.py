@@ -17,8 +17,8 @@ from opx.errors import ModelError
 from opx.ports.models import (
     MAX_QUESTION_CHARACTERS,
     Candidate,
+    CandidateReading,
     Ranking,
-    Reading,
     check_number,
     ranking,
     readable,
@@ -69,7 +69,7 @@ class BedrockReranker:
             request["nextToken"] = answer["nextToken"]
         raise ModelError(f"{self.name} gave more than {_MOST_PAGES} pages of results")
 
-    def _readings(self, results: Sequence[Mapping[str, Any]]) -> dict[int, Reading]:
+    def _readings(self, results: Sequence[Mapping[str, Any]]) -> dict[int, CandidateReading]:
         try:
             readings = {int(result["index"]): reading_of(float(result["relevanceScore"])) for result in results}
         except (KeyError, TypeError, ValueError) as exc:

@@ -23,7 +23,7 @@ from opx.adapters.aws.vendor_errors import error_code, translated_errors, transl
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.ids import iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
-from opx.ports import ObjectInfo, SignedPut
+from opx.ports import ObjectInfo, SignedUpload
 from opx.ports.objects import PastObject
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class S3UploadSigner:
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedPut:
+    ) -> SignedUpload:
         check_object_key(key)
         check_metadata(metadata or {})
         headers = to_headers(metadata or {})
@@ -269,7 +269,7 @@ class S3UploadSigner:
             "x-amz-checksum-sha256": checksum,
             "x-amz-sdk-checksum-algorithm": _ALGORITHM,
         }
-        return SignedPut(url, signed | {_META + name: value for name, value in headers.items()})
+        return SignedUpload(url, signed | {_META + name: value for name, value in headers.items()})
 
     def sha256_of(self, key: str) -> str:
         with translated_errors(f"read s3://{self._bucket}/{key}"):

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
 from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import Absent, AllOf, AnyOf, Clock, Condition, Equals, Item, KeyRange
+from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, KeyAbsent, KeyRange
 from opx.ports.tables import TableSpec
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def slice_arguments(part: Slice) -> dict[str, Any]:
 def _condition(build: Expression, spec: TableSpec, condition: Condition) -> str:
     if isinstance(condition, AnyOf | AllOf):
         return _combined(build, spec, condition)
-    if isinstance(condition, Absent):
+    if isinstance(condition, KeyAbsent):
         return f"attribute_not_exists({build.name(condition.attribute or spec.partition)})"
     return build.comparison(condition.attribute, "=" if isinstance(condition, Equals) else "<", condition.value)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import field
 
-from opx.connectors.deliveries import Change, PayloadError, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
 from opx.domain.ids import stable_hash
 from opx.formats.data.replies import Shape, Words
 
@@ -46,7 +46,7 @@ def event_of(payload: Mapping[str, Any]) -> str:
     return read_payload(_Group, payload).status or "firing"
 
 
-def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
     """A document for each alert, as it is now. The payload's `version` is the sender's own count: Alertmanager is at 4,
     Grafana at 1; the alerts must have what is read of them."""
     alerts = payload.get("alerts")
@@ -56,7 +56,7 @@ def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     return [_alert(alert, found.status) for alert in found.alerts]
 
 
-def _alert(alert: _Alert, status_of_group: str) -> Change:
+def _alert(alert: _Alert, status_of_group: str) -> DocumentUpdate:
     labels, notes = alert.labels, alert.annotations
     if not labels:
         raise PayloadError("alerts.labels is empty; they tell alerts apart")
@@ -76,7 +76,7 @@ def _alert(alert: _Alert, status_of_group: str) -> Change:
         ("Labels", "\n".join(f"- {each}: `{text}`" for each, text in sorted(labels.items()))),
     ]
     time = max(started, ended) if resolved else started
-    return Change(
+    return DocumentUpdate(
         key=part(alert.fingerprint or stable_hash("alert", json.dumps(labels, sort_keys=True))),
         time=time,
         text=document(title, facts, sections),

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import field
 
 from opx.connectors.deliveries import (
-    Change,
+    DocumentUpdate,
     PayloadError,
     document,
     metadata,
@@ -107,7 +107,7 @@ def event_of(alarm: Mapping[str, Any]) -> str:
     return read_payload(_State, alarm).new_state_value
 
 
-def changes_of(alarm: Mapping[str, Any]) -> list[Change]:
+def changes_of(alarm: Mapping[str, Any]) -> list[DocumentUpdate]:
     """The alarm as it is now."""
     found = read_payload(_Alarm, alarm)
     time = moment(found.state_change_time, "StateChangeTime")
@@ -131,7 +131,7 @@ def changes_of(alarm: Mapping[str, Any]) -> list[Change]:
     ]
     place = part(found.alarm_arn or found.region or "region")
     return [
-        Change(
+        DocumentUpdate(
             key=f"{part(found.account or 'account')}/{place}/{part(found.alarm_name)}",
             time=time,
             text=document(f"CloudWatch alarm {found.alarm_name}", facts, sections),

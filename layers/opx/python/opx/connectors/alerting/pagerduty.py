@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.connectors.deliveries import Change, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import DocumentUpdate, document, metadata, moment, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 
@@ -79,7 +79,7 @@ def event_of(payload: Mapping[str, Any]) -> str:
     return read_payload(_OfType, payload).event.event_type
 
 
-def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
     """An incident as it is now, or what somebody wrote about one; nothing for the rest (responders, services, pings)."""
     event = read_payload(_Delivery, payload).event
     time = moment(event.occurred_at, "event.occurred_at")
@@ -95,7 +95,7 @@ def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     return []
 
 
-def _incident(incident: _Incident, time: str) -> Change:
+def _incident(incident: _Incident, time: str) -> DocumentUpdate:
     priority = incident.priority.summary or incident.urgency
     created = moment(incident.created_at, "event.data.created_at")
     facts = [
@@ -109,7 +109,7 @@ def _incident(incident: _Incident, time: str) -> Change:
         ("Triggered", created),
         ("Last change", time),
     ]
-    return Change(
+    return DocumentUpdate(
         key=part(incident.id),
         time=time,
         text=document(incident.title, facts, [("Resolution", incident.resolve_reason.type)]),
@@ -124,10 +124,10 @@ def _incident(incident: _Incident, time: str) -> Change:
     )
 
 
-def _written(written: _Note | _StatusUpdate, text: str, called: str, kind: str, time: str) -> Change:
+def _written(written: _Note | _StatusUpdate, text: str, called: str, kind: str, time: str) -> DocumentUpdate:
     incident = written.incident
     title = f"{called} on {incident.summary or 'an incident'}"
-    return Change(
+    return DocumentUpdate(
         key=f"{part(incident.id)}/{kind}/{part(written.id)}",
         time=time,
         text=document(title, [("Written", time)], [(called, text)]),

@@ -42,12 +42,12 @@ class _Mark(Shape, frozen=True):
     attrs: Loose[_Attributes] = _Attributes()
 
 
-class Node(Shape, frozen=True):
+class AdfNode(Shape, frozen=True):
     """A node of a document. What isn't as it should be counts as missing."""
 
     type: Loose[str] = ""
     text: Loose[str] = ""
-    content: Loose[tuple[Loose[Node], ...]] = ()
+    content: Loose[tuple[Loose[AdfNode], ...]] = ()
     attrs: Loose[_Attributes] = _Attributes()
     marks: Loose[tuple[Loose[_Mark], ...]] = ()
 
@@ -58,12 +58,12 @@ def adf_markdown(document: Any) -> str:
         raise OddRecordError("expected an Atlassian document (type 'doc')")
     if not isinstance(document.get("content", []), list):
         raise OddRecordError("expected a list of nodes as the 'content' of the Atlassian document (type 'doc')")
-    return _blocks(odd(Node, document), 0).strip("\n")
+    return _blocks(odd(AdfNode, document), 0).strip("\n")
 
 
 def mentioned(document: Any) -> Iterator[str]:
     """The names of the people that a document mentions, none for what is no document."""
-    waiting = [odd(Node, document)] if isinstance(document, dict) else []
+    waiting = [odd(AdfNode, document)] if isinstance(document, dict) else []
     while waiting:
         node = waiting.pop()
         if node.type == "mention":
@@ -71,7 +71,7 @@ def mentioned(document: Any) -> Iterator[str]:
         waiting += reversed(node.content)
 
 
-def _blocks(node: Node, depth: int) -> str:
+def _blocks(node: AdfNode, depth: int) -> str:
     """The blocks of a node, a blank line between them; loose inline nodes make a paragraph."""
     if depth > MAX_DEPTH:
         raise OddRecordError(f"the text is nested deeper than {MAX_DEPTH} levels")
@@ -86,74 +86,74 @@ def _blocks(node: Node, depth: int) -> str:
     return "\n\n".join(part for part in [*parts, loose] if part.strip())
 
 
-def _block(node: Node, depth: int) -> str:
+def _block(node: AdfNode, depth: int) -> str:
     return _BLOCKS.get(node.type, _blocks)(node, depth)
 
 
-def _text_of(node: Node, depth: int) -> str:
+def _text_of(node: AdfNode, depth: int) -> str:
     """Inline content, or the text of whatever else is there."""
     return "".join(_inline(child, depth + 1) for child in node.content)
 
 
-def _heading(node: Node, depth: int) -> str:
+def _heading(node: AdfNode, depth: int) -> str:
     level = node.attrs.level
     return "#" * (level if 1 <= level <= 6 else 1) + " " + one_line(_text_of(node, depth))
 
 
-def _code(node: Node, depth: int) -> str:  # noqa: ARG001
+def _code(node: AdfNode, depth: int) -> str:  # noqa: ARG001
     code = "".join(child.text for child in node.content)
     return fenced(code, node.attrs.language)
 
 
-def _bullets(node: Node, depth: int) -> str:
+def _bullets(node: AdfNode, depth: int) -> str:
     return "\n".join(_item("- ", child, depth) for child in node.content)
 
 
-def _numbers(node: Node, depth: int) -> str:
+def _numbers(node: AdfNode, depth: int) -> str:
     start = node.attrs.order
     return "\n".join(_item(f"{start + place}. ", child, depth) for place, child in enumerate(node.content))
 
 
-def _tasks(node: Node, depth: int) -> str:
+def _tasks(node: AdfNode, depth: int) -> str:
     return "\n".join(_task(child, depth) for child in node.content)
 
 
-def _task(node: Node, depth: int) -> str:
+def _task(node: AdfNode, depth: int) -> str:
     if node.type == "taskList":
         return "  " + _tasks(node, depth + 1).replace("\n", "\n  ")
     done = node.attrs.state in ("DONE", "DECIDED")
     return _item("- [x] " if done else "- [ ] ", node, depth)
 
 
-def _item(bullet: str, node: Node, depth: int) -> str:
+def _item(bullet: str, node: AdfNode, depth: int) -> str:
     indent = " " * (2 if bullet.startswith("- ") else len(bullet))
     return bullet + _LIST_BELOW.sub("\n", _blocks(node, depth + 1)).replace("\n", "\n" + indent)
 
 
-def _panel(node: Node, depth: int) -> str:
+def _panel(node: AdfNode, depth: int) -> str:
     """A panel is a quotation that says what it is: `**Warning**`."""
     kind = node.attrs.panel_type.capitalize() or "Note"
     return f"> **{kind}**\n> \n> " + _blocks(node, depth).replace("\n", "\n> ")
 
 
-def _expand(node: Node, depth: int) -> str:
+def _expand(node: AdfNode, depth: int) -> str:
     title = one_line(node.attrs.title)
     return "\n\n".join(part for part in (f"**{title}**" if title else "", _blocks(node, depth)) if part)
 
 
-def _table(node: Node, depth: int) -> str:
+def _table(node: AdfNode, depth: int) -> str:
     rows = [[_blocks(cell, depth + 2) for cell in row.content] for row in node.content]
     return table([row for row in rows if row], trimmed=False)
 
 
-def _inline(node: Node, depth: int) -> str:
+def _inline(node: AdfNode, depth: int) -> str:
     if depth > MAX_DEPTH:
         raise OddRecordError(f"the text is nested deeper than {MAX_DEPTH} levels")
     kind = node.type
     return _INLINE[kind](node) if kind in _INLINE else _block(node, depth)
 
 
-def _text(node: Node) -> str:
+def _text(node: AdfNode) -> str:
     found = node.text
     marks = {mark.type: mark for mark in node.marks}
     core = found.strip()
@@ -170,7 +170,7 @@ def _text(node: Node) -> str:
     return before + core + after
 
 
-def _date(node: Node) -> str:
+def _date(node: AdfNode) -> str:
     """Its timestamp is in milliseconds since the epoch, as text."""
     try:
         return datetime.fromtimestamp(int(node.attrs.timestamp) / 1000, UTC).date().isoformat()
@@ -178,12 +178,12 @@ def _date(node: Node) -> str:
         return ""
 
 
-def _image(node: Node) -> str:
+def _image(node: AdfNode) -> str:
     alt = one_line(node.attrs.alt)
     return f"[image: {alt}]" if alt else ""
 
 
-_BLOCKS: dict[str, Callable[[Node, int], str]] = {
+_BLOCKS: dict[str, Callable[[AdfNode, int], str]] = {
     "paragraph": _text_of,
     "caption": _text_of,
     "heading": _heading,
@@ -202,7 +202,7 @@ _BLOCKS: dict[str, Callable[[Node, int], str]] = {
     "embedCard": lambda node, depth: node.attrs.url,  # noqa: ARG005
     "media": lambda node, depth: _image(node),  # noqa: ARG005
 }
-_INLINE: dict[str, Callable[[Node], str]] = {
+_INLINE: dict[str, Callable[[AdfNode], str]] = {
     "text": _text,
     "hardBreak": lambda node: "\n",  # noqa: ARG005
     "mention": lambda node: "@" + node.attrs.text.lstrip("@"),

@@ -17,10 +17,10 @@ from opx.connectors.atlassian.confluence_api import (
     MAX_COMMENTS,
     Attachment,
     CloudConfluence,
-    Comment,
     Confluence,
-    ListedPage,
+    ListedContent,
     LoadedPage,
+    PageComment,
     ServerConfluence,
 )
 from opx.connectors.atlassian.storage_format import storage_markdown
@@ -104,13 +104,13 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         kind = CloudConfluence if self._cloud else ServerConfluence
         return api, kind(api, self.options.spaces)
 
-    def _listing(self, confluence: Confluence, position: dict[str, Any]) -> tuple[list[ListedPage], dict[str, Any]]:
+    def _listing(self, confluence: Confluence, position: dict[str, Any]) -> tuple[list[ListedContent], dict[str, Any]]:
         try:
             return confluence.listing(position)
         except OddRecordError as exc:
             raise SourceShapeError(f"{self.name}: in the listing of pages: {exc}") from exc
 
-    def _read_page(self, confluence: Confluence, listed: ListedPage, batch: Batch) -> None:
+    def _read_page(self, confluence: Confluence, listed: ListedContent, batch: Batch) -> None:
         with batch.refusing(listed.id):
             page = confluence.load(listed.id)
             if page is not None:
@@ -119,7 +119,9 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
 
     # -- attachments
 
-    def _read_attachments(self, api: Api, confluence: Confluence, page: ListedPage, since: str, batch: Batch) -> None:
+    def _read_attachments(
+        self, api: Api, confluence: Confluence, page: ListedContent, since: str, batch: Batch
+    ) -> None:
         try:
             listed = confluence.attachments(page.id)
             found = [each for each in listed if PurePosixPath(each.name).suffix.lower() in EXTENSIONS]
@@ -136,7 +138,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             else:
                 batch.add(*self._attachment(api, page, attachment, key))
 
-    def _attachment(self, api: Api, page: ListedPage, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
+    def _attachment(self, api: Api, page: ListedContent, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
         reply = api.ask(attachment.download, limit=self.options.max_attachment_bytes)
         if reply.gone or not reply.body:
             return ()
@@ -149,7 +151,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         return (SourceDocument(key, reply.body, metadata),)
 
 
-def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocument:
+def page_document(page: LoadedPage, comments: Sequence[PageComment]) -> SourceDocument:
     """A page as a document: where it is in the tree, its text, its first `MAX_COMMENTS` comments. Raises
     `OddRecordError`."""
     title = one_line(page.title)
@@ -184,6 +186,6 @@ def page_document(page: LoadedPage, comments: Sequence[Comment]) -> SourceDocume
     return SourceDocument(page.id, content, {name: value for name, value in metadata.items() if value})
 
 
-def _comment(comment: Comment) -> str:
+def _comment(comment: PageComment) -> str:
     by = f" of {one_line(comment.author)}" if comment.author else ""
     return f"### Comment{by}, {comment.created[:10]}\n\n{nested(storage_markdown(comment.body).markdown, 3)}"

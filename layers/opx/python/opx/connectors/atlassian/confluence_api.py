@@ -158,7 +158,7 @@ class _ServerAttachment(Shape, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ListedPage:
+class ListedContent:
     """A page that there is. `changed` is when its version was made (ISO 8601, UTC)."""
 
     id: str
@@ -183,7 +183,7 @@ class LoadedPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class PageComment:
     author: str
     created: str
     body: str
@@ -199,7 +199,7 @@ class Attachment:
     download: str
 
 
-Listing = tuple[list[ListedPage], dict[str, Any]]
+Listing = tuple[list[ListedContent], dict[str, Any]]
 """Pages, and where the next ones are, {} for nowhere."""
 
 
@@ -211,7 +211,7 @@ class Confluence(Protocol):
     def load(self, page_id: str) -> LoadedPage | None:
         """A page, None if it is gone."""
 
-    def comments(self, page_id: str) -> Iterator[Comment]:
+    def comments(self, page_id: str) -> Iterator[PageComment]:
         """All of them; to be asked for no more than is needed, as they come reply by reply."""
 
     def attachments(self, page_id: str) -> Iterator[Attachment]: ...
@@ -233,7 +233,7 @@ class CloudConfluence:
         for record in reply.results:
             page = odd(_CloudListed, record)
             self._keep(page.id, record)
-            found.append(ListedPage(page.id, utc(page.version.created_at, "version.createdAt")))
+            found.append(ListedContent(page.id, utc(page.version.created_at, "version.createdAt")))
         following = _cursor_of(reply)
         if following and following == position.get("cursor"):
             raise SourceShapeError(f"{self._api.root}: the listing gives the same page again and again")
@@ -260,11 +260,13 @@ class CloudConfluence:
             labels=tuple(texts_of(page.labels.results)),
         )
 
-    def comments(self, page_id: str) -> Iterator[Comment]:
+    def comments(self, page_id: str) -> Iterator[PageComment]:
         query: dict[str, str | int] = {"body-format": "storage", "limit": _COMMENTS}
         for record in self._each(f"pages/{quote(page_id)}/footer-comments", query):
             found = odd(_CloudComment, record)
-            yield Comment("", utc(found.version.created_at or found.created_at, "createdAt"), found.body.storage.value)
+            yield PageComment(
+                "", utc(found.version.created_at or found.created_at, "createdAt"), found.body.storage.value
+            )
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
         for record in self._each(f"pages/{quote(page_id)}/attachments", {"limit": CLOUD_LIMIT}):
@@ -332,7 +334,7 @@ class ServerConfluence:
         query: dict[str, str | int] = {"spaceKey": self._keys[space], "type": "page", "status": "current"}
         reply = self._get("content", query | {"start": start, "limit": SERVER_LIMIT, "expand": "version"})
         pages = [odd(_ServerListed, each) for each in reply.results]
-        found = [ListedPage(page.id, utc(page.version.when, "version.when")) for page in pages]
+        found = [ListedContent(page.id, utc(page.version.when, "version.when")) for page in pages]
         if found and reply.links.next:
             return found, {"space": space, "start": max(start + len(found) - STEP_BACK, start + 1)}
         return found, {"space": space + 1, "start": 0} if space + 1 < len(self._keys) else {}
@@ -357,12 +359,12 @@ class ServerConfluence:
             labels=tuple(texts_of(page.metadata.labels.results)),
         )
 
-    def comments(self, page_id: str) -> Iterator[Comment]:
+    def comments(self, page_id: str) -> Iterator[PageComment]:
         query: dict[str, str | int] = {"expand": "body.storage,version", "limit": _COMMENTS, "depth": "all"}
         for record in self._each(f"content/{quote(page_id)}/child/comment", query):
             found = odd(_ServerComment, record)
             when = utc(found.version.when, "version.when")
-            yield Comment(found.version.by.display_name, when, found.body.storage.value)
+            yield PageComment(found.version.by.display_name, when, found.body.storage.value)
 
     def attachments(self, page_id: str) -> Iterator[Attachment]:
         query: dict[str, str | int] = {"expand": "version", "limit": SERVER_LIMIT}

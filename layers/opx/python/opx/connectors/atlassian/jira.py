@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import field
 
 from opx.connectors.atlassian.access import Api, authorization, root_address
-from opx.connectors.atlassian.jira_documents import FIELDS, Comment, issue_document
+from opx.connectors.atlassian.jira_documents import FIELDS, IssueComment, issue_document
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, read_each
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
@@ -256,7 +256,7 @@ class JiraConnector(Connector[JiraOptions]):
             path = f"/rest/api/{3 if server.kind == 'cloud' else 2}/issue/{odd(_Key, issue).key}/comment"
             reply = server.api.ask(path, {"orderBy": "-created", "maxResults": most})
             given = given if reply.gone else shaped(_Comments, reply.json(), self.name).comments
-        latest = sorted(given, key=lambda each: odd(Comment, each).time, reverse=True)[: max(most, 0)]
+        latest = sorted(given, key=lambda each: odd(IssueComment, each).time, reverse=True)[: max(most, 0)]
         return latest, max(total, len(given)) - len(latest)
 
 

@@ -151,7 +151,7 @@ class Person(Shape, frozen=True, rename="camel"):
         return one_line(self.display_name or self.name)
 
 
-class Comment(Shape, frozen=True):
+class IssueComment(Shape, frozen=True):
     created: Filled
     author: Loose[Person] = Person()
     body: Any = None
@@ -219,7 +219,7 @@ def issue_document(
     left out. Raises `OddRecordError`."""
     found = odd(_Issue, issue)
     key, fields = found.key, found.fields
-    said = [odd(Comment, each) for each in comments]
+    said = [odd(IssueComment, each) for each in comments]
     title = f"{key}: {one_line(fields.summary)}"
     resolved = fields.resolution.name
     told = [_comment(each) for each in said]
@@ -283,7 +283,7 @@ def _comments(told: Sequence[str], more: int) -> str:
     return "\n\n".join(["## Comments, newest first", *told, *left_out])
 
 
-def _comment(comment: Comment) -> str:
+def _comment(comment: IssueComment) -> str:
     who, when = comment.author.called or "unknown", comment.time[:10]
     return f"### Comment of {who}, {when}\n\n{nested(_markdown(comment.body, 'body'), 3)}"
 
@@ -330,7 +330,7 @@ def _chosen(value: Any, of: str) -> str:
     return f"{found} > {one_line(choice.child.value)}" if choice.child else found
 
 
-def _relations(key: str, fields: _Fields, comments: Sequence[Comment]) -> Iterator[str]:
+def _relations(key: str, fields: _Fields, comments: Sequence[IssueComment]) -> Iterator[str]:
     own = reference("jira", key)
     yield relation(own, "ASSIGNED_TO", reference("user", fields.assignee.called))
     yield relation(own, "PARENT", reference("jira", fields.parent.key))

@@ -8,7 +8,16 @@ from typing import Any
 from msgspec import field
 
 from opx.connectors.atlassian.adf import adf_markdown
-from opx.connectors.deliveries import Change, Named, PayloadError, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import (
+    DocumentUpdate,
+    NamedField,
+    PayloadError,
+    document,
+    metadata,
+    moment,
+    part,
+    read_payload,
+)
 from opx.formats.data.replies import Loose, NeededWords, OddRecordError, Shape, Words, shaped
 
 
@@ -45,11 +54,11 @@ class _Fields(Shape, frozen=True):
     updated: Any = None
     description: Any = None
     environment: Any = None
-    issuetype: Loose[Named] = Named()
-    status: Loose[Named] = Named()
-    resolution: Loose[Named] = Named()
-    priority: Loose[Named] = Named()
-    components: tuple[Named, ...] = ()
+    issuetype: Loose[NamedField] = NamedField()
+    status: Loose[NamedField] = NamedField()
+    resolution: Loose[NamedField] = NamedField()
+    priority: Loose[NamedField] = NamedField()
+    components: tuple[NamedField, ...] = ()
     labels: Loose[tuple[Loose[str], ...]] = ()
     reporter: Loose[_Person] = _Person()
     assignee: Loose[_Person] = _Person()
@@ -71,7 +80,7 @@ def event_of(payload: Mapping[str, Any]) -> str:
     return read_payload(_Event, payload).webhook_event
 
 
-def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
     """The issue as it is now; nothing for events about anything else."""
     event = event_of(payload)
     if not event.startswith("jira:issue_"):
@@ -80,11 +89,11 @@ def changes_of(payload: Mapping[str, Any]) -> list[Change]:
     key = f"issues/{part(delivery.issue.id)}"  # which stays when the issue moves to another project
     time = moment(delivery.timestamp, "timestamp")
     if event == "jira:issue_deleted":
-        return [Change(key=key, time=time, deleted=True)]
+        return [DocumentUpdate(key=key, time=time, deleted=True)]
     return [_issue(read_payload(_Issue, payload["issue"]), key, time)]
 
 
-def _issue(issue: _Issue, key: str, time: str) -> Change:
+def _issue(issue: _Issue, key: str, time: str) -> DocumentUpdate:
     fields = issue.fields
     created = moment(fields.created, "issue.fields.created")
     updated = moment(fields.updated, "issue.fields.updated")
@@ -106,7 +115,7 @@ def _issue(issue: _Issue, key: str, time: str) -> Change:
     for comment in fields.comment.comments:
         who = comment.author.display_name or "somebody"
         sections.append((f"Comment of {who}, {comment.created}", _prose(comment.body, "body")))
-    return Change(
+    return DocumentUpdate(
         key=key,
         time=time or updated,
         text=document(f"{issue.key}: {fields.summary}", facts, sections),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opx.connectors.deliveries import Change, PayloadError, document, metadata, moment, part, read_payload
+from opx.connectors.deliveries import DocumentUpdate, PayloadError, document, metadata, moment, part, read_payload
 from opx.formats.data.replies import Loose, NeededWords, Shape, Words
 
 
@@ -66,14 +66,14 @@ def event_of(payload: Mapping[str, Any]) -> str:
     raise PayloadError("the delivery has neither incident nor component_update")
 
 
-def changes_of(payload: Mapping[str, Any]) -> list[Change]:
+def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
     """The incident, or the component, as it is now."""
     if event_of(payload) == "incident":
         return [_incident(read_payload(_OfIncident, payload))]
     return [_component(read_payload(_OfComponent, payload))]
 
 
-def _incident(delivery: _OfIncident) -> Change:
+def _incident(delivery: _OfIncident) -> DocumentUpdate:
     incident = delivery.incident
     created = moment(incident.created_at, "incident.created_at")
     updated = moment(incident.updated_at, "incident.updated_at")
@@ -88,7 +88,7 @@ def _incident(delivery: _OfIncident) -> Change:
         ("Resolved", moment(incident.resolved_at, "incident.resolved_at")),
     ]
     sections = [(f"{update.created_at} {update.status}".strip(), update.body) for update in updates]
-    return Change(
+    return DocumentUpdate(
         key=f"{part(delivery.page.id or 'page')}/{part(incident.id)}",
         time=updated or created,
         text=document(incident.name, facts, sections),
@@ -103,12 +103,12 @@ def _incident(delivery: _OfIncident) -> Change:
     )
 
 
-def _component(delivery: _OfComponent) -> Change:
+def _component(delivery: _OfComponent) -> DocumentUpdate:
     update = delivery.component_update
     name = delivery.component.name or update.component_id
     time = moment(update.created_at, "component_update.created_at")
     facts = [("Status", update.new_status), ("Before", update.old_status), ("Since", time)]
-    return Change(
+    return DocumentUpdate(
         key=f"{part(delivery.page.id or 'page')}/components/{part(update.component_id)}",
         time=time,
         text=document(f"Status of {name}", facts, [("About", delivery.component.description)]),

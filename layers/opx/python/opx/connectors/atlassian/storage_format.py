@@ -32,14 +32,14 @@ _ADMONITIONS = ("info", "note", "tip", "warning", "panel")
 
 
 @dataclass(frozen=True, slots=True)
-class PageText:
+class ConvertedPage:
     """A page's Markdown, and the keys of issues that its Jira macros show."""
 
     markdown: str
     issues: tuple[str, ...]
 
 
-def storage_markdown(text: str) -> PageText:
+def storage_markdown(text: str) -> ConvertedPage:
     """Text in storage format as Markdown. Raises `OddRecordError` for what can't be read."""
     try:
         soup = BeautifulSoup(f"<div>{_prepared(text)}</div>", "html.parser")
@@ -53,7 +53,7 @@ def storage_markdown(text: str) -> PageText:
         raise OddRecordError(f"the page is nested deeper than {MAX_DEPTH} levels") from exc
     except (ParserRejectedMarkup, ValueError) as exc:
         raise OddRecordError(f"the page is not readable as storage format: {exc}") from exc
-    return PageText(re.sub(r"\n{3,}", "\n\n", well_formed(markdown)).strip(), tuple(dict.fromkeys(issues)))
+    return ConvertedPage(re.sub(r"\n{3,}", "\n\n", well_formed(markdown)).strip(), tuple(dict.fromkeys(issues)))
 
 
 class _Converter(MarkdownConverter):

@@ -33,7 +33,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,10
 _NEXT = re.compile(r"<[^<>]*>\s*;[^,<]*\brel=\"?next\b")
 
 
-class Named(Shape, frozen=True):
+class NamedItem(Shape, frozen=True):
     name: str = ""
 
 

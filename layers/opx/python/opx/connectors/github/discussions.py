@@ -7,7 +7,7 @@ from typing import Any
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
-from opx.connectors.github.api import BASE_URL, LIMIT, GitHubApi, Named, User, checked_repository
+from opx.connectors.github.api import BASE_URL, LIMIT, GitHubApi, NamedItem, User, checked_repository
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import Shape, shaped
@@ -52,7 +52,7 @@ class GitHubDiscussionsOptions(Options, frozen=True):
 
 
 class _Labels(Shape, frozen=True):
-    nodes: tuple[Named, ...] = ()
+    nodes: tuple[NamedItem, ...] = ()
 
 
 class _Reply(Shape, frozen=True, rename="camel"):
@@ -99,7 +99,7 @@ class _Discussion(_Listed, frozen=True, rename="camel"):
     url: str = ""
     created_at: str = ""
     author: User = User()
-    category: Named = Named()
+    category: NamedItem = NamedItem()
     labels: _Labels = _Labels()
     answer: _Reply | None = None
     comments: _Comments = _Comments()

@@ -13,7 +13,7 @@ from opx.connectors.github.api import (
     LIMIT,
     PAGE_SIZE,
     GitHubApi,
-    Named,
+    NamedItem,
     User,
     checked_repository,
     has_next,
@@ -52,7 +52,7 @@ class _Listed(Shape, frozen=True):
 class _Issue(_Listed, frozen=True):
     title: str
     html_url: str = ""
-    labels: tuple[str | Named, ...] = ()
+    labels: tuple[str | NamedItem, ...] = ()
     user: User = User()
     created_at: str = ""
     closed_at: str = ""

@@ -40,7 +40,7 @@ UNCHANGED_A_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RepositoryPath:
     """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
 
     selection: str
@@ -138,16 +138,16 @@ class RepositoryDocs(Connector[O], Generic[O]):
         for at in range(place.at, len(self._collections)):
             yield from self._pages(at, place, known, place.after if at == place.at else "")
 
-    def _place(self, request: PullRequest) -> Place:
+    def _place(self, request: PullRequest) -> RepositoryPath:
         """Where to go on, at the commits that the pull began with; or the newest ones."""
         if self._fits(request.cursor):
-            return Place(**request.cursor)
+            return RepositoryPath(**request.cursor)
         heads = {
             repository: Trees(self._api, repository).head(self.options.branch)
             for repository in dict.fromkeys(collection.repository for collection in self._collections)
         }
         commits = {repository: head.commit for repository, head in heads.items()}
-        return Place(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
+        return RepositoryPath(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
 
     def _fits(self, cursor: Mapping[str, Any]) -> bool:
         """Whether a cursor is of these options: others choose other files, or read them from elsewhere."""
@@ -159,7 +159,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
         return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
 
-    def _pages(self, at: int, place: Place, known: Mapping[str, str], after: str) -> Iterator[Page]:
+    def _pages(self, at: int, place: RepositoryPath, known: Mapping[str, str], after: str) -> Iterator[Page]:
         collection, is_last = self._collections[at], at == len(self._collections) - 1
         trees = Trees(self._api, collection.repository)
         wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))

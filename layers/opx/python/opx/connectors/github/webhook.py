@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from opx.connectors.deliveries import (
-    Change,
     Delivery,
-    Named,
+    DocumentUpdate,
+    NamedField,
     PayloadError,
     document,
     metadata,
@@ -67,11 +67,11 @@ class _Discussed(_Mark, frozen=True):
     html_url: Words = ""
     created_at: Any = None
     user: Loose[_User] = _User()
-    labels: tuple[Named, ...] = ()
+    labels: tuple[NamedField, ...] = ()
     state: Words = ""
     state_reason: Words = ""
     closed_at: Words = ""
-    category: Loose[Named] = Named()
+    category: Loose[NamedField] = NamedField()
 
 
 class _Release(Shape, frozen=True):
@@ -121,7 +121,7 @@ class _Deployed(Shape, frozen=True):
 class _Commit(Shape, frozen=True):
     id: NeededWords
     message: Words = ""
-    author: Loose[Named] = Named()
+    author: Loose[NamedField] = NamedField()
     added: Loose[tuple[Loose[str], ...]] = ()
     modified: Loose[tuple[Loose[str], ...]] = ()
     removed: Loose[tuple[Loose[str], ...]] = ()
@@ -139,7 +139,7 @@ class _Push(Shape, frozen=True):
     commits: tuple[_Commit, ...] = ()
     compare: Words = ""
     forced: Any = None
-    pusher: Loose[Named] = Named()
+    pusher: Loose[NamedField] = NamedField()
 
 
 def event_of(delivery: Delivery) -> str:
@@ -169,7 +169,7 @@ def check_shape(event: str, payload: Mapping[str, Any]) -> None:
         raise PayloadError(f"the body is not that of the event {event}")
 
 
-def changes_of(event: str, payload: Mapping[str, Any]) -> list[Change]:
+def changes_of(event: str, payload: Mapping[str, Any]) -> list[DocumentUpdate]:
     """What the event means for documents; nothing for events that are not read. Raises `PayloadError`."""
     if event not in _READERS:
         return []
@@ -178,13 +178,13 @@ def changes_of(event: str, payload: Mapping[str, Any]) -> list[Change]:
     return _READERS[event](payload, repository, "/".join(part(name) for name in repository.split("/")))
 
 
-def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str], list[Change]]:
-    def read(payload: Mapping[str, Any], _repository: str, prefix: str) -> list[Change]:
+def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str], list[DocumentUpdate]]:
+    def read(payload: Mapping[str, Any], _repository: str, prefix: str) -> list[DocumentUpdate]:
         mark = read_payload(_Mark, payload[field])
         key = f"{prefix}/{folder}/{part(mark.number)}"
         time = moment(mark.updated_at, f"{field}.updated_at")
         if read_payload(_Delivery, payload).action in _GONE:
-            return [Change(key=key, time=time, deleted=True)]
+            return [DocumentUpdate(key=key, time=time, deleted=True)]
         found = read_payload(_Discussed, payload[field])
         known = metadata(
             tags=[label.name for label in found.labels],
@@ -193,7 +193,9 @@ def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str
             updated=time,
             author=found.user.login,
         )
-        return [Change(key=key, time=time, text=thread(found.title, _state(found), found.body, ()), metadata=known)]
+        return [
+            DocumentUpdate(key=key, time=time, text=thread(found.title, _state(found), found.body, ()), metadata=known)
+        ]
 
     return read
 
@@ -208,13 +210,13 @@ def _state(found: _Discussed) -> str:
     return one_line(", ".join(filter(None, facts)))
 
 
-def _release(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
+def _release(payload: Mapping[str, Any], repository: str, prefix: str) -> list[DocumentUpdate]:
     mark = read_payload(_Release, payload["release"])
     key = f"{prefix}/releases/{part(mark.id)}"
     given = {"created_at": mark.created_at, "published_at": mark.published_at, "updated_at": mark.updated_at}
     times = [moment(value, f"release.{name}") for name, value in given.items()]
     if read_payload(_Delivery, payload).action in ("deleted", "unpublished"):
-        return [Change(key=key, time=max(times), deleted=True)]
+        return [DocumentUpdate(key=key, time=max(times), deleted=True)]
     if mark.draft:
         return []
     release = read_payload(_Published, payload["release"])
@@ -233,10 +235,10 @@ def _release(payload: Mapping[str, Any], repository: str, prefix: str) -> list[C
         services=[repository],
     )
     text = document(f"{repository} {release.name or release.tag_name}", facts, [("Notes", release.body)])
-    return [Change(key=key, time=max(times), text=text, metadata=known)]
+    return [DocumentUpdate(key=key, time=max(times), text=text, metadata=known)]
 
 
-def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
+def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> list[DocumentUpdate]:
     found = read_payload(_Deployed, payload)
     status, deployment = found.deployment_status, found.deployment
     environment = status.environment or deployment.environment
@@ -263,10 +265,10 @@ def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> lis
     )
     sections = [("Description", deployment.description), ("Status", status.description)]
     text = document(f"Deployment of {repository} to {environment or 'an environment'}", facts, sections)
-    return [Change(key=f"{prefix}/deployments/{part(deployment.id)}", time=time, text=text, metadata=known)]
+    return [DocumentUpdate(key=f"{prefix}/deployments/{part(deployment.id)}", time=time, text=text, metadata=known)]
 
 
-def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Change]:
+def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[DocumentUpdate]:
     """Each push is a document of its own; a branch or tag that was removed leaves what was pushed to it."""
     if payload.get("deleted") or payload.get("head_commit") is None:
         return []
@@ -287,7 +289,7 @@ def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[Chan
     )
     title = f"Push to {repository} {branch}: {(push.head_commit.message.splitlines() or [''])[0]}"
     key = f"{prefix}/pushes/{part(branch)}/{part(push.after)}"
-    return [Change(key=key, time=time, text=document(title, facts, sections), metadata=known)]
+    return [DocumentUpdate(key=key, time=time, text=document(title, facts, sections), metadata=known)]
 
 
 def _commit(commit: _Commit) -> tuple[str, str]:
@@ -300,7 +302,7 @@ def _commit(commit: _Commit) -> tuple[str, str]:
     return title, "\n\n".join(filter(None, (commit.message, "\n".join(files))))
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[Change]]] = {
+_READERS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[DocumentUpdate]]] = {
     "issues": _discussed("issue", "issues"),
     "discussion": _discussed("discussion", "discussions"),
     "release": _release,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opx.connectors.connector import Batch, Connector, Options, Texts
-from opx.connectors.security.attack_bundle import KINDS, Entry, Knowledge, LogSource, key_of, objects
+from opx.connectors.security.attack_bundle import KINDS, BundleEntry, Knowledge, LogSource, key_of, objects
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, Shape, shaped, utc
@@ -35,7 +35,7 @@ Sections = Iterator[tuple[str, str]]
 """Titles and texts; those without text are left out."""
 
 
-def attack_document(entry: Entry, knowledge: Knowledge) -> SourceDocument:
+def attack_document(entry: BundleEntry, knowledge: Knowledge) -> SourceDocument:
     """The document of a technique, mitigation, group, software, campaign or tactic. Raises `OddRecordError`."""
     parts = [plain(entry.description, 2), _facts(entry, knowledge)]
     parts += [f"## {title}\n\n{told}" for title, told in _SECTIONS[entry.kind](entry, knowledge) if told]
@@ -62,14 +62,14 @@ def _named(link: re.Match[str]) -> str:
     return f"{link[1]} ({link[2]}{f'.{link[3]}' if link[3] else ''})"
 
 
-def _tags(entry: Entry) -> list[str]:
+def _tags(entry: BundleEntry) -> list[str]:
     phases = [phase.phase_name for phase in entry.fields.kill_chain_phases]
     aliases = [*entry.fields.aliases, *entry.fields.x_mitre_aliases]
     found = [entry.attack_id, entry.kind, *phases, *entry.fields.x_mitre_platforms, *aliases]
     return [one_line(tag)[:_MAX_TAG] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
 
 
-def _facts(entry: Entry, knowledge: Knowledge) -> str:
+def _facts(entry: BundleEntry, knowledge: Knowledge) -> str:
     aliases = dict.fromkeys(entry.fields.aliases + entry.fields.x_mitre_aliases)
     parents = [other.label for other, _ in knowledge.links(entry, "subtechnique-of")]
     owners = [other.label for other, _ in knowledge.links(entry, "attributed-to")]
@@ -85,7 +85,7 @@ def _facts(entry: Entry, knowledge: Knowledge) -> str:
     return facts(pairs)
 
 
-def _tactics(entry: Entry, knowledge: Knowledge) -> list[Entry]:
+def _tactics(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
     """The tactics of a technique: their names are unique within a domain."""
     phases = {phase.phase_name for phase in entry.fields.kill_chain_phases}
     domains = set(entry.fields.x_mitre_domains)
@@ -96,7 +96,7 @@ def _tactics(entry: Entry, knowledge: Knowledge) -> list[Entry]:
     ]
 
 
-def _replaced(entry: Entry, knowledge: Knowledge) -> list[Entry]:
+def _replaced(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
     """What was revoked in favour of this."""
     links = knowledge.incoming.get(entry.stix_id, ())
     found = [knowledge.entries.get(link.source) for link in links if link.kind == "revoked-by"]
@@ -106,7 +106,7 @@ def _replaced(entry: Entry, knowledge: Knowledge) -> list[Entry]:
 # -- sections
 
 
-def _of_technique(entry: Entry, knowledge: Knowledge) -> Sections:
+def _of_technique(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     yield "Sub-techniques", _bullets(knowledge.links(entry, "subtechnique-of", to=True), told=False)
     yield "Mitigations", _bullets(knowledge.links(entry, "mitigates", to=True))
     yield "Detection", "\n\n".join(part for part in _detection(entry, knowledge) if part)
@@ -116,14 +116,14 @@ def _of_technique(entry: Entry, knowledge: Knowledge) -> Sections:
     yield "Used by", facts((kind.capitalize(), ", ".join(dict.fromkeys(found))) for kind, found in users.items())
 
 
-def _detection(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
+def _detection(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
     yield plain(entry.fields.x_mitre_detection, 2)
     for other, told in knowledge.links(entry, "detects", to=True):
         yield _bullet(other, told or other.description)
         yield "\n".join(_analytics(other, knowledge))
 
 
-def _analytics(strategy: Entry, knowledge: Knowledge) -> Iterator[str]:
+def _analytics(strategy: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
     for stix_id in strategy.fields.x_mitre_analytic_refs:
         analytic = knowledge.entries.get(stix_id)
         if analytic is None or analytic.gone:
@@ -141,7 +141,7 @@ def _log(log: LogSource, knowledge: Knowledge) -> str:
     return one_line(f"{told} ({component.name})" if component else told)
 
 
-def _of_user(entry: Entry, knowledge: Knowledge) -> Sections:
+def _of_user(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     """Groups, software and campaigns."""
     used = list(knowledge.links(entry, "uses"))
     yield "Techniques", _bullets(pair for pair in used if pair[0].kind == "technique")
@@ -150,17 +150,17 @@ def _of_user(entry: Entry, knowledge: Knowledge) -> Sections:
     yield "Campaigns", _bullets(knowledge.links(entry, "attributed-to", to=True), told=False)
 
 
-def _of_mitigation(entry: Entry, knowledge: Knowledge) -> Sections:
+def _of_mitigation(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     yield "Mitigates", _bullets(knowledge.links(entry, "mitigates"))
 
 
-def _of_tactic(entry: Entry, knowledge: Knowledge) -> Sections:
+def _of_tactic(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     found = [each for each in knowledge.living("technique") if entry in _tactics(each, knowledge)]
     found.sort(key=lambda each: each.attack_id)
     yield "Techniques", _bullets(((other, "") for other in found), told=False)
 
 
-_SECTIONS: dict[str, Callable[[Entry, Knowledge], Sections]] = {
+_SECTIONS: dict[str, Callable[[BundleEntry, Knowledge], Sections]] = {
     "technique": _of_technique,
     "mitigation": _of_mitigation,
     "group": _of_user,
@@ -170,11 +170,11 @@ _SECTIONS: dict[str, Callable[[Entry, Knowledge], Sections]] = {
 }
 
 
-def _bullets(pairs: Iterable[tuple[Entry, str]], *, told: bool = True) -> str:
+def _bullets(pairs: Iterable[tuple[BundleEntry, str]], *, told: bool = True) -> str:
     return "\n".join(_bullet(other, description if told else "") for other, description in pairs)
 
 
-def _bullet(other: Entry, description: str) -> str:
+def _bullet(other: BundleEntry, description: str) -> str:
     words = one_line(plain(description, 2))
     return f"- {one_line(other.label)}" + (f": {words}" if words else "")
 
@@ -182,7 +182,7 @@ def _bullet(other: Entry, description: str) -> str:
 # -- relations
 
 
-def _relations(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
+def _relations(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
     """Lines such as `technique:T1059|MITIGATED_BY|mitigation:M1038`, for a graph of them all."""
     own = _reference(entry)
     for kind, forth, back in (
@@ -198,7 +198,7 @@ def _relations(entry: Entry, knowledge: Knowledge) -> Iterator[str]:
     yield from (relation(own, "REPLACES", _reference(other)) for other in _replaced(entry, knowledge))
 
 
-def _reference(entry: Entry) -> str:
+def _reference(entry: BundleEntry) -> str:
     return reference(_NAMESPACES.get(entry.kind, entry.kind), entry.attack_id or entry.name)
 
 

@@ -34,7 +34,7 @@ _IDS = ("mitre-attack", "mitre-mobile-attack", "mitre-ics-attack")
 Strings = tuple[Loose[str], ...]
 
 
-class Phase(Shape, frozen=True):
+class KillChainPhase(Shape, frozen=True):
     phase_name: Loose[str] = ""
 
 
@@ -55,7 +55,7 @@ class Fields(Shape, frozen=True):
     x_mitre_domains: Strings = ()
     x_mitre_aliases: Strings = ()
     aliases: Strings = ()
-    kill_chain_phases: tuple[Loose[Phase], ...] = ()
+    kill_chain_phases: tuple[Loose[KillChainPhase], ...] = ()
 
 
 class _Reference(Shape, frozen=True):
@@ -100,7 +100,7 @@ class _Object(_Head, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BundleEntry:
     """An object. `gone`: it was revoked or deprecated. `fields` are those of its type."""
 
     stix_id: str
@@ -139,12 +139,12 @@ class Knowledge:
     """The objects of several bundles, in their order, and the relationships of each object in either direction. `odd` are
     objects that can't be read, with the reason."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, BundleEntry] = field(default_factory=dict)
     outgoing: dict[str, list[Link]] = field(default_factory=dict)
     incoming: dict[str, list[Link]] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
-    _living: dict[str, list[Entry]] = field(default_factory=dict)
+    _living: dict[str, list[BundleEntry]] = field(default_factory=dict)
 
     def add(self, found: Any) -> None:
         """Keep an object of a bundle, once. Raises `OddRecordError`."""
@@ -158,13 +158,13 @@ class Knowledge:
         elif kind in KINDS or kind in _PARTS:
             self.entries[stix_id] = _entry(found, KINDS.get(kind, kind))
 
-    def living(self, kind: str) -> list[Entry]:
+    def living(self, kind: str) -> list[BundleEntry]:
         """The objects of a kind that are not gone. To be asked once all objects are there."""
         if kind not in self._living:
             self._living[kind] = [each for each in self.entries.values() if each.kind == kind and not each.gone]
         return self._living[kind]
 
-    def links(self, entry: Entry, kind: str, *, to: bool = False) -> Iterator[tuple[Entry, str]]:
+    def links(self, entry: BundleEntry, kind: str, *, to: bool = False) -> Iterator[tuple[BundleEntry, str]]:
         """The other ends of an object's relationships that it is the source of (`to`: the target of), by their ids, with
         what the relationship says. What is gone is left out."""
         links = (self.incoming if to else self.outgoing).get(entry.stix_id, ())
@@ -181,12 +181,12 @@ class Knowledge:
         self.incoming.setdefault(link.target, []).append(link)
 
 
-def _entry(given: Any, kind: str) -> Entry:
+def _entry(given: Any, kind: str) -> BundleEntry:
     found = odd(_Object, given)
     own = next((each for each in found.external_references if each.source_name in _IDS), _Reference())
     if kind in KINDS.values() and not own.external_id.strip():
         raise OddRecordError("expected an 'external_id' of ATT&CK in 'external_references'")
-    return Entry(
+    return BundleEntry(
         stix_id=found.id,
         kind=kind,
         attack_id=own.external_id,

@@ -44,7 +44,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NvdPosition:
     """`index` and `total` are of the listing under way. `start` and `end` are the range still to be read, or in `ALL`
     the time at which it began. `now` is NVD's clock when it was last asked; `held` up to when changes are certain, if
     that is not `end`; `estimated` the day of the EPSS file in use; `after` the last id that was read again. `whole`: the
@@ -65,10 +65,10 @@ class Place:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-def placed(cursor: Cursor) -> Place:
+def placed(cursor: Cursor) -> NvdPosition:
     """The place that a cursor names, which may be from before an upgrade: what isn't known of it is left out."""
-    known = {each.name: cursor[each.name] for each in fields(Place) if each.name in cursor}
-    return Place(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
+    known = {each.name: cursor[each.name] for each in fields(NvdPosition) if each.name in cursor}
+    return NvdPosition(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
 
 
 API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
@@ -160,11 +160,11 @@ class _Marked(Shape, frozen=True):
     cve: Loose[_Mark] = _Mark()
 
 
-Step = tuple[Page, Place]
+Step = tuple[Page, NvdPosition]
 """A page and the place behind it."""
 
 
-def listed(api: NvdApi, query: Mapping[str, str], place: Place, feeds: Feeds) -> Iterator[Step]:
+def listed(api: NvdApi, query: Mapping[str, str], place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
     """The records of a query from `place.index` on, at least one page. Positions shift when a record leaves the listing,
     as one does that is changed again while its range is read: then what may have been skipped is read, too."""
     while True:
@@ -246,14 +246,14 @@ class NvdConnector(Connector[NvdOptions]):
         place = placed(request.cursor)
         feeds = Feeds(self._kev(), self._epss_in_use(place.estimated))
         if place.stage is Stage.BEGIN:
-            place = self._begun(api, request.since, Place(estimated=feeds.epss.date), feeds)
+            place = self._begun(api, request.since, NvdPosition(estimated=feeds.epss.date), feeds)
         while place.stage is not Stage.END:
             for page, reached in self._stage(api, place, feeds, request.since):
                 place = reached
                 yield replace(page, cursor=place.to_json())
         yield Page(cursor=place.to_json(), seen_until=place.held or place.end, complete=place.whole)
 
-    def _begun(self, api: NvdApi, since: str, place: Place, feeds: Feeds) -> Place:
+    def _begun(self, api: NvdApi, since: str, place: NvdPosition, feeds: Feeds) -> NvdPosition:
         """Where a new pull begins. If reading CVEs again by id takes more requests, all are listed instead."""
         if not since or self.options.filters:
             return replace(place, stage=Stage.ALL, whole=True)
@@ -264,14 +264,14 @@ class NvdConnector(Connector[NvdOptions]):
 
     # -- stages: each ends at the beginning of the next one
 
-    def _stage(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
+    def _stage(self, api: NvdApi, place: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
         if place.stage is Stage.ALL:
             return self._all(api, place, feeds)
         if place.stage is Stage.CHANGED:
             return self._changed(api, place, feeds)
         return self._again(api, place, feeds, since)
 
-    def _all(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+    def _all(self, api: NvdApi, place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
         """Every record; what is changed meanwhile is read after it."""
         query = dict(parse_qsl("&".join(self.options.filters), keep_blank_values=True))
         began = place.start
@@ -284,7 +284,7 @@ class NvdConnector(Connector[NvdOptions]):
         stage = Stage.END if query else Stage.CHANGED
         yield Page(), replace(place, stage=stage, start=_before(began, OVERLAP), end=place.now, index=0, total=0)
 
-    def _changed(self, api: NvdApi, place: Place, feeds: Feeds) -> Iterator[Step]:
+    def _changed(self, api: NvdApi, place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
         """What was changed from `start` to `end`, range by range."""
         end = _time(place.end)
         while (start := _time(place.start)) < end:
@@ -297,7 +297,7 @@ class NvdConnector(Connector[NvdOptions]):
             place = replace(place, start=iso_time(until.timestamp()), index=0, total=0, held=held)
         yield Page(), replace(place, stage=Stage.END if place.whole else Stage.AGAIN)
 
-    def _again(self, api: NvdApi, place: Place, feeds: Feeds, since: str) -> Iterator[Step]:
+    def _again(self, api: NvdApi, place: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
         """The records whose mark or estimate changed, by id."""
         ids = [name for name in sorted(self._ids_again(since, feeds)) if name > place.after]
         for at in range(0, len(ids), MAX_IDS):

@@ -80,14 +80,14 @@ _GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
-class ListedPage:
+class SitemapPage:
     """`changed` is as the sitemap has it (W3C date or time), "" if it doesn't say."""
 
     url: str
     changed: str = ""
 
 
-def listed_pages(web: WebClient, sitemap: str) -> Iterator[ListedPage]:
+def listed_pages(web: WebClient, sitemap: str) -> Iterator[SitemapPage]:
     """The pages of a sitemap, and of those that it lists, in order. One after the other is held, none twice.
 
     Raises `SourceRefusedError` if one isn't there, and `SourceShapeError` if one is no sitemap.
@@ -122,7 +122,7 @@ def _fetched(web: WebClient, url: str) -> bytes:
     return body
 
 
-def _entries(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:
+def _entries(body: bytes, url: str) -> Iterator[tuple[str, SitemapPage]]:
     """`url` or `sitemap` with the page that it names."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         yield from _lines(body, url)
@@ -142,7 +142,7 @@ def _entries(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:
                 found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
                 address = _joined(url, found.get("loc", ""))
                 if address:
-                    yield tag, ListedPage(address, found.get("lastmod", ""))
+                    yield tag, SitemapPage(address, found.get("lastmod", ""))
                 root.clear()
     except (ParseError, DefusedXmlException, ValueError, LookupError) as exc:  # LookupError: an unknown encoding
         raise SourceShapeError(f"{url}: not a readable sitemap: {exc}") from exc
@@ -158,10 +158,10 @@ def _joined(url: str, reference: str) -> str:
         return ""
 
 
-def _lines(body: bytes, url: str) -> Iterator[tuple[str, ListedPage]]:
+def _lines(body: bytes, url: str) -> Iterator[tuple[str, SitemapPage]]:
     """A text file with an address a line is a sitemap as well."""
     found = [line.strip() for line in body.decode("utf-8", errors="replace").splitlines() if line.strip()]
     if not found or not all(line.startswith(("http://", "https://")) for line in found):
         raise SourceShapeError(f"{url}: a sitemap was expected, XML or an address a line")
     for line in found:
-        yield "url", ListedPage(line)
+        yield "url", SitemapPage(line)

@@ -12,8 +12,8 @@ from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
 from opx.connectors.atlassian import jira_webhook as jira
 from opx.connectors.atlassian import statuspage_webhook as statuspage
 from opx.connectors.deliveries import (
-    Change,
     Delivery,
+    DocumentUpdate,
     PayloadError,
     WebhookSetupError,
     metadata,
@@ -34,16 +34,16 @@ _BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": al
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadDelivery:
     """What a genuine delivery says: its event, and the documents that it changes."""
 
     event: str
-    changes: tuple[Change, ...]
+    changes: tuple[DocumentUpdate, ...]
 
 
 def read(
     definition: WebhookDefinition, category: Category, delivery: Delivery, message: dict[str, Any] | None = None
-) -> Read:
+) -> ReadDelivery:
     """What a verified delivery says. `message` is the one of SNS's that it is. Without changes for an event that the
     webhook doesn't want. Raises `PayloadError`, and `WebhookSetupError` for a wrong mapping."""
     if definition.format == "github":
@@ -59,8 +59,8 @@ def read(
     return _wanted(definition, module.event_of(payload), lambda: module.changes_of(payload))
 
 
-def _wanted(definition: WebhookDefinition, event: str, changes: Any) -> Read:
-    return Read(event, tuple(changes()) if definition.wants(event) else ())
+def _wanted(definition: WebhookDefinition, event: str, changes: Any) -> ReadDelivery:
+    return ReadDelivery(event, tuple(changes()) if definition.wants(event) else ())
 
 
 def sample(definition: WebhookDefinition) -> tuple[bytes, dict[str, str]]:
@@ -125,7 +125,7 @@ def generic_event(payload: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def generic_changes(definition: WebhookDefinition, category: Category, delivery: Delivery) -> list[Change]:
+def generic_changes(definition: WebhookDefinition, category: Category, delivery: Delivery) -> list[DocumentUpdate]:
     """The record as a document. Without an id in the mapping each record is one of its own. A true `deleted` at the top
     of a record with an id removes its document. Raises `PayloadError`."""
     from opx.formats.data.json_mapping import parse_json
@@ -136,7 +136,7 @@ def generic_changes(definition: WebhookDefinition, category: Category, delivery:
     own = replace(category, json_mapping=paths) if paths else category
     identity = _first(definition.mapping.get("id", ""), record)
     if identity and record.get("deleted") is True:
-        return [Change(key=part(identity), time=_time(own, record), deleted=True)]
+        return [DocumentUpdate(key=part(identity), time=_time(own, record), deleted=True)]
     stream = io.BytesIO(delivery.body[HEAD_BYTES:])
     try:
         found = parse_json(Source(f"delivery to {definition.name}", delivery.body[:HEAD_BYTES], stream, own))
@@ -148,7 +148,7 @@ def generic_changes(definition: WebhookDefinition, category: Category, delivery:
     known = found.metadata
     lists = {name: [str(each) for each in known.get(name, [])] for name in ("tags", "services")}
     return [
-        Change(
+        DocumentUpdate(
             key=part(identity) if identity else stable_hash("record", record),
             time=_time(own, record),
             text=f"# {one_line(found.title or '')}\n\n{nested(text)}\n",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
-    Change,
     Delivery,
+    DocumentUpdate,
     ExpiredError,
     UnknownWebhookError,
     UnverifiedError,
@@ -21,7 +21,7 @@ from opx.connectors.deliveries import (
     moment,
 )
 from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx.connectors.webhooks.formats import Read, read
+from opx.connectors.webhooks.formats import ReadDelivery, read
 from opx.connectors.webhooks.remembering import Deliveries, Order
 from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
@@ -51,7 +51,7 @@ RETRY_AFTER_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DeliveryReply:
     """What the sender is told."""
 
     status: int
@@ -83,7 +83,7 @@ _FAILURES: dict[type[OpxError], _Failure] = {
 """The first that fits counts."""
 
 
-def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Answer:
+def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> DeliveryReply:
     """Take a delivery in, and say how that ended. Raises no `OpxError`."""
     if len(delivery.body) > MAX_BODY_BYTES:
         return too_large()
@@ -98,16 +98,16 @@ def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Answe
         return failed(failure.status, failure.code, failure.message or str(exc), headers)
 
 
-def too_large() -> Answer:
+def too_large() -> DeliveryReply:
     """The answer to a body that is not even looked at."""
     return failed(
         413, "too_large", f"a delivery may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
     )
 
 
-def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> DeliveryReply:
     """An error, in the form in which the HTTP API has them."""
-    return Answer(status, {"error": {"code": code, "message": message}}, headers or {})
+    return DeliveryReply(status, {"error": {"code": code, "message": message}}, headers or {})
 
 
 FOLDER = "webhooks"
@@ -139,14 +139,14 @@ class WebhookReceiver:
         self._sns = SnsMessages(web)
         self._clock = clock
 
-    def receive(self, delivery: Delivery) -> Answer:
+    def receive(self, delivery: Delivery) -> DeliveryReply:
         """Take a delivery in. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should try
         again."""
         definition = self._definition(delivery)
         verified, message = self._verified(definition, delivery)
         check_time(verified.sent_at, definition.window, self._clock())
         if self._deliveries.is_known(verified.delivery_id):
-            return Answer(200, {"state": "duplicate"})
+            return DeliveryReply(200, {"state": "duplicate"})
         if message is not None and message["Type"] != NOTIFICATION:
             return self._subscribed(definition, verified, message)
         found = read(definition, self._knowledge.category(definition.category), delivery, message)
@@ -191,16 +191,16 @@ class WebhookReceiver:
             raise WebhookSetupError(f"webhook {definition.name}: none of its secrets is set ({names})")
         return keys
 
-    def _subscribed(self, definition: WebhookDefinition, verified: Verified, message: dict[str, Any]) -> Answer:
+    def _subscribed(self, definition: WebhookDefinition, verified: Verified, message: dict[str, Any]) -> DeliveryReply:
         """The topic asks whether this endpoint wants its messages, or says that it no longer gets them."""
         if message["Type"] != CONFIRMATION:
             log.warning("webhook %s: its subscription to the topic has ended", definition.name)
-            return Answer(200, {"state": "ignored"})
+            return DeliveryReply(200, {"state": "ignored"})
         self._sns.confirm(definition, message)
         self._deliveries.remember(verified.delivery_id, definition.name, message["Type"])
-        return Answer(200, {"state": "confirmed"})
+        return DeliveryReply(200, {"state": "confirmed"})
 
-    def _write(self, definition: WebhookDefinition, change: Change, verified: Verified) -> str:
+    def _write(self, definition: WebhookDefinition, change: DocumentUpdate, verified: Verified) -> str:
         """The key of the object, "" if the change is older than what is known."""
         name = f"{FOLDER}/{definition.name}/{change.key}.md"
         if not change.time and verified.sent_at is not None:
@@ -215,7 +215,7 @@ class WebhookReceiver:
             self._order.end(document, change, lease)
         return document
 
-    def _put(self, definition: WebhookDefinition, change: Change, name: str, document: str) -> None:
+    def _put(self, definition: WebhookDefinition, change: DocumentUpdate, name: str, document: str) -> None:
         if change.deleted:
             self._manager.delete_object(document)
             return
@@ -224,12 +224,12 @@ class WebhookReceiver:
         self._manager.put_document(definition.category, change.text, known)
 
 
-def _told(found: Read, written: list[str]) -> Answer:
+def _told(found: ReadDelivery, written: list[str]) -> DeliveryReply:
     if not found.changes:
-        return Answer(200, {"state": "ignored"})
+        return DeliveryReply(200, {"state": "ignored"})
     if not written:
-        return Answer(200, {"state": "outdated"})
-    return Answer(202, {"state": "accepted", "documents": len(written)})
+        return DeliveryReply(200, {"state": "outdated"})
+    return DeliveryReply(202, {"state": "accepted", "documents": len(written)})
 
 
 def receiver_of(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from opx.connectors.deliveries import Change
+from opx.connectors.deliveries import DocumentUpdate
 from opx.domain.ids import stable_hash
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import Absent, AllOf, AnyOf, Clock, Equals, LessThan, Table
+from opx.ports import AllOf, AnyOf, Clock, Equals, KeyAbsent, LessThan, Table
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Order:
         self._table = table
         self._clock = clock
 
-    def begin(self, document: str, change: Change) -> float | None:
+    def begin(self, document: str, change: DocumentUpdate) -> float | None:
         """The lease under which the change is to be written now, for `end`; None if it is older than what is known, or
         is overtaken by a deletion. Raises `StoreUnavailableError` while another delivery writes the document."""
         now = self._clock()
@@ -62,7 +62,8 @@ class Order:
         newer = AnyOf((LessThan("time", change.time), *self._as_new(change)))
         try:
             self._table.put(
-                {**self._item(document, change), "busyUntil": lease}, condition=AnyOf((Absent(), AllOf((free, newer))))
+                {**self._item(document, change), "busyUntil": lease},
+                condition=AnyOf((KeyAbsent(), AllOf((free, newer)))),
             )
         except ConditionFailedError as exc:
             known = self._table.get(self._key(document))
@@ -71,7 +72,7 @@ class Order:
             return None
         return lease
 
-    def end(self, document: str, change: Change, lease: float) -> None:
+    def end(self, document: str, change: DocumentUpdate, lease: float) -> None:
         """The change is written. What another delivery noted after the lease was over stays."""
         try:
             self._table.put({**self._item(document, change), "busyUntil": FREE}, condition=Equals("busyUntil", lease))
@@ -79,11 +80,11 @@ class Order:
             log.warning("a delivery took longer than %d seconds; another wrote %s meanwhile", LEASE_SECONDS, document)
 
     @staticmethod
-    def _as_new(change: Change) -> tuple[Equals | AllOf, ...]:
+    def _as_new(change: DocumentUpdate) -> tuple[Equals | AllOf, ...]:
         same = Equals("time", change.time)
         return (same,) if change.deleted else (AllOf((same, Equals("deleted", value=False))),)
 
-    def _item(self, document: str, change: Change) -> dict[str, object]:
+    def _item(self, document: str, change: DocumentUpdate) -> dict[str, object]:
         return {**self._key(document), "document": document, "time": change.time, "deleted": change.deleted}
 
     @staticmethod

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery
-from opx.connectors.webhooks.receiving import Answer, WebhookReceiver, answer, failed, too_large
+from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer, failed, too_large
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -58,14 +58,16 @@ def application(
     return respond
 
 
-def _answer(environ: WSGIEnvironment, receiver: Callable[[], WebhookReceiver]) -> Answer:
+def _answer(environ: WSGIEnvironment, receiver: Callable[[], WebhookReceiver]) -> DeliveryReply:
     # WSGI has the path's bytes as Latin-1.
     path = str(environ.get("PATH_INFO", "")).encode("latin-1", "replace").decode("utf-8", "replace")
     tier, _, category = path.removeprefix(_PREFIX).partition("/")
     if not path.startswith(_PREFIX) or not category:
         return failed(404, "no_such_route", "there is no such route; deliveries go to /ingest/{tier}/{category}")
     if environ.get("REQUEST_METHOD") != "POST":
-        return Answer(405, failed(405, "no_such_route", "deliveries are sent with POST").payload, {"allow": "POST"})
+        return DeliveryReply(
+            405, failed(405, "no_such_route", "deliveries are sent with POST").payload, {"allow": "POST"}
+        )
     body = _body(environ)
     if body is None:
         return too_large()

@@ -14,8 +14,8 @@ import click
 
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
-from opx.edges.cli.intake import Intake, Tally, canonical, source_of, warn_of
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.intake import Intake, IntakeTally, canonical, source_of, warn_of
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
@@ -29,7 +29,7 @@ from opx.formats.data.alert_rules import (
 )
 from opx.graph.bindings import BoundBy
 from opx.graph.extraction.own_node import made
-from opx.ingestion.events import Outcome
+from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
 from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
 
@@ -71,7 +71,7 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     """
     if not _NAME.fullmatch(name):
         raise InvalidInputError(f"a name has letters, digits and . _ - only, not {name[:60]!r}")
-    tally = Tally()
+    tally = IntakeTally()
     before = _Known.of(session)
     with tempfile.TemporaryDirectory() as folder, reporter_for_stderr(uploads=session.is_remote) as reporter:
         intake = Intake(session.client, session.loader, session.place, reporter)
@@ -91,7 +91,7 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
 
 def _found(
     intake: Intake, paths: Sequence[Path], standard_input: FileToIngest, before: _Known
-) -> Iterator[tuple[FileToIngest | Outcome, RuleFile]]:
+) -> Iterator[tuple[FileToIngest | EventOutcome, RuleFile]]:
     """The files that define alerts, or did before; and what is wrong with paths."""
     for path in paths:
         name = ""
@@ -102,7 +102,7 @@ def _found(
         is_folder = not name and canonical(path).is_dir()
         defining = False
         for step in files:
-            if isinstance(step, Outcome):
+            if isinstance(step, EventOutcome):
                 yield step, RuleFile()
             elif not is_folder or step.path.suffix.lower() in EXTENSIONS:
                 found = _read(step.path, name or str(step.path))
@@ -217,7 +217,7 @@ def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
         yield f"  {printable(labels)}: {printable(leads)}"
 
 
-@alerts_command.operation("list", list_alerts, Shape(without=("limit", "after"), items="alerts"))
+@alerts_command.operation("list", list_alerts, CommandShape(without=("limit", "after"), items="alerts"))
 def list_known(found: AlertPage) -> None:
     """List the alerts that are known: by rules, by runbooks, and by having fired."""
     rows = [row for alert in found.alerts for row in _rows(alert)]

@@ -11,8 +11,8 @@ import click
 
 import opx
 from opx.domain.queries import QueryConfig
-from opx.edges.cli.hits import Page, no_answer_lines
-from opx.edges.cli.intake import Intake, Tally, summary, warn_of
+from opx.edges.cli.hits import HitPage, no_answer_lines
+from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
 from opx.edges.cli.output import Screen, print_lines, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
@@ -21,7 +21,7 @@ from opx.operations.search import Query, query
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
 
 HITS_SHOWN = 3
 BUDGET = 500
@@ -94,7 +94,7 @@ def _home_option(settings: Settings) -> str:
 
 def _take_in(session: Session, folder: Path) -> None:
     started = time.perf_counter()
-    tally = Tally()
+    tally = IntakeTally()
     with reporter_for_stderr() as reporter:
         intake = Intake(session.client, session.loader, session.place, reporter)
         intake.put(intake.plan([folder]), {}, tally)
@@ -103,12 +103,12 @@ def _take_in(session: Session, folder: Path) -> None:
     click.echo(summary(tally, started))
 
 
-def _ask(client: Client, number: int, question: DemoQuestion) -> None:
+def _ask(client: OperationClient, number: int, question: DemoQuestion) -> None:
     config = QueryConfig(max_results=HITS_SHOWN, min_confidence=0.0)
     answer = client.call(query, Query(query=question.text, config=config, budget=BUDGET))
     click.echo("\n" + click.style(f"=== {number}. {question.shows}", bold=True))
     click.echo(f"    {question.text}\n")
-    print_lines(Page(Screen.current()).answer(answer))
+    print_lines(HitPage(Screen.current()).answer(answer))
     if not answer.results:
         print_lines(no_answer_lines(answer, config.min_confidence))
     warn(*answer.notes)

@@ -41,7 +41,7 @@ from opx.text.procedures.filling import filled_commands, numbered, placed
 from opx.text.procedures.layout import ALL, STEPS
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
 
 _MEANS = {
     Effect.READ: "read: changes nothing",
@@ -96,7 +96,7 @@ def do_command(
     if procedure.document is None:
         print_lines(_nothing_lines(procedure))
         raise click.exceptions.Exit(NO_ANSWER)
-    walk = Walk(session.client, procedure, procedure.document)
+    walk = StepWalk(session.client, procedure, procedure.document)
     begin, notes = walk.place(step) if step else (0, ())
     warn(*map(printable, notes))
     print_lines(head_lines(walk))
@@ -140,10 +140,10 @@ def _labels(pairs: Sequence[str], labels: str) -> str:
 
 
 @dataclass
-class Walk:
+class StepWalk:
     """The steps of a procedure. The text of each is read when it is shown."""
 
-    client: Client
+    client: OperationClient
     procedure: Procedure
     document: DocumentPart
     _parts: dict[int, DocumentPart] = field(default_factory=dict)
@@ -209,7 +209,7 @@ class Walk:
 # -- lines
 
 
-def head_lines(walk: Walk) -> Iterator[str]:
+def head_lines(walk: StepWalk) -> Iterator[str]:
     """The procedure's name, its source, and how it was found."""
     part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
@@ -232,7 +232,7 @@ def head_lines(walk: Walk) -> Iterator[str]:
         yield from ("", "It has no steps.")
 
 
-def step_lines(walk: Walk, at: int) -> Iterator[str]:
+def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     """The text before a step under its headings, then the step: warnings first, then its text with labels filled in, each
     command below what it does."""
     step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
@@ -329,7 +329,7 @@ def _other(one: NextCall) -> str:
     return f"{printable(one.why)}  [{printable(str(one.arguments.get('document', '')))}]"
 
 
-def _list_lines(walk: Walk, here: int) -> Iterator[str]:
+def _list_lines(walk: StepWalk, here: int) -> Iterator[str]:
     screen, section = Screen.current(), ""
     for at, step in enumerate(walk.steps):
         if step.section != section:
@@ -345,7 +345,7 @@ def _list_lines(walk: Walk, here: int) -> Iterator[str]:
 class Keys:
     """Shows steps as keys are pressed."""
 
-    def __init__(self, walk: Walk, begin: int) -> None:
+    def __init__(self, walk: StepWalk, begin: int) -> None:
         self._walk = walk
         self._at = begin
 

@@ -15,7 +15,7 @@ from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepCh
 from opx.edges.calling import record_of
 from opx.edges.cli.hits import shorten
 from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import Shape, request_command, whole
+from opx.edges.cli.operations import CommandShape, request_command, whole
 from opx.edges.cli.output import (
     SHORT_ID,
     Screen,
@@ -69,7 +69,7 @@ _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount",
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
 
 
-@request_command("categories", list_categories, Shape(anywhere=True), json="Print them as JSON.")
+@request_command("categories", list_categories, CommandShape(anywhere=True), json="Print them as JSON.")
 def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
     """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
     model = session.client.call(list_categories, request)
@@ -86,7 +86,7 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
 @request_command(
     "list",
     list_documents,
-    Shape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
+    CommandShape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
@@ -125,7 +125,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 
 
 @request_command(
-    "show", get_document, Shape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
+    "show", get_document, CommandShape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
 )
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 @click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
@@ -319,7 +319,7 @@ def _is_called(document: KnowledgeDocument, name: str) -> bool:
 _NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 
 
-@request_command("history", get_document, Shape(arguments=("document_id",), without=("after",)))
+@request_command("history", get_document, CommandShape(arguments=("document_id",), without=("after",)))
 @_NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
     """List the versions of a document, the newest first, and from when to when questions were answered from each.
@@ -350,7 +350,7 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
     )
 
 
-@request_command("diff", diff_document, Shape(arguments=("document_id",)))
+@request_command("diff", diff_document, CommandShape(arguments=("document_id",)))
 @_NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
@@ -437,7 +437,7 @@ def _named(name: VersionName) -> str:
     return f"version {name.version}" + (f" ({name.since})" if name.since else "")
 
 
-@request_command("restore", restore_document, Shape(arguments=("document_id",)), json="")
+@request_command("restore", restore_document, CommandShape(arguments=("document_id",)), json="")
 @_NAME
 @click.option(
     "--version", type=click.IntRange(min=1), metavar="N", help="Which version.  [default: the one with this id]"

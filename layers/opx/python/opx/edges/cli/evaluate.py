@@ -20,11 +20,11 @@ from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.operations.context import Context
-    from opx.operations.evaluation.answers import Form, Judgement, TextTable
+    from opx.operations.evaluation.answers import Form, ReplyJudgement, TextTable
     from opx.operations.evaluation.comparison import Compared, Loser
-    from opx.operations.evaluation.datasets import Dataset, Question
+    from opx.operations.evaluation.datasets import Dataset, LabelledQuestion
     from opx.operations.evaluation.figures import Table
-    from opx.operations.evaluation.runs import Run
+    from opx.operations.evaluation.runs import EvaluationRun
     from opx.operations.system import System
 
 DEFAULT_SYSTEM = "balanced"
@@ -102,19 +102,19 @@ def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
     return replace(settings, home=home, client_id="", project_id="", audit_days=0, gap_days=0)
 
 
-def _comparable(path: Path | None, dataset: Dataset) -> Run | None:
+def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
     """The run to compare with, refused before anything is asked if it is over other questions."""
     from opx.operations.evaluation.comparison import check_comparable
-    from opx.operations.evaluation.runs import Run, load_run
+    from opx.operations.evaluation.runs import EvaluationRun, load_run
 
     if path is None:
         return None
     before = load_run(path)
-    check_comparable(before, Run("", "", dataset.asked, {}, ()))
+    check_comparable(before, EvaluationRun("", "", dataset.asked, {}, ()))
     return before
 
 
-def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> Run:
+def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
     from opx.domain.queries import SearchMode
     from opx.operations.evaluation.asking import MODES, ask_all
     from opx.operations.evaluation.runner import Evaluation
@@ -141,7 +141,7 @@ def reply_forms(services: System) -> dict[str, Form]:
 def _terminal(context: Context) -> Form:
     """The lines that `opx search` prints for a question, without colours."""
     from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
-    from opx.edges.cli.hits import Page
+    from opx.edges.cli.hits import HitPage
     from opx.edges.cli.output import Screen
     from opx.operations.evaluation.answers import Shown
     from opx.operations.evaluation.asking import sources
@@ -150,14 +150,21 @@ def _terminal(context: Context) -> Form:
     def reply(question: str) -> Shown:
         config = QueryConfig(min_confidence=0)
         answer = query(context, Query(query=question, config=config, budget=DEFAULT_BUDGET))
-        text = "\n".join(Page(Screen(), config.expand, False, ()).answer(answer))
+        text = "\n".join(HitPage(Screen(), config.expand, False, ()).answer(answer))
         return Shown(text, sources(answer.documents), rendered=True)
 
     return reply
 
 
 def _show(
-    run: Run, before: Run | None, *, as_json: bool, floor: float, losers: int, save: Path | None, html: Path | None
+    run: EvaluationRun,
+    before: EvaluationRun | None,
+    *,
+    as_json: bool,
+    floor: float,
+    losers: int,
+    save: Path | None,
+    html: Path | None,
 ) -> None:
     from opx.operations.evaluation.figures import summary
     from opx.operations.evaluation.report import write_report
@@ -178,7 +185,7 @@ def _show(
         _show_losers(run, losers, before)
 
 
-def _run_lines(run: Run, floor: float) -> Iterator[str]:
+def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     from opx.operations.evaluation.figures import quality
 
     yield f"ingest: {json.dumps(run.ingest)}\n"
@@ -228,7 +235,9 @@ def _pair(name: str) -> tuple[str, str]:
     return first, second or first
 
 
-def _comparison(first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float) -> list[dict[str, Any]]:
+def _comparison(
+    first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float
+) -> list[dict[str, Any]]:
     """The rows of a comparison as JSON."""
     from opx.operations.evaluation.comparison import compare_runs
 
@@ -236,7 +245,7 @@ def _comparison(first: Run, second: Run, systems: Sequence[tuple[str, str]], flo
 
 
 def _show_comparison(
-    first: Run, second: Run, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
+    first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
 ) -> None:
     """Print a comparison."""
     from opx.operations.evaluation.comparison import compare_runs
@@ -249,12 +258,12 @@ def _show_comparison(
     print_lines(_comparison_lines(compare_runs(first, second, systems, floor)))
 
 
-def _show_losers(run: Run, count: int, before: Run | None) -> None:
+def _show_losers(run: EvaluationRun, count: int, before: EvaluationRun | None) -> None:
     """Print the questions that went worst, or lost most since another run."""
     print_lines(_loser_lines(run, count, before))
 
 
-def _loser_lines(run: Run, count: int, before: Run | None) -> Iterator[str]:
+def _loser_lines(run: EvaluationRun, count: int, before: EvaluationRun | None) -> Iterator[str]:
     from opx.operations.evaluation.comparison import false_answers, losers, unhelped
 
     system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
@@ -291,7 +300,7 @@ def _table_lines(figures: Table) -> Iterator[str]:
         yield ""
 
 
-def _answer_lines(run: Run) -> Iterator[str]:
+def _answer_lines(run: EvaluationRun) -> Iterator[str]:
     """Tables of judged answers: a row a form of reply."""
     from opx.operations.evaluation.answers import answer_tables
 
@@ -299,7 +308,7 @@ def _answer_lines(run: Run) -> Iterator[str]:
         yield from _text_table_lines(table)
 
 
-def _band_lines(run: Run) -> Iterator[str]:
+def _band_lines(run: EvaluationRun) -> Iterator[str]:
     """A row a mode and band: how often its first pages are right, and how many questions without an answer have it."""
     from opx.operations.evaluation.bands import band_table
 
@@ -317,7 +326,7 @@ def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
-def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
+def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     """A row a mode: what is refused at the floor, whether the rest is right, and whether confidences mean what they say."""
     from opx.operations.evaluation.abstention import abstention, separation
     from opx.operations.evaluation.bands import calibrations
@@ -332,7 +341,7 @@ def _confidence_lines(run: Run, floor: float) -> Iterator[str]:
     yield ""
 
 
-def _refusal_lines(run: Run, floor: float) -> Iterator[str]:
+def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     """Shares refused of each kind of question without an answer, a row a mode; nothing if there is one kind or none."""
     from opx.operations.evaluation.abstention import abstention
 
@@ -348,7 +357,7 @@ def _refusal_lines(run: Run, floor: float) -> Iterator[str]:
     yield ""
 
 
-def _latency_lines(run: Run) -> Iterator[str]:
+def _latency_lines(run: EvaluationRun) -> Iterator[str]:
     """A row a mode and part of its answers, in milliseconds."""
     from opx.operations.evaluation.figures import PERCENTILES, latencies
 
@@ -359,7 +368,7 @@ def _latency_lines(run: Run) -> Iterator[str]:
     yield ""
 
 
-def lapse_lines(run: Run) -> Iterator[str]:
+def lapse_lines(run: EvaluationRun) -> Iterator[str]:
     """A line for each mode whose answers were not all as they should be."""
     from opx.operations.evaluation.figures import lapses
 
@@ -403,7 +412,7 @@ def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
         yield from _instead(loser)
 
 
-def _unhelped_lines(found: Iterable[tuple[Question, Judgement]]) -> Iterator[str]:
+def _unhelped_lines(found: Iterable[tuple[LabelledQuestion, ReplyJudgement]]) -> Iterator[str]:
     """A question, where its page was found, and the lines that would have been enough."""
     from opx.operations.evaluation.datasets import ENOUGH
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from opx.domain.evidence import Evidence
-from opx.domain.learning import Effect, EntryType
+from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.domain.requests import read_record, read_request
-from opx.edges.cli.operations import OperationGroup, Shape, request_of
+from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
 from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -90,7 +90,7 @@ def capture_approval(session: Session, /, *, as_json: bool, **given: Any) -> Non
 @capture_command.command("warning")
 @click.argument("tried", metavar="WHAT_WAS_TRIED")
 @click.option(
-    "--effect", required=True, type=click.Choice([effect.value for effect in Effect]), help="What came of it."
+    "--effect", required=True, type=click.Choice([effect.value for effect in TriedEffect]), help="What came of it."
 )
 @click.option("--problem", default="", metavar="TEXT", help="What it was tried against.")
 @click.option("--reference", default="", metavar="SOURCE", help="The document that it is from.")
@@ -215,7 +215,7 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 @outcome_command.operation(
     "record",
     record_outcome,
-    Shape(
+    CommandShape(
         arguments=("receipt_id", "document_id", "result"),
         fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
     ),
@@ -232,7 +232,7 @@ def show_report(report: OutcomeReport) -> None:
         warn(f"the next checkpoint makes a warning of it (entry {report.warning_id})")
 
 
-@outcome_command.operation("show", get_document_outcomes, Shape(arguments=("document_id",)))
+@outcome_command.operation("show", get_document_outcomes, CommandShape(arguments=("document_id",)))
 def show_outcomes(found: DocumentOutcomes) -> None:
     """Show what is known of a document, and what that does to its score."""
     click.echo(found.explanation)

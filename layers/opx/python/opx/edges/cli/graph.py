@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.domain.graph import Alias, Merge
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -28,7 +28,7 @@ from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
 
 if TYPE_CHECKING:
-    from opx.domain.graph import Edge, Evidence, Node, Value
+    from opx.domain.graph import Edge, GraphEvidence, Node, Value
     from opx.graph.questions.answers import Uncovered
     from opx.graph.views import Names, Passage
 
@@ -55,7 +55,7 @@ def graph_command() -> None:
     """
 
 
-@graph_command.operation("show", graph.get_node, Shape(arguments=("reference",)))
+@graph_command.operation("show", graph.get_node, CommandShape(arguments=("reference",)))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
 def show_node(found: NodeView, *, everything: bool) -> None:
     """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
@@ -65,7 +65,7 @@ def show_node(found: NodeView, *, everything: bool) -> None:
     print_lines(node_lines(found, everything=everything))
 
 
-@graph_command.operation("neighbours", graph.list_neighbours, Shape(arguments=("reference",), fields=BOUNDS))
+@graph_command.operation("neighbours", graph.list_neighbours, CommandShape(arguments=("reference",), fields=BOUNDS))
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
     rows = neighbour_rows(found)
@@ -80,7 +80,9 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
 
 
 @graph_command.operation(
-    "path", graph.find_path, Shape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"})
+    "path",
+    graph.find_path,
+    CommandShape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}),
 )
 def show_path(found: Connection, *, as_json: bool) -> None:
     """Show the shortest way from one thing to another, each step with the passage that proves it.
@@ -96,7 +98,7 @@ def show_path(found: Connection, *, as_json: bool) -> None:
 
 
 @graph_command.operation(
-    "find", graph.find_nodes, Shape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
+    "find", graph.find_nodes, CommandShape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
@@ -108,7 +110,7 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
 @graph_command.operation(
     "changes",
     graph.list_changes,
-    Shape(
+    CommandShape(
         arguments=("reference",),
         fields={"since": "TIME  Only what was so then or later: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
     ),
@@ -125,7 +127,7 @@ def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
     _print_answer(found, as_json=as_json)
 
 
-@graph_command.operation("affected", graph.list_affected, Shape(arguments=("cve",)))
+@graph_command.operation("affected", graph.list_affected, CommandShape(arguments=("cve",)))
 def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
     """List services that run a version which a vulnerability affects. Exit codes: 0 there are some, 1 there are none."""
     _print_answer(found, as_json=as_json)
@@ -139,7 +141,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
     exit_unless(found.rows)
 
 
-@graph_command.operation("coverage", graph.get_graph_coverage, Shape(fields={"since": TIME}))
+@graph_command.operation("coverage", graph.get_graph_coverage, CommandShape(fields={"since": TIME}))
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     print_lines(coverage_lines(found))
@@ -176,7 +178,7 @@ def alias_command() -> None:
     """
 
 
-@alias_command.operation("list", graph.list_aliases, Shape(items="aliases"))
+@alias_command.operation("list", graph.list_aliases, CommandShape(items="aliases"))
 def list_aliases(found: Aliases) -> None:
     """List other names that questions know."""
     empty = "no other names: `opx graph alias add`, or `aliases:` in a document's front matter"
@@ -188,13 +190,13 @@ def _alias_row(one: Alias) -> tuple[str, ...]:
     return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
 
 
-@alias_command.operation("add", graph.add_alias, Shape(arguments=("alias", "canonical")), json="")
+@alias_command.operation("add", graph.add_alias, CommandShape(arguments=("alias", "canonical")), json="")
 def add_alias(added: Alias) -> None:
     """Know CANONICAL by the name ALIAS, too."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
-@alias_command.operation("remove", graph.remove_alias, Shape(arguments=("alias",)), json="")
+@alias_command.operation("remove", graph.remove_alias, CommandShape(arguments=("alias",)), json="")
 def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
     if not found.removed:
@@ -204,14 +206,14 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
 
 
 @alias_command.operation(
-    "merge", graph.merge_nodes, Shape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
+    "merge", graph.merge_nodes, CommandShape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
 )
 def merge_things(done: Merge) -> None:
     """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
-@alias_command.operation("merges", graph.list_merges, Shape(items="merges"))
+@alias_command.operation("merges", graph.list_merges, CommandShape(items="merges"))
 def list_merges(found: Merges) -> None:
     """List what was merged in your scope, the newest first."""
     print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "nothing was merged")
@@ -221,7 +223,7 @@ def _merge_row(one: Merge) -> tuple[str, ...]:
     return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
 
 
-@alias_command.operation("undo", graph.undo_merge, Shape(arguments=("merge_id",)), json="")
+@alias_command.operation("undo", graph.undo_merge, CommandShape(arguments=("merge_id",)), json="")
 def undo_merge(undone: Merge) -> None:
     """Make two things of what was merged."""
     click.echo(f"{undone.source} and {undone.into} are two things again")
@@ -307,7 +309,7 @@ def _shown(value: Value) -> str:
 
 
 def evidence_lines(
-    evidence: Sequence[Evidence], passages: Passages, indent: str = "", *, told: str = ""
+    evidence: Sequence[GraphEvidence], passages: Passages, indent: str = "", *, told: str = ""
 ) -> Iterator[str]:
     """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`, without a title that was `told`."""
     for one in evidence[:_SOURCES]:
@@ -316,7 +318,7 @@ def evidence_lines(
         yield indent + click.style(f"{plural(len(evidence) - _SOURCES, 'more document')}", dim=True)
 
 
-def _source(one: Evidence, passages: Passages, told: str) -> str:
+def _source(one: GraphEvidence, passages: Passages, told: str) -> str:
     passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
     where = [_heading(passage, told)] if passage else []
     outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []

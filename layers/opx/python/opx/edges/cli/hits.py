@@ -28,7 +28,7 @@ _MOST_FILE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HitPage:
     """How answers are shown: on which screen, with more than the blocks that help (`expand`), and with the parts of scores
     (`explain`). Relative sources are files below one of `folders`."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.domain.record import Record
-from opx.edges.cli.operations import Shape, operation_command, request_command
+from opx.edges.cli.operations import CommandShape, operation_command, request_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     CommandFailed,
@@ -22,11 +22,11 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.lifecycle.reindex.job import Phase
+from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations import administration, calibration
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
     from opx.lifecycle.consistency.differences import ReconcileReport
 
 REMOTE = (
@@ -50,7 +50,7 @@ class _Steps:
 @request_command(
     "reindex",
     administration.reindex,
-    Shape(
+    CommandShape(
         fields={
             "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
             "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
@@ -104,7 +104,7 @@ def reindex_command(
 def _finish(job: administration.IndexJob, *, as_json: bool) -> None:
     if as_json:
         print_json(job.to_json())
-    if job.phase is Phase.REFUSED:
+    if job.phase is ReindexPhase.REFUSED:
         found = "; ".join(job.report.get("problems", []))
         raise CommandFailed(
             f"not switched: {found}. The old index answers on. `opx reindex` compares again, --force switches all the "
@@ -128,7 +128,7 @@ def _report_lines(job: administration.IndexJob) -> list[str]:
     return [*lines, "the old one is kept for `opx reindex --rollback`; `opx reindex --discard` removes it"]
 
 
-def _discard(client: Client) -> None:
+def _discard(client: OperationClient) -> None:
     gone = client.call(administration.discard_indexes, administration.SwitchIndex()).indexes
     if not gone:
         click.echo("there is no index but the one that answers")
@@ -136,7 +136,7 @@ def _discard(client: Client) -> None:
         click.echo(f"removed the index {edition.name or 'that was the first'} for {edition.embedding_model}")
 
 
-def _print_status(client: Client, *, as_json: bool) -> None:
+def _print_status(client: OperationClient, *, as_json: bool) -> None:
     status = client.call(administration.get_index_status, administration.GetIndexStatus())
     if as_json:
         print_json(status.to_json())
@@ -221,9 +221,11 @@ def _status_lines(status: calibration.CalibrationStatus) -> list[str]:
 def _calibration_line(report: calibration.CalibrationReport) -> str:
     if report.asked:
         return "a function calibrates; `opx calibrate --show` shows the outcome in some minutes"
-    from opx.retrieval.calibration.calibrating import Outcome, outcome_line
+    from opx.retrieval.calibration.calibrating import CalibrationOutcome, outcome_line
 
-    return outcome_line(Outcome(report.documents, report.questions, report.reason, report.loss, report.loss_before))
+    return outcome_line(
+        CalibrationOutcome(report.documents, report.questions, report.reason, report.loss, report.loss_before)
+    )
 
 
 # -- stores that agree
@@ -232,7 +234,7 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
 @operation_command(
     "reconcile",
     administration.reconcile,
-    Shape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
+    CommandShape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
     json="Print the report as JSON.",
 )
 def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:

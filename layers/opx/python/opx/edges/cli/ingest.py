@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from opx.domain.ids import beginning_so
-from opx.edges.cli.intake import Intake, Tally, canonical, find_category, finish, tell_closed_gaps
-from opx.edges.cli.operations import OperationGroup, Shape, request_command, whole
+from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, tell_closed_gaps
+from opx.edges.cli.operations import CommandShape, OperationGroup, request_command, whole
 from opx.edges.cli.output import (
     INTERRUPTED,
     SHORT_ID,
@@ -26,7 +26,7 @@ from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.failures import Failure
-from opx.ingestion.events import SIDECAR_SUFFIX, Outcome, Result
+from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
 from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
 from opx.operations.corpus import MAX_BATCH, FailurePage, ListFailures, RetryFailures, list_failures, retry_failures
 
@@ -68,7 +68,7 @@ def ingest_command(
     metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
     if category:
         metadata["category"] = find_category(session.client, category)
-    tally = Tally()
+    tally = IntakeTally()
     try:
         with reporter_for_stderr(uploads=session.is_remote) as reporter:
             intake = Intake(session.client, session.loader, session.place, reporter)
@@ -88,7 +88,7 @@ def ingest_command(
 @request_command(
     "rebuild",
     rebuild,
-    Shape(
+    CommandShape(
         fields={"graph": "Take in every document again, and all that it says of things."}, elsewhere=REBUILD_ELSEWHERE
     ),
     json="",
@@ -107,7 +107,7 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
     Exit codes: 0 done, 1 something failed, 2 another error.
     """
     started = time.perf_counter()
-    tally = Tally()
+    tally = IntakeTally()
     with reporter_for_stderr() as reporter:
         tally.sent.update(session.call(rebuild, request).object_keys)
         Intake(session.client, session.loader, session.place, reporter).work(tally)
@@ -133,7 +133,7 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
 
 
 @failed_command.operation(
-    "list", list_failures, Shape(without=("limit", "after"), items="failures"), json="Print them as JSON."
+    "list", list_failures, CommandShape(without=("limit", "after"), items="failures"), json="Print them as JSON."
 )
 def list_failed(found: FailurePage) -> None:
     """List failed items with their reasons."""
@@ -168,7 +168,7 @@ def _wanted(items: Sequence[Failure], wanted: str) -> Failure:
     return found
 
 
-def _retried(session: Session, items: Sequence[Failure]) -> list[Outcome]:
+def _retried(session: Session, items: Sequence[Failure]) -> list[EventOutcome]:
     """Have the items ingested, which removes those that are settled; what concerns others is left out."""
     session.loader.note_failures()
     keys: list[str] = []
@@ -178,7 +178,7 @@ def _retried(session: Session, items: Sequence[Failure]) -> list[Outcome]:
     return [o for o in session.loader.outcomes(keys) if o.object_key.removesuffix(SIDECAR_SUFFIX) in keys]
 
 
-def _print_outcomes(outcomes: Sequence[Outcome], items: Sequence[Failure], *, as_json: bool) -> None:
+def _print_outcomes(outcomes: Sequence[EventOutcome], items: Sequence[Failure], *, as_json: bool) -> None:
     if as_json:
         print_json([{"objectKey": o.object_key, "result": o.result.value, "reason": o.reason} for o in outcomes])
         return

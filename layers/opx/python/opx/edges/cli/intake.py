@@ -16,12 +16,12 @@ from opx.edges.cli.output import exit_unless, plural, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
 from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
-from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, Outcome, Result
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, plan_files, source_name
 from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
     from opx.edges.loading import Loader
 
 LARGEST_LOSS = 0.2
@@ -31,13 +31,13 @@ _WEAK = (Result.SKIPPED, Result.UNCHANGED)
 
 
 @dataclass(slots=True)
-class Tally:
+class IntakeTally:
     """One outcome a document, its last that says something: a document and its sidecar are two events."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, EventOutcome] = field(default_factory=dict)
     sent: set[str] = field(default_factory=set)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: EventOutcome) -> None:
         key = outcome.object_key.removesuffix(SIDECAR_SUFFIX)
         if outcome.result not in _WEAK or key not in self.outcomes:
             self.outcomes[key] = outcome
@@ -55,7 +55,7 @@ class Tally:
         return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
 
     @property
-    def failures(self) -> list[Outcome]:
+    def failures(self) -> list[EventOutcome]:
         return [outcome for outcome in self.outcomes.values() if outcome.result is Result.FAILED]
 
     @property
@@ -65,7 +65,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkingFolder:
     """Files are named by their path from `base`. What is in `home`, the folder of the knowledge itself, is left out."""
 
     base: Path
@@ -79,22 +79,24 @@ class Place:
 class Intake:
     """Takes files of this machine in."""
 
-    def __init__(self, client: Client, loader: Loader, place: Place, reporter: Reporter) -> None:
+    def __init__(self, client: OperationClient, loader: Loader, place: WorkingFolder, reporter: Reporter) -> None:
         self._client = client
         self._loader = loader
         self._place = place
         self._reporter = reporter
 
-    def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | Outcome]:
+    def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | EventOutcome]:
         """The files to take in and what can't be. What is kept in the home folder itself is left out."""
         found = plan_files([canonical(path) for path in paths], self._place.base)
-        return [step for step in found if isinstance(step, Outcome) or not self._place.holds(step.path)]
+        return [step for step in found if isinstance(step, EventOutcome) or not self._place.holds(step.path)]
 
-    def put(self, steps: Sequence[FileToIngest | Outcome], metadata: Mapping[str, Any], tally: Tally) -> None:
+    def put(
+        self, steps: Sequence[FileToIngest | EventOutcome], metadata: Mapping[str, Any], tally: IntakeTally
+    ) -> None:
         """Store the files that are new or changed; `tally.sent` has their keys."""
         files = [step for step in steps if isinstance(step, FileToIngest)]
         for step in steps:
-            if isinstance(step, Outcome):
+            if isinstance(step, EventOutcome):
                 tally.add(step)
         for done, put in enumerate(self._loader.put_files(files, metadata), start=1):
             if put.outcome is not None:
@@ -103,21 +105,23 @@ class Intake:
                 tally.sent.add(put.object_key)
             self._reporter.stored(done, len(files))
 
-    def remove(self, keys: Sequence[str], tally: Tally) -> None:
+    def remove(self, keys: Sequence[str], tally: IntakeTally) -> None:
         """Delete objects."""
         if keys:
             self._loader.note_failures()
             remove_objects(self._client, keys)
         tally.sent.update(keys)
 
-    def work(self, tally: Tally) -> None:
+    def work(self, tally: IntakeTally) -> None:
         """Have what was sent taken in, and wait for it."""
         self._reporter.expect(len(tally.sent))
         for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
             tally.add(outcome)
             self._reporter.settled(outcome)
 
-    def missing(self, folders: Iterable[Path], steps: Sequence[FileToIngest | Outcome], *, force: bool) -> list[str]:
+    def missing(
+        self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome], *, force: bool
+    ) -> list[str]:
         """Keys of stored documents of these folders whose files are gone.
 
         Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced, and for the folder
@@ -145,22 +149,22 @@ class Intake:
         return list(stored_under(self._client, source_name(path, self._place.base)))
 
 
-def settled(loader: Loader, keys: Collection[str]) -> Tally:
+def settled(loader: Loader, keys: Collection[str]) -> IntakeTally:
     """What came of objects that were put or deleted, once it is known."""
-    tally = Tally(sent=set(keys))
+    tally = IntakeTally(sent=set(keys))
     for outcome in loader.outcomes(keys):
         tally.add(outcome)
     return tally
 
 
-def warn_of(failures: Iterable[Outcome], left: int = 0) -> None:
+def warn_of(failures: Iterable[EventOutcome], left: int = 0) -> None:
     """Say what failed, and how many documents were waited for in vain."""
     warn(*(f"failed: {outcome.reason}" for outcome in failures))
     if left:
         warn(still_under_way(left))
 
 
-def finish(tally: Tally, started: float, *, left: int = 0) -> None:
+def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
     """Print the failures, how many documents were waited for in vain, and the summary; exit with 1 for either."""
     warn_of(tally.failures, left)
     if tally.remarks:
@@ -169,7 +173,7 @@ def finish(tally: Tally, started: float, *, left: int = 0) -> None:
     exit_unless(not (tally.failures or left))
 
 
-def tell_closed_gaps(client: Client, tally: Tally) -> None:
+def tell_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
     """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
     asked is said, and changes nothing of what was done."""
     from opx.edges.calling import LocalClient
@@ -186,7 +190,7 @@ def tell_closed_gaps(client: Client, tally: Tally) -> None:
         click.echo(f"closed gap: {gap.question}  <- {gap.closed_by_title}")
 
 
-def find_category(client: Client, name: str) -> str:
+def find_category(client: OperationClient, name: str) -> str:
     """The path of the category that a name or a part of a path stands for. Raises `UnknownCategoryError`."""
     return client.call(list_categories, ListCategories()).model().category(name).path
 
@@ -208,7 +212,7 @@ def still_under_way(documents: int) -> str:
     return f"{plural(documents, 'document')} {verb} still being worked on: see `opx status` and `opx failed` in a while"
 
 
-def summary(tally: Tally, started: float) -> str:
+def summary(tally: IntakeTally, started: float) -> str:
     """What was done since `started` (of `time.perf_counter`), in one line."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]

@@ -12,17 +12,17 @@ from opx.domain.learning import (
     DEFAULT_RESULTS,
     MAX_RESULTS,
     CheckpointReport,
-    Effect,
     EntryState,
     EntryType,
     Pattern,
     PatternView,
     RAGPattern,
     StagingEntry,
+    TriedEffect,
 )
 from opx.domain.record import Record, replace
 from opx.edges.cli.feedback import capture_command
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -63,7 +63,7 @@ learn_command.add_command(capture_command)
 @click.argument("entry_id", metavar="ENTRY_ID")
 @click.option("--worked/--failed", default=None, help="Whether the solution was seen to work.")
 @click.option(
-    "--effect", type=click.Choice([effect.value for effect in Effect]), help="What came of it, if it didn't work."
+    "--effect", type=click.Choice([effect.value for effect in TriedEffect]), help="What came of it, if it didn't work."
 )
 @click.option("--incident", default="", metavar="ID", help="The incident's id.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -75,7 +75,7 @@ def verify(
     if worked is None and effect is None:
         raise click.UsageError("say --worked or --failed, or what came of it with --effect")
     request = learning.VerifyEntry(
-        entry_id=entry_id, worked=bool(worked), effect=Effect(effect) if effect else None, incident=incident
+        entry_id=entry_id, worked=bool(worked), effect=TriedEffect(effect) if effect else None, incident=incident
     )
     found = session.call(learning.verify_entry, request)
     if as_json:
@@ -87,7 +87,7 @@ def verify(
 @learn_command.request(
     "list",
     learning.list_entries,
-    Shape(
+    CommandShape(
         fields={
             "project_id": "--for PROJECT  Only what was learned in this project.",
             "after": "ENTRY_ID  Those before this one, which was the last on the page.",
@@ -114,7 +114,7 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
 @learn_command.operation(
     "checkpoint",
     learning.process_checkpoint,
-    Shape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
+    CommandShape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
 )
 def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
     """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
@@ -185,7 +185,7 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
     exit_unless(found)
 
 
-@learn_command.operation("pattern", patterns.get_pattern, Shape(arguments=("pattern_id",)))
+@learn_command.operation("pattern", patterns.get_pattern, CommandShape(arguments=("pattern_id",)))
 def show_pattern(found: PatternView) -> None:
     """Show a pattern, and each entry that was counted for it."""
     print_lines(_pattern_lines(found))
@@ -194,7 +194,7 @@ def show_pattern(found: PatternView) -> None:
 @learn_command.operation(
     "context",
     patterns.get_task_context,
-    Shape(
+    CommandShape(
         arguments=("task_description",),
         fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
     ),

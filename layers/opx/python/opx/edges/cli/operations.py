@@ -20,7 +20,7 @@ from opx.edges.cli.output import print_json
 from opx.edges.cli.session import SESSION, Session
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
     from opx.operations.context import Progress
     from opx.operations.registry import Operation, Run
 
@@ -33,7 +33,7 @@ AS_JSON = "Print it as JSON."
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CommandShape:
     """How a command takes a request. `arguments` are given by place, in this order; `without` are left to their defaults;
     `defaults` differ from those of other callers. `fields` are shown otherwise than they are declared, each as help has it:
     `"--scope KEY  All of a scope."`, of which each part may be left out; `-y/--yes` and `-t|--tag` are several names.
@@ -67,7 +67,9 @@ Act = Callable[..., None]
 Maker = Callable[[Callable[..., None]], click.Command]
 
 
-def operation_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+def operation_command(
+    name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
+) -> Maker:
     """Makes a command of the function below, which prints the reply; one that takes `as_json` is also called after JSON was
     printed, to say what isn't JSON and to set the exit code. Its docstring is the help, and `json` that of `--json`
     ("" for none). Options that are its own are added with `click.option` above it, as for any command; one that is named as a
@@ -86,7 +88,9 @@ def operation_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, 
     return make
 
 
-def request_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+def request_command(
+    name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
+) -> Maker:
     """The same of a function that calls operations itself, with a request that was made of the options."""
 
     def make(act: Act) -> click.Command:
@@ -98,11 +102,15 @@ def request_command(name: str, run: Run[Any, Any], shape: Shape = Shape(), *, js
 class OperationGroup(click.Group):
     """A group whose commands are made from operations."""
 
-    def operation(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    def operation(
+        self, name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
+    ) -> Maker:
         """As `operation_command`."""
         return self._adding(operation_command(name, run, shape, json=json))
 
-    def request(self, name: str, run: Run[Any, Any], shape: Shape = Shape(), *, json: str = AS_JSON) -> Maker:
+    def request(
+        self, name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
+    ) -> Maker:
         """As `request_command`."""
         return self._adding(request_command(name, run, shape, json=json))
 
@@ -117,7 +125,7 @@ class OperationGroup(click.Group):
 def _command(
     name: str,
     run: Run[Any, Any],
-    shape: Shape,
+    shape: CommandShape,
     function: Callable[..., None],
     act: Callable[[dict[str, Any]], None],
     *,
@@ -169,14 +177,14 @@ def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
     return read_request(kind, given, attributes=True)
 
 
-def _reply(session: Session, run: Run[Any, Any], request: Any, shape: Shape) -> Any:
+def _reply(session: Session, run: Run[Any, Any], request: Any, shape: CommandShape) -> Any:
     client = session.watched_client(shape.progress) if shape.progress else session.client
     if not (shape.items and "after" in shape.without):
         return client.call(run, request)
     return whole(client, run, request, shape.items)
 
 
-def whole(client: Client, run: Run[Q, R], request: Q, items: str) -> R:
+def whole(client: OperationClient, run: Run[Q, R], request: Q, items: str) -> R:
     """The reply with what is on all its pages in `items`."""
     *_, last = [found := list(all_pages(client, run, request)), found[-1]]
     every = tuple(one for page in found for one in getattr(page, items))
@@ -193,7 +201,7 @@ def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
 # -- parameters
 
 
-def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
+def _argument(fact: FieldFacts, shape: CommandShape) -> click.Argument:
     metavar = shape.shown(fact)[1] or fact.name.upper()
     nargs = -1 if fact.is_list else 1
     default = None if fact.required else _default(fact, shape)
@@ -202,7 +210,7 @@ def _argument(fact: FieldFacts, shape: Shape) -> click.Argument:
     )
 
 
-def _option(fact: FieldFacts, shape: Shape) -> click.Option:
+def _option(fact: FieldFacts, shape: CommandShape) -> click.Option:
     names, metavar, about = shape.shown(fact)
     names = names or "--" + fact.name.replace("_", "-")
     default = _default(fact, shape)
@@ -222,7 +230,7 @@ def _option(fact: FieldFacts, shape: Shape) -> click.Option:
     )
 
 
-def _default(fact: FieldFacts, shape: Shape) -> Any:
+def _default(fact: FieldFacts, shape: CommandShape) -> Any:
     default = shape.defaults.get(fact.name, fact.default)
     if isinstance(default, Enum):
         default = default.value
@@ -286,7 +294,7 @@ def plain_command(operation: Operation[Any, Any]) -> click.Command:
         session: Session = click.get_current_context().meta[SESSION]
         print_json(plain(session.call(operation.run, request_of(operation.request, values))))
 
-    params: list[click.Parameter] = [_option(one, Shape()) for one in fields_of(operation.request)]
+    params: list[click.Parameter] = [_option(one, CommandShape()) for one in fields_of(operation.request)]
     return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)
 
 

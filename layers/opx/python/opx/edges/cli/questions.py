@@ -10,7 +10,7 @@ import click
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.edges.calling import plain
-from opx.edges.cli.operations import OperationGroup, Shape, operation_command
+from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -31,10 +31,10 @@ from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
 from opx.records.gaps.listing import NOBODY, GapView, headline, report_lines, settled_because
 from opx.records.gaps.log import MAX_ASKED
-from opx.retrieval.receipts import Receipt, Replay, TamperedReceiptError, Verdict, read_receipt, replay
+from opx.retrieval.receipts import Receipt, Replay, ReplayVerdict, TamperedReceiptError, read_receipt, replay
 
 MAX_BYTES = 5_000_000
-_EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED: UNEXPLAINED}
+_EXIT_CODES = {ReplayVerdict.SAME: 0, ReplayVerdict.CHANGED: NO_ANSWER, ReplayVerdict.UNEXPLAINED: UNEXPLAINED}
 
 # -- the audit log
 
@@ -42,7 +42,7 @@ _EXIT_CODES = {Verdict.SAME: 0, Verdict.CHANGED: NO_ANSWER, Verdict.UNEXPLAINED:
 @operation_command(
     "audit",
     questions.list_audit_records,
-    Shape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
+    CommandShape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
 )
 def audit_command(reply: questions.AuditRecords) -> None:
     """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
@@ -114,7 +114,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
     )
 
 
-@gaps_command.operation("check", questions.check_gaps, Shape(without=("every_scope",)), json="")
+@gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)), json="")
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_ASKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
@@ -203,9 +203,9 @@ def _replayed(session: Session, question: str, config: QueryConfig) -> Receipt:
 
 def _print_replay(receipt: Receipt, found: Replay) -> None:
     said = {
-        Verdict.SAME: "the same answer",
-        Verdict.CHANGED: "another answer",
-        Verdict.UNEXPLAINED: "another answer, although nothing is known to have changed",
+        ReplayVerdict.SAME: "the same answer",
+        ReplayVerdict.CHANGED: "another answer",
+        ReplayVerdict.UNEXPLAINED: "another answer, although nothing is known to have changed",
     }
     click.echo(f"{said[found.verdict]} as on {receipt['askedAt']}: {' '.join(receipt['question'].split())[:200]}")
     for cause in found.causes:

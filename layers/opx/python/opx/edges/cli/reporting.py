@@ -11,7 +11,7 @@ import click
 
 from opx.domain.documents import Remark, RemarkKind
 from opx.edges.cli.output import plural
-from opx.ingestion.events import Outcome, Result
+from opx.ingestion.events import EventOutcome, Result
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -35,7 +35,7 @@ class Reporter:
     def embedding(self, object_key: str, chunks: int) -> None:
         """A document has come so far."""
 
-    def settled(self, outcome: Outcome) -> None:
+    def settled(self, outcome: EventOutcome) -> None:
         """A document is done, one way or the other."""
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class LineReporter(Reporter):
         if chunks % _LONG == 0:
             click.echo(f"embedding  {object_key}: {chunks:,} chunks so far", err=True)
 
-    def settled(self, outcome: Outcome) -> None:
+    def settled(self, outcome: EventOutcome) -> None:
         line = outcome_line(outcome)
         if line:
             click.echo(line, err=True)
@@ -98,7 +98,7 @@ class BarReporter(Reporter):
     def embedding(self, object_key: str, chunks: int) -> None:
         self._advance(object_key, f"{_name(object_key)}: {chunks:,} chunks")
 
-    def settled(self, outcome: Outcome) -> None:
+    def settled(self, outcome: EventOutcome) -> None:
         self._advance(outcome.object_key, _name(outcome.object_key))
 
     def _advance(self, object_key: str, description: str) -> None:
@@ -119,7 +119,7 @@ def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
     return BarReporter(uploads=uploads) if sys.stderr.isatty() else LineReporter(uploads=uploads)
 
 
-def outcome_line(outcome: Outcome) -> str:
+def outcome_line(outcome: EventOutcome) -> str:
     """`ingested  documents/a.md (3 chunks)`; empty for what nobody needs to know."""
     if outcome.result not in (Result.INGESTED, Result.DELETED):
         return ""

@@ -8,9 +8,17 @@ from typing import Any
 import click
 
 from opx.domain.queries import QueryConfig
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped
+from opx.domain.research import (
+    DEFAULT_ITERATIONS,
+    MOST_ITERATIONS,
+    Finding,
+    ResearchReport,
+    ResearchStep,
+    StepKind,
+    Stopped,
+)
 from opx.domain.results import Answer
-from opx.edges.cli.hits import Page, heading
+from opx.edges.cli.hits import HitPage, heading
 from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -84,24 +92,24 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
 
 
 def _finding_lines(rank: int, finding: Finding) -> Iterator[str]:
-    yield from Page(Screen.current()).passage(rank, finding)
+    yield from HitPage(Screen.current()).passage(rank, finding)
     yield click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
 
 
-def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
+def trace_lines(trace: Sequence[ResearchStep]) -> Iterator[str]:
     """A line a step, as columns."""
     rows = [("#", "MS", "RESULTS", "NEW", "BEST", "SEARCHED FOR", "WHY"), *map(_row, trace)]
     yield from aligned(rows)
 
 
-def _row(step: Step) -> tuple[str, ...]:
+def _row(step: ResearchStep) -> tuple[str, ...]:
     took, counts = f"{step.milliseconds:.0f}", (str(step.results), str(step.new))
     if step.kind is StepKind.PLAN:
         return str(step.iteration), took, *counts, "", f"(plan by {step.text})", _reason(step)
     return str(step.iteration), took, *counts, f"{step.best_confidence:.2f}", _short(step.text), _reason(step)
 
 
-def _reason(step: Step) -> str:
+def _reason(step: ResearchStep) -> str:
     return f"{step.why} - FAILED: {step.error}" if step.error else step.why
 
 

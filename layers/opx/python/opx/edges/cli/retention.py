@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.edges.cli.operations import OperationGroup, Shape, operation_command, request_command
+from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command, request_command
 from opx.edges.cli.output import (
     SHORT_ID,
     CommandFailed,
@@ -54,7 +54,7 @@ def hold_command() -> None:
 @hold_command.request(
     "add",
     lifecycle.add_hold,
-    Shape(
+    CommandShape(
         fields={
             "within": "--scope KEY  What is of client:ACME, with all below, or global.",
             "reason": "TEXT",
@@ -81,7 +81,7 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
         click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
-@hold_command.operation("list", lifecycle.list_holds, Shape(items="holds"))
+@hold_command.operation("list", lifecycle.list_holds, CommandShape(items="holds"))
 def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
@@ -93,7 +93,9 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
     return hold.id, hold.what, hold.since, hold.by, *ended, hold.reason
 
 
-@hold_command.operation("remove", lifecycle.lift_hold, Shape(arguments=("hold_id",), fields={"hold_id": "ID"}), json="")
+@hold_command.operation(
+    "remove", lifecycle.lift_hold, CommandShape(arguments=("hold_id",), fields={"hold_id": "ID"}), json=""
+)
 def remove_command(hold: Hold) -> None:
     """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
@@ -102,7 +104,7 @@ def remove_command(hold: Hold) -> None:
 # -- reviews
 
 
-@operation_command("review", lifecycle.list_reviews, Shape(without=("limit",), fields={"owner": "NAME"}))
+@operation_command("review", lifecycle.list_reviews, CommandShape(without=("limit",), fields={"owner": "NAME"}))
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
 def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
@@ -138,7 +140,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 @request_command(
     "prune",
     lifecycle.prune_expired,
-    Shape(fields={"dry_run": "Show what would go, and remove nothing."}),
+    CommandShape(fields={"dry_run": "Show what would go, and remove nothing."}),
     json="Print the report as JSON.",
 )
 @click.option(
@@ -231,7 +233,9 @@ class Phases:
         click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
 
 
-@request_command("export", administration.export_archive, Shape(arguments=("path",)), json="Print the report as JSON.")
+@request_command(
+    "export", administration.export_archive, CommandShape(arguments=("path",)), json="Print the report as JSON."
+)
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_command(session: Session, request: administration.ExportArchive, *, as_json: bool) -> None:
     """Write into FILE everything that can't be made anew: documents with all their versions, what work taught and what
@@ -260,7 +264,7 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
 @request_command(
     "import",
     administration.import_archive,
-    Shape(
+    CommandShape(
         arguments=("path",),
         fields={"dry_run": "Verify the archive, show what it would bring, and change nothing."},
         anywhere=True,

@@ -13,7 +13,7 @@ from opx.domain.ids import day_text, first_day
 from opx.domain.knowledge import Tier
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
-from opx.edges.cli.hits import Page, absent_lines, no_answer_lines, receipt_line
+from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines, receipt_line
 from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -140,7 +140,7 @@ def _first_day(name: str, value: str) -> str:
 
 def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
     screen = Screen.current()
-    page = Page(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
+    page = HitPage(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
     print_lines(absent_lines(answer))
     print_lines(page.answer(answer))
     if not answer.results:

@@ -19,8 +19,8 @@ from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.domain.requests import Request
-    from opx.edges.calling import Client
-    from opx.edges.cli.intake import Place
+    from opx.edges.calling import OperationClient
+    from opx.edges.cli.intake import WorkingFolder
     from opx.edges.client import RemoteClient
     from opx.edges.loading import Loader
     from opx.operations.context import Context, Progress
@@ -103,7 +103,7 @@ class Session:
         return is_remote(self.settings)
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> OperationClient:
         """Calls operations: of the system in this process for the configured identity, or of a deployed one."""
         if self.is_remote:
             return self.remote_client
@@ -119,7 +119,7 @@ class Session:
         identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
         return Context(self.services, Caller(identity, owns_system=True))
 
-    def watched_client(self, progress: Progress) -> Client:
+    def watched_client(self, progress: Progress) -> OperationClient:
         """The same as `client`, with the progress of long operations of this process shown."""
         if self.is_remote:
             return self.remote_client
@@ -170,14 +170,14 @@ class Session:
         return self.remote_client.endpoint if self.is_remote else str(self.settings.home_path)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> WorkingFolder:
         """What files are named after."""
-        from opx.edges.cli.intake import Place
+        from opx.edges.cli.intake import WorkingFolder
 
         if self.is_remote:
-            return Place(Path.cwd().resolve())
+            return WorkingFolder(Path.cwd().resolve())
         home = self.settings.home_path.resolve()
-        return Place(home.parent, home)
+        return WorkingFolder(home.parent, home)
 
     @cached_property
     def services(self) -> System:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, SourceBusyError
@@ -80,7 +80,7 @@ def add_source(
 
 
 @source_command.operation(
-    "list", sources.list_sources, Shape(items="sources", anywhere=True), json="Print them as JSON."
+    "list", sources.list_sources, CommandShape(items="sources", anywhere=True), json="Print them as JSON."
 )
 def list_added(found: sources.Sources) -> None:
     """List sources and how their last pulls went."""
@@ -152,7 +152,10 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 
 
 @source_command.operation(
-    "remove", sources.remove_source, Shape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True), json=""
+    "remove",
+    sources.remove_source,
+    CommandShape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True),
+    json="",
 )
 def remove_added(found: sources.RemovedSource) -> None:
     """Forget a source that was added. Its documents stay; `opx delete` removes those."""
@@ -238,7 +241,7 @@ def stream_command() -> None:
 @stream_command.operation(
     "add",
     sources.subscribe_stream,
-    Shape(
+    CommandShape(
         arguments=("source",),
         fields={
             "pattern": "--filter",
@@ -267,7 +270,7 @@ def add_stream(found: sources.Subscribed) -> None:
 
 
 @stream_command.operation(
-    "list", sources.list_streams, Shape(items="streams", anywhere=True), json="Print them as JSON."
+    "list", sources.list_streams, CommandShape(items="streams", anywhere=True), json="Print them as JSON."
 )
 def list_subscribed(found: sources.Streams) -> None:
     """List streams."""
@@ -276,7 +279,7 @@ def list_subscribed(found: sources.Streams) -> None:
     print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER"), rows, empty)
 
 
-@stream_command.operation("remove", sources.end_stream, Shape(arguments=("name",), anywhere=True), json="")
+@stream_command.operation("remove", sources.end_stream, CommandShape(arguments=("name",), anywhere=True), json="")
 def remove_stream(found: sources.EndedStream) -> None:
     """End a subscription; its documents stay."""
     click.echo(f"removed {found.removed}; its documents stay")

@@ -13,7 +13,7 @@ import click
 
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
 from opx.edges.calling import text_of
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -23,7 +23,7 @@ from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAn
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
 
 SHOWN = tuple(show.value for show in LogShow)
 _ANSWER = "Print the answer as JSON."
@@ -42,7 +42,7 @@ def ops_command() -> None:
     """
 
 
-@ops_command.operation("logs", query_logs, Shape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
+@ops_command.operation("logs", query_logs, CommandShape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
 @click.argument("query", default="*")
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
@@ -52,7 +52,9 @@ def ask_logs(reply: LogsAnswer) -> None:
     click.echo(text_of(reply))
 
 
-@ops_command.operation("metrics", correlate_metrics, Shape(arguments=("metric", "node"), anywhere=True), json=_ANSWER)
+@ops_command.operation(
+    "metrics", correlate_metrics, CommandShape(arguments=("metric", "node"), anywhere=True), json=_ANSWER
+)
 @click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
 @click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
 @click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
@@ -61,7 +63,7 @@ def ask_metrics(reply: MetricsAnswer) -> None:
     click.echo(text_of(reply))
 
 
-@ops_command.operation("traces", analyze_traces, Shape(arguments=("service",), anywhere=True), json=_ANSWER)
+@ops_command.operation("traces", analyze_traces, CommandShape(arguments=("service",), anywhere=True), json=_ANSWER)
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
 def ask_traces(reply: TracesAnswer) -> None:
@@ -92,7 +94,9 @@ def baseline_command() -> None:
 @baseline_command.operation(
     "show",
     baselines.get_baseline_stats,
-    Shape(arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}),
+    CommandShape(
+        arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}
+    ),
 )
 def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
     """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
@@ -123,7 +127,7 @@ def _cells(values: Distribution) -> list[str]:
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
-@baseline_command.operation("list", baselines.list_baseline_series, Shape(without=("after",), items="series"))
+@baseline_command.operation("list", baselines.list_baseline_series, CommandShape(without=("after",), items="series"))
 def list_series(reply: baselines.SeriesPage) -> None:
     """List which metrics of which nodes have values."""
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
@@ -193,7 +197,7 @@ def _with(common: Mapping[str, str], rows: Iterable[Row]) -> Iterator[Row]:
         yield line, row if isinstance(row, InvalidInputError) else {**common, **row}
 
 
-def _push(client: Client, rows: Iterable[Row], called: str) -> None:
+def _push(client: OperationClient, rows: Iterable[Row], called: str) -> None:
     """Send values in portions, and say what became of them."""
     added = repeated = 0
     refused: list[tuple[int, str]] = []
@@ -213,7 +217,9 @@ def _push(client: Client, rows: Iterable[Row], called: str) -> None:
     exit_unless(not refused)
 
 
-def _sent(client: Client, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[AddedValues, list[int]]]:
+def _sent(
+    client: OperationClient, rows: Sequence[tuple[int, Mapping[str, Any]]]
+) -> Iterator[tuple[AddedValues, list[int]]]:
     """Send a portion, with the lines that its indexes are of. Values with a time go apart from those of now: the id of
     their batch is then the same whenever they are sent, so that they count once."""
     from opx.domain.ids import stable_hash

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, warn
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
@@ -31,8 +31,8 @@ def _progress(step: str, _count: int) -> None:
         click.echo(f"{step} ...", err=True)
 
 
-_ALL = Shape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
-_ONE = Shape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
+_ALL = CommandShape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
+_ONE = CommandShape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
 
 
 @click.group("client", cls=OperationGroup)
@@ -129,7 +129,7 @@ def project_command() -> None:
 @project_command.request(
     "assign",
     projects.assign_project,
-    Shape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
+    CommandShape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
     json="",
 )
 @click.option("--dry-run", is_flag=True, help="Show who would see what, and move nothing.")
@@ -146,7 +146,7 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
 
 
 @project_command.operation(
-    "show", projects.get_project, Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
+    "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
 )
 def show_project(found: projects.Project) -> None:
     """Show the group of PROJECT of CLIENT, and whose documents it may see."""
@@ -157,7 +157,7 @@ def show_project(found: projects.Project) -> None:
 @project_command.operation(
     "list",
     projects.list_projects,
-    Shape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
+    CommandShape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
     json="",
 )
 def list_of_client(found: projects.ProjectList) -> None:
@@ -169,7 +169,7 @@ def list_of_client(found: projects.ProjectList) -> None:
 @project_command.operation(
     "remove",
     projects.remove_project,
-    Shape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),
+    CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),
     json="",
 )
 def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:

@@ -11,8 +11,8 @@ import click
 
 from opx.edges.cli.intake import (
     Intake,
-    Place,
-    Tally,
+    IntakeTally,
+    WorkingFolder,
     canonical,
     find_category,
     still_under_way,
@@ -24,11 +24,11 @@ from opx.edges.cli.output import warn
 from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ingestion.events import SIDECAR_SUFFIX, Outcome
+from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome
 from opx.ingestion.files import FileToIngest
 
 if TYPE_CHECKING:
-    from opx.edges.calling import Client
+    from opx.edges.calling import OperationClient
     from opx.edges.loading import Loader
 
 DEBOUNCE_MS = 1000
@@ -81,9 +81,9 @@ class Follower:
 
     def __init__(
         self,
-        client: Client,
+        client: OperationClient,
         loader: Loader,
-        place: Place,
+        place: WorkingFolder,
         folder: Path,
         metadata: dict[str, Any],
         *,
@@ -102,7 +102,7 @@ class Follower:
     def take_in(self) -> None:
         """All of the folder, as `opx ingest` does it."""
         started = time.perf_counter()
-        tally = Tally()
+        tally = IntakeTally()
         with reporter_for_stderr() as reporter:
             intake = Intake(self._client, self._loader, self._place, reporter)
             steps = intake.plan([self.folder])
@@ -114,7 +114,7 @@ class Follower:
         tell_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
 
-    def _missing(self, intake: Intake, steps: list[FileToIngest | Outcome]) -> list[str]:
+    def _missing(self, intake: Intake, steps: list[FileToIngest | EventOutcome]) -> list[str]:
         if not self._delete:
             return []
         try:
@@ -139,8 +139,8 @@ class Follower:
             self._waiting = paths
             warn(f"will try again: {exc}")
 
-    def _apply(self, paths: set[Path]) -> Tally:
-        tally = Tally()
+    def _apply(self, paths: set[Path]) -> IntakeTally:
+        tally = IntakeTally()
         intake = Intake(self._client, self._loader, self._place, Reporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
@@ -165,7 +165,7 @@ def document_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) if path.name.endswith(SIDECAR_SUFFIX) else path
 
 
-def _print_open(tally: Tally) -> None:
+def _print_open(tally: IntakeTally) -> None:
     if tally.left_to_others:
         warn(f"{_now()} still waiting: {still_under_way(tally.left_to_others)}")
 
@@ -174,7 +174,7 @@ def _now() -> str:
     return time.strftime("%H:%M:%S")
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: EventOutcome) -> None:
     now = _now()
     line = outcome_line(outcome)
     if line:

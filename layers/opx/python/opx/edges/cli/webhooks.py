@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import click
 
-from opx.edges.cli.operations import OperationGroup, Shape
+from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, print_lines, print_table, read_bytes
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.domain.sources import WebhookView
 
 _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
-_NAMED = Shape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
+_NAMED = CommandShape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
 
 
 @click.group("webhook", no_args_is_help=True)
@@ -133,7 +133,7 @@ def set_one(session: Session, name: str) -> None:
     click.echo(f"set {name}")
 
 
-@secret_command.operation("list", list_secrets, Shape(elsewhere=_ELSEWHERE, anywhere=True), json="")
+@secret_command.operation("list", list_secrets, CommandShape(elsewhere=_ELSEWHERE, anywhere=True), json="")
 def list_names(found: SecretNames) -> None:
     """List the names of the secrets."""
     print_lines(found.names)

@@ -21,7 +21,7 @@ _MAX_VERSIONS = 60
 """Of one product in one line; a line more begins after them, so that a chunk keeps the product's name with them."""
 
 
-class Match(Shape, frozen=True, rename="camel"):
+class CpeMatch(Shape, frozen=True, rename="camel"):
     """Versions of a product."""
 
     criteria: Filled
@@ -41,16 +41,16 @@ class _Combined(Shape, frozen=True):
         return self.operator.upper() == "AND"
 
 
-class Node(_Combined, frozen=True, rename="camel"):
+class CpeNode(_Combined, frozen=True, rename="camel"):
     """Products, all or any of them."""
 
-    cpe_match: tuple[Match, ...] = ()
+    cpe_match: tuple[CpeMatch, ...] = ()
 
 
 class Configuration(_Combined, frozen=True):
     """Nodes of a CVE record, all or any of them."""
 
-    nodes: tuple[Loose[Node], ...] = ()
+    nodes: tuple[Loose[CpeNode], ...] = ()
 
 
 class _Affecting(Shape, frozen=True):
@@ -112,7 +112,7 @@ def _words(value: str) -> str:
     return one_line(_plain(value).replace("_", " "))
 
 
-def version_range(match: Match, cpe: Cpe) -> str:
+def version_range(match: CpeMatch, cpe: Cpe) -> str:
     """Which versions a match is about: `7.0.0 through 7.0.14`, `before 2.4.5`, `all versions`."""
     since, after = match.version_start_including, match.version_start_excluding
     until, before = match.version_end_including, match.version_end_excluding
@@ -148,7 +148,7 @@ def _configuration(configuration: Configuration) -> Iterator[str]:
         yield from _node(node, 1)
 
 
-def _node(node: Node, depth: int) -> Iterator[str]:
+def _node(node: CpeNode, depth: int) -> Iterator[str]:
     lines = list(_products(node.cpe_match, inside=depth > 0))
     negated = node.negate
     alone = len(lines) == 1
@@ -161,7 +161,7 @@ def _node(node: Node, depth: int) -> Iterator[str]:
     yield from (f"{indent}  - {line}" for line in lines)
 
 
-def _products(matches: Iterable[Match], *, inside: bool) -> Iterator[str]:
+def _products(matches: Iterable[CpeMatch], *, inside: bool) -> Iterator[str]:
     """A line a product, with all of its versions; those that are only the surroundings say so."""
     found: dict[str, list[str]] = {}
     for match in matches:

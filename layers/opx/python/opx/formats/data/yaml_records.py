@@ -61,7 +61,7 @@ def _plain(name: str, lines: Iterator[str], problem: str) -> ParsedSource:
     return ParsedSource(name, {}, cut_lines(chain([heading(1, name)], fenced(lines, "yaml")), name), [remark])
 
 
-def _mapped(found: list[Part], source: Source) -> ParsedSource | None:
+def _mapped(found: list[YamlPart], source: Source) -> ParsedSource | None:
     if not source.category.json_mapping or len(found) != 1 or found[0].kind != "mapping":
         return None
     if any(part.kind == "alias" for part in _all_parts(found[0])):
@@ -72,7 +72,7 @@ def _mapped(found: list[Part], source: Source) -> ParsedSource | None:
         return None
 
 
-def _all_parts(document: Part) -> Iterator[Part]:
+def _all_parts(document: YamlPart) -> Iterator[YamlPart]:
     stack = [document]
     while stack:
         part = stack.pop()
@@ -80,7 +80,7 @@ def _all_parts(document: Part) -> Iterator[Part]:
         stack.extend(part.items)
 
 
-def _data(part: Part) -> Any:
+def _data(part: YamlPart) -> Any:
     """Scalars as they are written; of a repeated key the last."""
     if part.keys is not None:
         return {key: _data(item) for key, item in zip(part.keys, part.items, strict=True)}
@@ -89,7 +89,7 @@ def _data(part: Part) -> Any:
     return None if part.kind == "null" else part.text
 
 
-def _identity(found: list[Part]) -> tuple[str, dict[str, Any]]:
+def _identity(found: list[YamlPart]) -> tuple[str, dict[str, Any]]:
     """The title of a file that has one subject, and what else it says about itself."""
     if len(found) != 1:
         return "", {}
@@ -99,7 +99,7 @@ def _identity(found: list[Part]) -> tuple[str, dict[str, Any]]:
     return _label(found[0]), {}
 
 
-def _label(part: Part) -> str:
+def _label(part: YamlPart) -> str:
     """`Deployment checkout` of a Kubernetes object; what the first item is called of a playbook."""
     kind, name = part.texts("kind"), part.texts("metadata", "name")
     if kind:
@@ -109,14 +109,14 @@ def _label(part: Part) -> str:
     return part.texts("name") if part.get("apiVersion") else ""
 
 
-def _name(part: Part) -> str:
+def _name(part: YamlPart) -> str:
     for key in _NAMES:
         if name := part.texts(key):
             return f"{key.title()} {name}" if key in ("alert", "record") else name
     return ""
 
 
-def _repeated(document: Part, name: str) -> Iterator[Remark]:
+def _repeated(document: YamlPart, name: str) -> Iterator[Remark]:
     for part in _all_parts(document):
         if part.keys and len(set(part.keys)) < len(part.keys):
             text = f"{name}: a key is given again in the mapping of line {part.line + 1}; most programs use the last"
@@ -127,7 +127,7 @@ def _repeated(document: Part, name: str) -> Iterator[Remark]:
 class _Sections:
     lines: list[str]
 
-    def all_of(self, found: list[Part]) -> Iterator[str]:
+    def all_of(self, found: list[YamlPart]) -> Iterator[str]:
         """The documents, from the comments above each; under its name if there are several."""
         starts = [0, *(self._with_comments(part.line, before.line + 1) for before, part in pairwise(found))]
         ends = [*starts[1:], len(self.lines)]
@@ -139,7 +139,7 @@ class _Sections:
         if not found:  # nothing but comments
             yield from self._fenced([(0, len(self.lines))])
 
-    def _part(self, part: Part, span: tuple[int, int], path: str, title: tuple[int, str]) -> Iterator[str]:
+    def _part(self, part: YamlPart, span: tuple[int, int], path: str, title: tuple[int, str]) -> Iterator[str]:
         """All of a small part; of a large one each large item under its path, the small ones together before them.
 
         All headings are of one level, as each has the whole path.
@@ -164,13 +164,13 @@ class _Sections:
             if is_large:
                 yield from self._part(item, item_span, item_path, (title[0], _heading(item, item_path)))
 
-    def _divisible(self, part: Part) -> bool:
+    def _divisible(self, part: YamlPart) -> bool:
         """Whether each item begins on a line of its own."""
         if part.inline or not part.items:
             return False
         return all(first < second for first, second in pairwise(part.lines))
 
-    def _spans(self, part: Part, span: tuple[int, int]) -> list[tuple[int, int]]:
+    def _spans(self, part: YamlPart, span: tuple[int, int]) -> list[tuple[int, int]]:
         """The lines of each item, with the comments above it."""
         starts = [self._with_comments(part.lines[0], min(span[0] + 1, part.lines[0]))]
         for line in part.lines[1:]:
@@ -192,21 +192,21 @@ class _Sections:
         return fenced((line[margin:] if line.strip() else "\n" for line in lines), "yaml")
 
 
-def _path(path: str, part: Part, at: int) -> str:
+def _path(path: str, part: YamlPart, at: int) -> str:
     """`spec.containers[checkout].env`: a sequence's item by its name, or else its number."""
     if part.keys is None:
         return f"{path}[{_name(part.items[at]) or at}]"
     return f"{path}.{part.keys[at]}" if path else part.keys[at]
 
 
-def _is_own_section(item: Part, path: str) -> bool:
+def _is_own_section(item: YamlPart, path: str) -> bool:
     """An alert or recording rule of Prometheus, and an operation of OpenAPI, whatever their size."""
     if item.get("expr") and (item.get("alert") or item.get("record")):
         return True
     return path.startswith("paths./") and path.rpartition(".")[2] in _VERBS
 
 
-def _has_own_sections(part: Part, path: str) -> bool:
+def _has_own_sections(part: YamlPart, path: str) -> bool:
     """Whether any such is near its top: groups, group, rules, rule, perhaps in a `spec`; paths, path, operation."""
     level = [(part, path)]
     for _ in range(5):
@@ -216,7 +216,7 @@ def _has_own_sections(part: Part, path: str) -> bool:
     return False
 
 
-def _heading(item: Part, path: str) -> str:
+def _heading(item: YamlPart, path: str) -> str:
     if item.get("expr"):
         return _name(item) or path
     if path.startswith("paths./") and path.rpartition(".")[2] in _VERBS:
@@ -230,7 +230,7 @@ class TangledYamlError(Exception):
 
 
 @dataclass(slots=True)
-class Part:
+class YamlPart:
     """A scalar, with its `text`, or a collection. `line` is where it begins, from 0.
 
     `keys` names the items of a mapping, None is a sequence's. `inline` collections stand between brackets.
@@ -239,16 +239,16 @@ class Part:
     line: int
     text: str = ""
     keys: list[str] | None = None
-    items: list[Part] = field(default_factory=list)
+    items: list[YamlPart] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     """Where the items begin: in a mapping, their keys."""
 
     kind: str = "scalar"
     inline: bool = False
 
-    def get(self, *path: str) -> Part | None:
+    def get(self, *path: str) -> YamlPart | None:
         """What stands under keys within keys."""
-        found: Part | None = self
+        found: YamlPart | None = self
         for key in path:
             found = found.items[found.keys.index(key)] if found and found.keys and key in found.keys else None
         return found
@@ -259,7 +259,7 @@ class Part:
         return found.text if found is not None else ""
 
 
-def documents(text: str) -> list[Part]:
+def documents(text: str) -> list[YamlPart]:
     """The parts at the top of each document. Raises `TangledYamlError` for what isn't YAML, or too deep or too much."""
     try:
         return list(_documents(text))
@@ -271,8 +271,8 @@ def documents(text: str) -> list[Part]:
         raise TangledYamlError(f"not valid YAML ({' '.join(str(exc).split())})") from exc
 
 
-def _documents(text: str) -> Iterator[Part]:
-    open_parts: list[Part] = []
+def _documents(text: str) -> Iterator[YamlPart]:
+    open_parts: list[YamlPart] = []
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if count > MAX_EVENTS or len(open_parts) > MAX_DEPTH:
             raise TangledYamlError(f"YAML of more than {MAX_EVENTS:,} values or {MAX_DEPTH} levels")
@@ -290,19 +290,19 @@ def _documents(text: str) -> Iterator[Part]:
             yield part
 
 
-def _part(event: yaml.NodeEvent) -> Part:
+def _part(event: yaml.NodeEvent) -> YamlPart:
     line = event.start_mark.line if event.start_mark else 0
     if isinstance(event, yaml.MappingStartEvent):
-        return Part(line, kind="mapping", keys=[], inline=bool(event.flow_style))
+        return YamlPart(line, kind="mapping", keys=[], inline=bool(event.flow_style))
     if isinstance(event, yaml.SequenceStartEvent):
-        return Part(line, kind="sequence", inline=bool(event.flow_style))
+        return YamlPart(line, kind="sequence", inline=bool(event.flow_style))
     if isinstance(event, yaml.ScalarEvent):
         null = event.value == "" or (event.implicit[0] and event.value in ("~", "null"))
-        return Part(line, event.value, kind="null" if null else "scalar")
-    return Part(line, f"*{event.anchor}", kind="alias")
+        return YamlPart(line, event.value, kind="null" if null else "scalar")
+    return YamlPart(line, f"*{event.anchor}", kind="alias")
 
 
-def _put(part: Part, open_parts: list[Part]) -> None:
+def _put(part: YamlPart, open_parts: list[YamlPart]) -> None:
     """Into the collection around it. In a mapping keys and values come by turns."""
     around = open_parts[-1]
     if around.keys is None:

@@ -16,7 +16,7 @@ from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import one_line, plain
 from opx.formats.markup.html import markdown_of
 from opx.formats.office.packages import checked_package, core_metadata
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 
 _STYLES = """
 p[style-name='Title'] => h1:fresh
@@ -30,7 +30,7 @@ comment-reference => span
 _MARGINS = re.compile(r"word/(?:header|footer)\d*\.xml")
 
 
-def read_docx(path: Path, job: Job, output: Output) -> None:
+def read_docx(path: Path, job: ReadingJob, output: Output) -> None:
     """Headings by style, lists, tables, links, notes; headers and footers once, at the end; pictures where they are."""
     with checked_package(path, job.unpacked_bytes) as package:
         if "word/document.xml" not in package.namelist():

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from opx.errors import UnparsableDocumentError
-from opx.formats.sandbox.output import TooLargeError
+from opx.formats.sandbox.output import OutputTooLargeError
 
 MAX_ENTRIES = 10_000
 MAX_RATIO = 250
@@ -104,4 +104,6 @@ def _blocks(package: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]
 
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
-        raise TooLargeError(f"it unpacks to more than {limit:,} bytes; split it, or raise OPX_PARSE_UNPACKED_BYTES")
+        raise OutputTooLargeError(
+            f"it unpacks to more than {limit:,} bytes; split it, or raise OPX_PARSE_UNPACKED_BYTES"
+        )

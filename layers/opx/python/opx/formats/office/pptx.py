@@ -13,7 +13,7 @@ from pptx.exc import PackageNotFoundError
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line, plain, table
 from opx.formats.office.packages import checked_package, core_metadata
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 
 _SLIDE_LEVEL = 2
 _MAX_DEPTH = 20
@@ -21,7 +21,7 @@ _SAME_LINE = 100_000
 """EMU (914,400 an inch): shapes whose tops differ by less stand beside each other."""
 
 
-def read_pptx(path: Path, job: Job, output: Output) -> None:
+def read_pptx(path: Path, job: ReadingJob, output: Output) -> None:
     """A section for each slide: its title, texts, tables, charts' figures, pictures and notes, from top to bottom."""
     with checked_package(path, job.unpacked_bytes) as package:
         title, metadata = core_metadata(package)

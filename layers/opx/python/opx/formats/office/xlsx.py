@@ -21,7 +21,7 @@ from openpyxl.xml.constants import COMMENTS_NS, REL_NS, SHEET_MAIN_NS
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line, plain, table
 from opx.formats.office.packages import checked_package, core_metadata
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.sandbox.output import Output, ReadingJob
 
 MAX_ROWS = 10_000
 """Of a sheet. More are data for a database, not knowledge to search in words."""
@@ -41,7 +41,7 @@ _THREADED, _TEXT_OF_THREADED = "[Threaded comment]", "Comment:"
 """What Excel writes into old-style comments beside newer ones, and where their own text begins."""
 
 
-def read_xlsx(path: Path, job: Job, output: Output) -> None:
+def read_xlsx(path: Path, job: ReadingJob, output: Output) -> None:
     """Values as they were last calculated; dates and numbers as people write them; hidden sheets are left out."""
     with checked_package(path, job.unpacked_bytes) as package:
         if "xl/workbook.xml" not in package.namelist():

@@ -13,7 +13,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from opx.formats.markdown import code, heading, one_line, plain, table
-from opx.formats.pdf.rows import BULLET, Row, Segment, Word
+from opx.formats.pdf.rows import BULLET, Segment, TextRow, Word
 
 MAX_HEADING = 160
 _ITEM = re.compile(r"(?:\d{1,3}|[a-z])[.)]\s")
@@ -34,7 +34,7 @@ class Style:
     headings: tuple[float, ...] = ()
     by_outline: bool = False
 
-    def level(self, row: Row) -> int:
+    def level(self, row: TextRow) -> int:
         """The level of a heading by its size, 0 for other rows."""
         if self.by_outline or len(row.text) > MAX_HEADING or row.size < self.body * 1.12:
             return 0
@@ -44,7 +44,7 @@ class Style:
         return self.headings.index(nearest) + 1 if abs(nearest - row.size) <= 0.6 else 0
 
 
-def blocks(rows: Sequence[Row], tables: Sequence[Grid], style: Style) -> Iterator[str]:
+def blocks(rows: Sequence[TextRow], tables: Sequence[Grid], style: Style) -> Iterator[str]:
     """The page's blocks in reading order."""
     for part in _joined_flows(_parts(rows, tables)):
         if isinstance(part, Grid):
@@ -57,12 +57,12 @@ def blocks(rows: Sequence[Row], tables: Sequence[Grid], style: Style) -> Iterato
         elif is_running_text(part, columns):
             for index in range(len(columns)):
                 cells = (in_columns(row, columns)[index] for row in part)
-                yield from _flow([Row(cell) for cell in cells if cell], style)
+                yield from _flow([TextRow(cell) for cell in cells if cell], style)
         else:
             yield table(aligned_cells(part, columns))
 
 
-def _joined_flows(parts: Iterator[Grid | list[Row]]) -> Iterator[Grid | list[Row]]:
+def _joined_flows(parts: Iterator[Grid | list[TextRow]]) -> Iterator[Grid | list[TextRow]]:
     """Runs of rows below each other in one; rows in pieces that share no columns are such, with wide spaces."""
     for is_flow, run in groupby(parts, key=lambda part: not isinstance(part, Grid) and not shared_columns(part)):
         if is_flow:
@@ -71,9 +71,9 @@ def _joined_flows(parts: Iterator[Grid | list[Row]]) -> Iterator[Grid | list[Row
             yield from run
 
 
-def _parts(rows: Sequence[Row], tables: Sequence[Grid]) -> Iterator[Grid | list[Row]]:
+def _parts(rows: Sequence[TextRow], tables: Sequence[Grid]) -> Iterator[Grid | list[TextRow]]:
     """Rows between tables: runs of rows in one piece, and runs of rows in several, which may stand side by side."""
-    run: list[Row] = []
+    run: list[TextRow] = []
     done: list[Grid] = []
     for row in rows:
         grid = next((each for each in tables if any(map(each.holds, row.segments))), None)
@@ -87,12 +87,12 @@ def _parts(rows: Sequence[Row], tables: Sequence[Grid]) -> Iterator[Grid | list[
             done.append(grid)
             yield grid
         outside = [segment for segment in row.segments if not grid.holds(segment)]
-        run = [Row(outside)] if outside else []
+        run = [TextRow(outside)] if outside else []
     if run:
         yield run
 
 
-def _parted(run: list[Row], row: Row) -> bool:
+def _parted(run: list[TextRow], row: TextRow) -> bool:
     """Whether the row begins a run: one in several pieces after one in one, or the other way round.
 
     A row in one piece within a table (only its first cell, say, or the rest of a cell) stays if it fits the columns.
@@ -112,11 +112,11 @@ class _Block:
     """Rows that belong together."""
 
     kind: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TextRow] = field(default_factory=list)
     level: int = 0
 
 
-def _flow(rows: Sequence[Row], style: Style) -> Iterator[str]:
+def _flow(rows: Sequence[TextRow], style: Style) -> Iterator[str]:
     """Blocks of rows below each other."""
     right = _right_edge(rows)
     block = _Block("")
@@ -131,13 +131,13 @@ def _flow(rows: Sequence[Row], style: Style) -> Iterator[str]:
         yield _text(block)
 
 
-def _right_edge(rows: Sequence[Row]) -> float:
+def _right_edge(rows: Sequence[TextRow]) -> float:
     """Where full lines end: the ninth of ten, so that one long line doesn't make all others short."""
     ends = sorted(row.x1 for row in rows)
     return ends[int(len(ends) * 0.9)] if ends else 0.0
 
 
-def _kind(row: Row, style: Style) -> tuple[str, int]:
+def _kind(row: TextRow, style: Style) -> tuple[str, int]:
     level = row.level or style.level(row)
     if level:
         return "heading", level
@@ -148,14 +148,14 @@ def _kind(row: Row, style: Style) -> tuple[str, int]:
     return "text", 0
 
 
-def _is_bold_heading(row: Row, style: Style) -> bool:
+def _is_bold_heading(row: TextRow, style: Style) -> bool:
     text = row.text
     if style.by_outline or not all(segment.bold for segment in row.segments) or row.size < style.body * 0.95:
         return False
     return len(text) <= 80 and not text.endswith((".", ",", ";", ":")) and any(char.isalpha() for char in text)
 
 
-def _begins(block: _Block, row: Row, right: float) -> bool:
+def _begins(block: _Block, row: TextRow, right: float) -> bool:
     """Whether a row of the same kind begins a new block."""
     above = block.rows[-1]
     height = max(above.y1 - above.y0, row.y1 - row.y0, row.size)
@@ -171,7 +171,7 @@ def _begins(block: _Block, row: Row, right: float) -> bool:
     return _new_paragraph(block, row, right)
 
 
-def _new_paragraph(block: _Block, row: Row, right: float) -> bool:
+def _new_paragraph(block: _Block, row: TextRow, right: float) -> bool:
     """An indented first line, or one after a line that ended early."""
     above, first = block.rows[-1], block.rows[0]
     if above.segments[-1].hyphen:
@@ -192,7 +192,7 @@ def _text(block: _Block) -> str:
     return f"- {text[bullet.end() :]}" if bullet else plain(text)
 
 
-def _joined(rows: Sequence[Row]) -> str:
+def _joined(rows: Sequence[TextRow]) -> str:
     """The rows' text in one line. A word that is parted by a hyphen is joined, unless it goes on in capitals."""
     text = ""
     hyphen = False
@@ -204,11 +204,11 @@ def _joined(rows: Sequence[Row]) -> str:
     return text
 
 
-def _code_lines(rows: Sequence[Row]) -> list[str]:
+def _code_lines(rows: Sequence[TextRow]) -> list[str]:
     """Lines with their indentation, from where they begin on the page, and gaps as blank lines."""
     left = min(row.x0 for row in rows)
     lines: list[str] = []
-    above: Row | None = None
+    above: TextRow | None = None
     for row in rows:
         if above is not None and above.y0 - row.y1 > 0.8 * row.size:
             lines.append("")
@@ -217,7 +217,7 @@ def _code_lines(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _spaced(row: Row) -> str:
+def _spaced(row: TextRow) -> str:
     """Words as far apart as they are on the page; their boxes leave out what is empty around letters."""
     text = ""
     end = row.x0
@@ -374,7 +374,7 @@ def _distinct(values: Iterable[float]) -> list[float]:
     return kept
 
 
-def columns_of(rows: Sequence[Row]) -> list[tuple[float, float]]:
+def columns_of(rows: Sequence[TextRow]) -> list[tuple[float, float]]:
     """The columns that rows of several segments share, from left to right; fewer than two if they share none."""
     spans = sorted((segment.x0, segment.x1) for row in rows for segment in row.segments)
     columns: list[tuple[float, float]] = []
@@ -386,7 +386,7 @@ def columns_of(rows: Sequence[Row]) -> list[tuple[float, float]]:
     return columns
 
 
-def shared_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
+def shared_columns(rows: Sequence[TextRow]) -> list[tuple[float, float]]:
     """The columns that rows have in common; none if these are lines of text with wide spaces, as of justified text."""
     several = [row for row in rows if len(row.segments) > 1]
     columns = columns_of(rows)
@@ -398,7 +398,7 @@ def shared_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     return columns if filled >= _FILLED * len(cells) and torn <= _TORN * len(rows) else []
 
 
-def in_columns(row: Row, columns: Sequence[tuple[float, float]]) -> list[list[Segment]]:
+def in_columns(row: TextRow, columns: Sequence[tuple[float, float]]) -> list[list[Segment]]:
     """The row's segments by column."""
     cells: list[list[Segment]] = [[] for _ in columns]
     for segment in row.segments:
@@ -408,7 +408,7 @@ def in_columns(row: Row, columns: Sequence[tuple[float, float]]) -> list[list[Se
     return cells
 
 
-def is_running_text(rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
+def is_running_text(rows: Sequence[TextRow], columns: Sequence[tuple[float, float]]) -> bool:
     """Whether rows side by side are columns of text: a few wide ones, filled from edge to edge."""
     if len(columns) > 3 or len(rows) < 5:
         return False
@@ -421,10 +421,10 @@ def is_running_text(rows: Sequence[Row], columns: Sequence[tuple[float, float]])
     return True
 
 
-def aligned_cells(rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> list[list[str]]:
+def aligned_cells(rows: Sequence[TextRow], columns: Sequence[tuple[float, float]]) -> list[list[str]]:
     """The table's rows; a row whose first cell is empty goes on with the one above if it stands right below."""
     found: list[list[str]] = []
-    above: Row | None = None
+    above: TextRow | None = None
     for row in rows:
         cells = [" ".join(s.text for s in cell) for cell in in_columns(row, columns)]
         close = above is not None and above.y0 - row.y1 < 0.35 * (row.y1 - row.y0)

@@ -17,8 +17,8 @@ from pypdfium2 import raw
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line
 from opx.formats.pdf.layout import Grid, Style, blocks, grids
-from opx.formats.pdf.rows import PageText, Row, rows_of
-from opx.formats.sandbox.output import Job, Output
+from opx.formats.pdf.rows import PageText, TextRow, rows_of
+from opx.formats.sandbox.output import Output, ReadingJob
 
 _SAMPLED = 24
 """Pages that tell the sizes of text and headings."""
@@ -64,12 +64,12 @@ class _Page:
 
     index: int
     height: float
-    rows: list[Row]
+    rows: list[TextRow]
     tables: list[Grid]
     drawn: bool
 
 
-def read_pdf(path: Path, job: Job, output: Output) -> None:
+def read_pdf(path: Path, job: ReadingJob, output: Output) -> None:
     """Text as Markdown, in the order of reading; pages without any are named; attachments are handed on."""
     document = opened(path)
     count = len(document)
@@ -77,7 +77,7 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
     comments = Comments(output)
     if document.formenv is not None:  # filled forms are made part of the page, and the comments on it with them
         comments.add_all(document, read)
-    outline = Outline(document)
+    outline = PdfOutline(document)
     sampled = _sampled(document, read)
     style = _style(sampled.values(), by_outline=bool(outline))
     paragraphs = _Paragraphs(output)
@@ -97,7 +97,7 @@ def read_pdf(path: Path, job: Job, output: Output) -> None:
 
 
 def _pages(
-    document: pdfium.PdfDocument, count: int, known: dict[int, list[Row]], comments: Comments
+    document: pdfium.PdfDocument, count: int, known: dict[int, list[TextRow]], comments: Comments
 ) -> Iterator[_Page]:
     for index in range(count):
         try:
@@ -112,7 +112,7 @@ def _pages(
         page.close()
 
 
-def _rows(page: pdfium.PdfPage) -> list[Row]:
+def _rows(page: pdfium.PdfPage) -> list[TextRow]:
     text = PageText(page)
     try:
         return [row for row in rows_of(text.segments()) if row.text.strip()]
@@ -120,14 +120,14 @@ def _rows(page: pdfium.PdfPage) -> list[Row]:
         text.close()
 
 
-def _tables(page: pdfium.PdfPage, rows: list[Row]) -> list[Grid]:
+def _tables(page: pdfium.PdfPage, rows: list[TextRow]) -> list[Grid]:
     if not rows:
         return []
     segments = [segment for row in rows for segment in row.segments]
     return [grid for grid in grids(page) if grid.fits([each for each in segments if grid.holds(each)])]
 
 
-def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[Row]]:
+def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[TextRow]]:
     """The rows of some pages from all over the document."""
     rows = {}
     for index in range(0, count, -(-count // _SAMPLED)):
@@ -138,7 +138,7 @@ def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[Row]]:
     return rows
 
 
-def _style(pages: Iterable[list[Row]], *, by_outline: bool) -> Style:
+def _style(pages: Iterable[list[TextRow]], *, by_outline: bool) -> Style:
     """The size most characters have, and the larger sizes."""
     sizes: Counter[float] = Counter()
     for row in (row for rows in pages for row in rows):
@@ -187,7 +187,7 @@ def _goes_on(before: str, after: str) -> bool:
     )
 
 
-def _write_page(page: _Page, outline: Outline, style: Style, paragraphs: _Paragraphs) -> None:
+def _write_page(page: _Page, outline: PdfOutline, style: Style, paragraphs: _Paragraphs) -> None:
     if not page.rows:
         if page.drawn:
             paragraphs.scan(page.index + 1)
@@ -198,7 +198,7 @@ def _write_page(page: _Page, outline: Outline, style: Style, paragraphs: _Paragr
         paragraphs.add(block)
 
 
-def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, paragraphs: _Paragraphs) -> None:
+def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: ReadingJob, paragraphs: _Paragraphs) -> None:
     """Large pictures on pages that have text, too: of others the whole page is a picture."""
     if not found.rows:
         return
@@ -212,7 +212,7 @@ def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: Job, paragr
     page.close()
 
 
-def _picture(shape: Any, job: Job) -> bytes:
+def _picture(shape: Any, job: ReadingJob) -> bytes:
     """The picture as PNG, or only its bytes as they are if nobody will look at it."""
     if not job.images:
         return bytes(shape.get_data())
@@ -242,7 +242,7 @@ def _write_attachments(document: pdfium.PdfDocument, output: Output) -> None:
         output.unread(f"{count - _MAX_ATTACHMENTS} more attachments are not read")
 
 
-class Outline:
+class PdfOutline:
     """Headings by page."""
 
     def __init__(self, document: pdfium.PdfDocument) -> None:
@@ -259,7 +259,7 @@ class Outline:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def mark(self, page: int, rows: Sequence[Row]) -> list[str]:
+    def mark(self, page: int, rows: Sequence[TextRow]) -> list[str]:
         """Set the levels of the page's rows that are headings; what isn't among the rows is returned as headings."""
         missing = []
         at = 0
@@ -273,7 +273,7 @@ class Outline:
         return missing
 
 
-def _is_heading(row: Row, title: str) -> bool:
+def _is_heading(row: TextRow, title: str) -> bool:
     """Whether a row says what the entry does: numbering, spaces and punctuation aside; the title may go on below."""
     text, wanted = _letters(row.text), _letters(title)
     return bool(text) and (text == wanted or (len(text) > 12 and wanted.startswith(text)))
@@ -286,8 +286,8 @@ def _letters(text: str) -> str:
 def without_margins(pages: Iterable[_Page]) -> Iterator[_Page]:
     """The same pages without rows near the upper or lower edge that are page numbers, or are at the same place on a
     page nearby. Holds a few pages at a time."""
-    before: deque[tuple[list[Row], float]] = deque(maxlen=_NEIGHBOURS)
-    waiting: deque[tuple[_Page, list[Row], float]] = deque()
+    before: deque[tuple[list[TextRow], float]] = deque(maxlen=_NEIGHBOURS)
+    waiting: deque[tuple[_Page, list[TextRow], float]] = deque()
     for page in pages:
         waiting.append((page, _edge_rows(page), page.height))
         if len(waiting) > _NEIGHBOURS:
@@ -296,7 +296,7 @@ def without_margins(pages: Iterable[_Page]) -> Iterator[_Page]:
         yield _cleaned(before, waiting)
 
 
-def _cleaned(before: deque[tuple[list[Row], float]], waiting: deque[tuple[_Page, list[Row], float]]) -> _Page:
+def _cleaned(before: deque[tuple[list[TextRow], float]], waiting: deque[tuple[_Page, list[TextRow], float]]) -> _Page:
     page, edge, height = waiting.popleft()
     near = [row for rows, _ in before for row in rows] + [row for _, rows, _ in waiting for row in rows]
     before.append((edge, height))
@@ -307,7 +307,7 @@ def _cleaned(before: deque[tuple[list[Row], float]], waiting: deque[tuple[_Page,
     return page
 
 
-def _edge_rows(page: _Page) -> list[Row]:
+def _edge_rows(page: _Page) -> list[TextRow]:
     by_height = sorted(page.rows, key=lambda row: -row.y1)
     outer = by_height[:_EDGE_ROWS] + by_height[_EDGE_ROWS:][-_EDGE_ROWS:]
     margin = page.height * _MARGIN
@@ -316,7 +316,7 @@ def _edge_rows(page: _Page) -> list[Row]:
     return near + [row for row in outermost if row not in near]
 
 
-def _is_margin(row: Row, page: _Page, near: Sequence[Row], *, numbered: bool) -> bool:
+def _is_margin(row: TextRow, page: _Page, near: Sequence[TextRow], *, numbered: bool) -> bool:
     """Whether the row is a page's number, or the same on a page nearby; if `numbered`, numbers in it may differ."""
     text = row.text.strip()
     if _NUMBER.match(text) and (str(page.index + 1) in text or any(_same_place(row, other) for other in near)):
@@ -332,11 +332,11 @@ def _is_margin(row: Row, page: _Page, near: Sequence[Row], *, numbered: bool) ->
     return False
 
 
-def _same_place(row: Row, other: Row) -> bool:
+def _same_place(row: TextRow, other: TextRow) -> bool:
     return abs(row.y0 - other.y0) < _SAME_PLACE and abs(row.size - other.size) < 1
 
 
-def _is_small(row: Row, page: _Page) -> bool:
+def _is_small(row: TextRow, page: _Page) -> bool:
     """Not larger than the page's text: numbered titles at the same place stay."""
     sizes = sorted(each.size for each in page.rows)
     return row.size <= sizes[len(sizes) // 2] * 1.05
@@ -467,7 +467,7 @@ def _date(text: str) -> str:
         return ""
 
 
-def draw_pages(path: Path, job: Job, output: Output) -> None:
+def draw_pages(path: Path, job: ReadingJob, output: Output) -> None:
     """A picture of each page that the job names."""
     from opx.formats.pictures import MAX_SIDE, encoded  # only here: reading the text needs no Pillow
 

@@ -31,7 +31,7 @@ _NAME_BYTES = 128
 
 
 @dataclass(slots=True)
-class Row:
+class TextRow:
     """Segments on one base line, from left to right. `level` is set for headings."""
 
     segments: list[Segment]
@@ -66,13 +66,13 @@ def _is_mark(text: str) -> bool:
     return bool(_MARK_OF_ITEM.fullmatch(text) or (len(text) == 1 and BULLET.match(text)))
 
 
-def rows_of(segments: Iterator[Segment]) -> list[Row]:
+def rows_of(segments: Iterator[Segment]) -> list[TextRow]:
     """Segments that follow each other on one base line become a row; a page drawn out of order is put in order."""
     groups = _grouped(segments, -1)
     if _out_of_order(groups):
         drawn = (segment for group in groups for segment in group)
         groups = _grouped(sorted(drawn, key=lambda found: (-(found.y0 + found.y1), found.x0)), 0)
-    return [Row(group) for group in groups]
+    return [TextRow(group) for group in groups]
 
 
 def _grouped(segments: Iterable[Segment], at: int) -> list[list[Segment]]:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from opx.errors import UnparsableDocumentError
-from opx.formats.sandbox.output import PROBLEM, Job, Output
+from opx.formats.sandbox.output import PROBLEM, Output, ReadingJob
 
 JOB = "job.json"
 INPUT = "input"
@@ -32,7 +32,7 @@ def main(folder: Path) -> int:
     """Read what the job says; 0, or a code that tells what went wrong, with words for people in a file."""
     task = json.loads((folder / JOB).read_text(encoding="utf-8"))
     _limit(task["seconds"], task["memory_bytes"], task["job"]["unpacked_bytes"])
-    job = Job.from_json(task["job"])
+    job = ReadingJob.from_json(task["job"])
     module, function = _READERS[job.kind]
     try:
         read = getattr(importlib.import_module(f"opx.formats.{module}"), function)

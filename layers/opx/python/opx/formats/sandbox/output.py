@@ -16,12 +16,12 @@ PARTS = "parts.jsonl"
 PROBLEM = "problem.txt"
 
 
-class TooLargeError(UnparsableDocumentError):
+class OutputTooLargeError(UnparsableDocumentError):
     """A limit of sizes was reached, which a setting can raise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReadingJob:
     """What to read, and how much of it. `images`: write pictures out; without it they are only named.
 
     `draw` are the pages (from 1) that the job `pdf_pages` makes pictures of.
@@ -35,12 +35,12 @@ class Job:
     draw: tuple[int, ...] = ()
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Job:
+    def from_json(cls, data: Mapping[str, Any]) -> ReadingJob:
         return cls(**{**data, "draw": tuple(data["draw"])})
 
 
 class Output:
-    """Writes parts, within `with`. Raises `TooLargeError` above `limit` bytes in all."""
+    """Writes parts, within `with`. Raises `OutputTooLargeError` above `limit` bytes in all."""
 
     def __init__(self, folder: Path, limit: int, images: int) -> None:
         self._folder = folder
@@ -122,4 +122,4 @@ class Output:
         self._left -= size
         if self._left < 0:
             limit = f"{self._limit:,} bytes (OPX_PARSE_UNPACKED_BYTES)"
-            raise TooLargeError(f"its content is larger than {limit}; split it, or raise the limit")
+            raise OutputTooLargeError(f"its content is larger than {limit}; split it, or raise the limit")

@@ -27,7 +27,7 @@ from opx.formats.markdown_lines import scan
 from opx.formats.metadata import MAX_TEXT
 from opx.formats.registry import parse
 from opx.formats.sandbox.child import INPUT, JOB, NO_MEMORY, NO_SPACE, REFUSED
-from opx.formats.sandbox.output import HEAD, PARTS, PROBLEM, Job
+from opx.formats.sandbox.output import HEAD, PARTS, PROBLEM, ReadingJob
 from opx.formats.source import ParsedSource, Source, cut_lines, well_formed
 from opx.formats.writing import with_repeated_heads
 from opx.ports.models import ParsingLimits
@@ -60,7 +60,7 @@ def refuse_mailbox(source: Source) -> ParsedSource:
 def _read(source: Source, kind: str) -> ParsedSource:
     limits = source.tools.limits
     looked_at = source.tools.describer is not None or (kind == "image" and source.tools.ocr is not None)
-    job = Job(kind, source.name, limits.pages, limits.unpacked_bytes, limits.images if looked_at else 0)
+    job = ReadingJob(kind, source.name, limits.pages, limits.unpacked_bytes, limits.images if looked_at else 0)
     workspace = Workspace()
     try:
         workspace.write_input(source.blocks())
@@ -69,7 +69,7 @@ def _read(source: Source, kind: str) -> ParsedSource:
     except BaseException:
         workspace.close()
         raise
-    reading = Reading(source, job, workspace)
+    reading = SandboxReading(source, job, workspace)
     title = one_line(well_formed(str(head["title"])))[:MAX_TEXT]
     lines = with_repeated_heads(cut_lines(reading.blocks(), source.name))
     return ParsedSource(title or None, _short(head["metadata"]), lines, reading.remarks)
@@ -95,10 +95,10 @@ def _short(metadata: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in metadata.items()}
 
 
-class Reading:
+class SandboxReading:
     """Parts of one file to text. `remarks` grows while `blocks` is consumed."""
 
-    def __init__(self, source: Source, job: Job, workspace: Workspace) -> None:
+    def __init__(self, source: Source, job: ReadingJob, workspace: Workspace) -> None:
         self._source = source
         self._job = job
         self._workspace = workspace
@@ -307,7 +307,7 @@ class Workspace:
         """A file that a part names."""
         return self.folder / name
 
-    def run(self, job: Job, limits: ParsingLimits) -> None:
+    def run(self, job: ReadingJob, limits: ParsingLimits) -> None:
         """Read the input as the job says. Raises `UnparsableDocumentError` with the reason, or the limit that was
         reached."""
         task = {"job": asdict(job), "seconds": limits.seconds, "memory_bytes": limits.memory_bytes}

@@ -20,7 +20,7 @@ from opx.graph.extraction.own_node import named, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:
-    from opx.formats.data.cpe import Match
+    from opx.formats.data.cpe import CpeMatch
 
 CATEGORY = "security/cve"
 RULE = "advisory"
@@ -177,7 +177,7 @@ def _configured(record: Any) -> Iterator[Affected]:
             yield cpe.vendor, cpe.product, _matched(match, cpe.version, cpe.update)
 
 
-def _matched(match: Match, version: str, update: str) -> str:
+def _matched(match: CpeMatch, version: str, update: str) -> str:
     found = between(
         since=match.version_start_including,
         after=match.version_start_excluding,

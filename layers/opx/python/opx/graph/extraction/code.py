@@ -20,7 +20,7 @@ from opx.graph.extraction.material import Findings, Material, Passages, Statemen
 from opx.graph.extraction.own_node import made
 
 if TYPE_CHECKING:
-    from opx.graph.extraction.code_reading import Call, CodeFile, Definition
+    from opx.graph.extraction.code_reading import CallSite, CodeFile, Definition
 
 RULE = "code"
 
@@ -50,7 +50,7 @@ def code_structure(material: Material, passages: Passages, findings: Findings) -
     found = _read(text, language) if text else None
     if found is None or not (found.definitions or found.bases):
         return
-    findings.add(*_statements(found, material.own, Places(passages())))
+    findings.add(*_statements(found, material.own, SymbolPositions(passages())))
     if found.cut:
         text = f"{source}: it has more code than is read for the graph; what is beyond is found as text alone"
         findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text))
@@ -79,7 +79,7 @@ def _read(text: str, language: Language) -> CodeFile | None:
     return None if tree is None else read_code(tree.root_node, code, language.name)
 
 
-def _statements(found: CodeFile, own: str, places: Places) -> Iterator[Statement]:
+def _statements(found: CodeFile, own: str, places: SymbolPositions) -> Iterator[Statement]:
     from opx.graph.extraction.code_reading import Definition
 
     resolver = Resolver(found)
@@ -94,7 +94,7 @@ def _statements(found: CodeFile, own: str, places: Places) -> Iterator[Statement
         yield from _edge(call.caller, "calls", call.target, chunk_ids, call.confidence)
 
 
-def _defined(one: Definition, own: str, places: Places) -> Iterator[Statement]:
+def _defined(one: Definition, own: str, places: SymbolPositions) -> Iterator[Statement]:
     key = made(one.kind, one.value)
     if not key:
         return
@@ -115,7 +115,7 @@ def _edge(
         yield EdgeStatement(start, kind, end, chunk_ids, rule=RULE, confidence=sure)
 
 
-class Places:
+class SymbolPositions:
     """The words of passages, and which of them stand in headings: each class and function is a section under its
     signature."""
 
@@ -207,7 +207,7 @@ class Resolver:
                 seen.add((call.caller, found[0]))
                 yield Resolved(call.caller, found[0], call.parts[-1], found[1])
 
-    def _target(self, call: Call) -> Found:
+    def _target(self, call: CallSite) -> Found:
         *path, name = call.parts
         if len(name) > nodes.MAX_NAME:
             return None

@@ -55,7 +55,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallSite:
     """`parts` are what is called, as it is written: `("self", "repo", "find")`. `creates`: an object is made of it."""
 
     caller: Definition
@@ -71,7 +71,7 @@ class CodeFile:
     language: str
     definitions: list[Definition] = field(default_factory=list)
     bases: list[tuple[str, str]] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[CallSite] = field(default_factory=list)
     imports: dict[str, Imported] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     cut: bool = False
@@ -249,7 +249,7 @@ class _Reader:
         if len(parts) > 1 and parts[-1] == "new" and self.found.language in ("ruby", "rust", "powershell"):
             parts, creates = parts[:-1], True
         if len(parts) <= 6 and all(map(nodes.IDENTIFIER.match, parts)):
-            self.found.calls.append(Call(caller, parts, creates))
+            self.found.calls.append(CallSite(caller, parts, creates))
 
     def _text(self, node: Node, most: int = _MAX_TEXT) -> str:
         return self.code[node.start_byte : min(node.end_byte, node.start_byte + most)].decode(errors="replace")

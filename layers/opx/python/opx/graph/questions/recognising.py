@@ -95,7 +95,7 @@ _COMMON = frozenset(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GraphQuestion:
     """A question that may be one of the graph's. `now` is in seconds since the epoch."""
 
     graph: KnowledgeGraph
@@ -113,7 +113,7 @@ class Asked:
         return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
 
 
-Rule = Callable[[Asked], GraphAnswer | None]
+Rule = Callable[[GraphQuestion], GraphAnswer | None]
 
 
 def recognised(graph: KnowledgeGraph, text: str, *, now: float, identifiers: Sequence[str] = ()) -> GraphAnswer | None:
@@ -123,14 +123,14 @@ def recognised(graph: KnowledgeGraph, text: str, *, now: float, identifiers: Seq
         return None
     for pattern, rule in _RULES:
         if pattern.search(text):
-            return rule(Asked(graph, text, identifiers, now))
+            return rule(GraphQuestion(graph, text, identifiers, now))
     return None
 
 
-def _about(*namespaces: str, answer: Callable[[Asked, str], GraphAnswer]) -> Rule:
+def _about(*namespaces: str, answer: Callable[[GraphQuestion, str], GraphAnswer]) -> Rule:
     """A rule for questions that name a thing of one of these kinds."""
 
-    def rule(asked: Asked) -> GraphAnswer | None:
+    def rule(asked: GraphQuestion) -> GraphAnswer | None:
         key = asked.reference(*namespaces)
         return answer(asked, key) if key else None
 
@@ -140,7 +140,7 @@ def _about(*namespaces: str, answer: Callable[[Asked, str], GraphAnswer]) -> Rul
 def _lacking(field: str, what: str) -> Rule:
     """A list of the coverage report; firings of the last `COVERAGE_DAYS` count where the question doesn't say since when."""
 
-    def rule(asked: Asked) -> GraphAnswer:
+    def rule(asked: GraphQuestion) -> GraphAnswer:
         since = asked.since or iso_time(max(0.0, asked.now - COVERAGE_DAYS * 86_400))
         found = coverage(asked.graph, since=since, limit=MOST_LOOKED_AT)
         listed: tuple[Uncovered, ...] = getattr(found, field)

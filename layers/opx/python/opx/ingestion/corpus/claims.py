@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
-from opx.ports import Absent, Clock, Equals, Item, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
 REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt takes a document out."""
@@ -180,7 +180,7 @@ class Claims:
 
     def _write(self, key: DocumentKey, head: Item, facts: Item) -> None:
         revision = int(head.get("revision", 0))
-        condition = Equals("revision", revision) if revision else Absent("revision")
+        condition = Equals("revision", revision) if revision else KeyAbsent("revision")
         self._keys.put({**head, **facts, "documentKey": key.id, "revision": revision + 1}, condition=condition)
 
 

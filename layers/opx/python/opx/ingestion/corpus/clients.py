@@ -14,7 +14,7 @@ from opx.domain.ids import iso_time
 from opx.domain.record import Record, replace
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import ClientRemovedError, ConditionFailedError, InvalidInputError, InvalidScopeError
-from opx.ports import Absent, Clock, Item, Table
+from opx.ports import Clock, Item, KeyAbsent, Table
 
 CLIENTS = "#clients"
 """The partition of the table of projects that has an item a client. No client can have this id."""
@@ -124,7 +124,7 @@ class ClientRegistry:
 
     def _note(self, item: Item) -> None:
         try:
-            self._table.put(item, condition=Absent())
+            self._table.put(item, condition=KeyAbsent())
         except ConditionFailedError:  # somebody else did
             return
 

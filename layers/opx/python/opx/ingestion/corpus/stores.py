@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, SIDECAR_SUFFIX, ObjectEvent
-from opx.ports import ObjectInfo, ObjectStore, Queue, SignedPut, UploadSigner
+from opx.ports import ObjectInfo, ObjectStore, Queue, SignedUpload, UploadSigner
 
 Check = Callable[[str], None]
 """Raises `ClientRemovedError` for the id of a client that was removed."""
@@ -48,7 +48,7 @@ class GuardedUploadSigner:
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedPut:
+    ) -> SignedUpload:
         check_owner(key, self._check)
         return self._signer.sign_put(key, size=size, sha256=sha256, metadata=metadata, seconds=seconds)
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import (
-    Absent,
     Clock,
     Condition,
     DocumentChange,
     Equals,
     HeldDocument,
+    KeyAbsent,
     SearchFilter,
     SearchIndex,
     SearchRequest,
@@ -53,7 +53,7 @@ class CorpusCount:
             stored = self._table.get(_KEY)
             count = stored["count"] if stored else 0
             now = max(self._clock(), stored["changedAt"]) if stored else self._clock()
-            unchanged: Condition = Equals("count", count) if stored else Absent()
+            unchanged: Condition = Equals("count", count) if stored else KeyAbsent()
             item = {**_KEY, "count": count + 1, "changedAt": now}
             try:
                 self._table.put(item, condition=unchanged)
@@ -75,7 +75,7 @@ def incarnation(table: Table) -> str:
     item = table.get(_GRAPH_KEY)
     if item is None:
         with suppress(ConditionFailedError):  # another process was first
-            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=Absent())
+            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=KeyAbsent())
         item = table.get(_GRAPH_KEY)
     return str(item["token"]) if item else ""
 

@@ -9,7 +9,7 @@ from secrets import token_hex
 
 from opx.domain.record import Record, replace
 from opx.errors import ConditionFailedError, EditionChangedError
-from opx.ports import Absent, Equals, Item, Table
+from opx.ports import Equals, Item, KeyAbsent, Table
 
 _ENTRY = "editions"
 
@@ -106,7 +106,7 @@ class EditionBook:
             "editions": [one.to_json() for one in state.editions],
             "target": state.target,
         }
-        condition = Equals("revision", state.revision) if state.revision else Absent()
+        condition = Equals("revision", state.revision) if state.revision else KeyAbsent()
         try:
             self._table.put(item, condition=condition)
         except ConditionFailedError as exc:

@@ -45,7 +45,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Value
 _ENCRYPTED = 0x1
 
 
-class Entry(Record, frozen=True):
+class ArchiveEntry(Record, frozen=True):
     """An entry, as the list of entries has it."""
 
     name: str
@@ -169,7 +169,7 @@ class ArchiveReader:
             raise self._damaged(MANIFEST)
         return manifest
 
-    def _listed(self) -> list[Entry]:
+    def _listed(self) -> list[ArchiveEntry]:
         """The list of entries, compared with the entries there are."""
         self._check_listing()
         entries = [_entry(line, f"{self._path}: {ENTRIES}") for line in self.lines(ENTRIES)]
@@ -240,9 +240,9 @@ def _object(data: bytes, where: str) -> dict[str, Any]:
     return found
 
 
-def _entry(line: Mapping[str, Any], where: str) -> Entry:
+def _entry(line: Mapping[str, Any], where: str) -> ArchiveEntry:
     try:
-        return Entry.from_json(line)
+        return ArchiveEntry.from_json(line)
     except InvalidInputError as exc:
         raise ArchiveError(f"{where} names an entry without name, size or checksum") from exc
 
@@ -273,7 +273,7 @@ class ArchiveWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=6)
-        self._entries: list[Entry] = []
+        self._entries: list[ArchiveEntry] = []
 
     def __enter__(self) -> ArchiveWriter:
         return self
@@ -290,7 +290,7 @@ class ArchiveWriter:
         with self._zip.open(info, "w", force_zip64=True) as target:
             writer = EntryWriter(target)
             yield writer
-        self._entries.append(Entry(name, writer.size, writer.sha256))
+        self._entries.append(ArchiveEntry(name, writer.size, writer.sha256))
 
     def add_lines(self, name: str, lines: Iterator[str]) -> int:
         """An entry of lines; how many there were."""

@@ -26,7 +26,7 @@ from opx.lifecycle.archive.contents import ArchiveContents, ArchivedDocument, Co
 from opx.lifecycle.archive.exporting import ARCHIVED, AT_ONCE, Archived
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
-from opx.ports import Absent, Equals, Item, Storage, Table, Tables
+from opx.ports import Equals, Item, KeyAbsent, Storage, Table, Tables
 from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
 from opx.runtime.knowledge_file import Installation
 
@@ -291,7 +291,7 @@ class PuttingBack:
             if not self._is_free(head):
                 return
             revision = int(head.get("revision", 0))
-            condition = Equals("revision", revision) if revision else Absent("revision")
+            condition = Equals("revision", revision) if revision else KeyAbsent("revision")
             try:
                 table.put({**facts, "revision": revision + 1}, condition=condition)
             except ConditionFailedError:

@@ -20,7 +20,7 @@ from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.reading import title_path
 from opx.lifecycle.clients.finding import chunks_in
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Counted, Held, Holding, delete
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, CountedHolding, HeldItems, Holding, delete
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.threads import Each
@@ -35,13 +35,13 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
     return [
         IndexEntries(stores),
         GraphRows(stores.tables, graph.store, stores.storage.read_threads),
-        Counted("cached contexts", cached.contexts, cached.forget_contexts),
-        Counted("cached vectors", cached.vectors, cached.forget_vectors),
-        Counted("document versions and tags", rows.versions, rows.remove_versions),
-        Counted("references into the index", rows.references, rows.remove_references),
-        Counted("failed items", rows.failed, rows.remove_failed),
-        Counted("orders of webhook deliveries", rows.orders, rows.remove_orders),
-        Counted("document keys", rows.keys, rows.remove_keys),
+        CountedHolding("cached contexts", cached.contexts, cached.forget_contexts),
+        CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
+        CountedHolding("document versions and tags", rows.versions, rows.remove_versions),
+        CountedHolding("references into the index", rows.references, rows.remove_references),
+        CountedHolding("failed items", rows.failed, rows.remove_failed),
+        CountedHolding("orders of webhook deliveries", rows.orders, rows.remove_orders),
+        CountedHolding("document keys", rows.keys, rows.remove_keys),
     ]
 
 
@@ -53,10 +53,10 @@ class IndexEntries:
     def __init__(self, stores: ClientStores) -> None:
         self._stores = stores
 
-    def count(self, held: Held) -> int:
+    def count(self, held: HeldItems) -> int:
         return sum(index.count(SearchFilter(held.scopes)) for index in self._stores.indexing.every_index())
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldItems) -> None:
         documents = iter(held.documents)
         while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
             for index in self._stores.indexing.every_index():
@@ -91,10 +91,10 @@ class GraphRows:
         self._table = tables.table(GRAPH)
         self._each = Each(threads)
 
-    def count(self, held: Held) -> int:
+    def count(self, held: HeldItems) -> int:
         return sum(self._each(self._rows, held.documents))
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldItems) -> None:
         with self._tables.unit_of_work():
             self._each(self._remove, held.documents)
 
@@ -113,18 +113,18 @@ class CachedTexts:
         self._stores = stores
         self._ingestion = ingestion
 
-    def vectors(self, held: Held) -> int:
+    def vectors(self, held: HeldItems) -> int:
         embedder = self._stores.indexing.document_embedder
         return sum(Each(self._stores.storage.read_threads)(lambda file: embedder.known(self._texts(file)), held.files))
 
-    def forget_vectors(self, held: Held) -> None:
+    def forget_vectors(self, held: HeldItems) -> None:
         with self._stores.tables.unit_of_work():
             Each(self._stores.storage.read_threads)(self._forget_vectors, held.files)
 
-    def contexts(self, held: Held) -> int:
+    def contexts(self, held: HeldItems) -> int:
         return sum(len(self._contexts(chunks, file)) for file in held.files for chunks in self._variants(file))
 
-    def forget_contexts(self, held: Held) -> None:
+    def forget_contexts(self, held: HeldItems) -> None:
         """With the vectors of texts that have them."""
         with self._stores.tables.unit_of_work():
             for file in held.files:
@@ -187,10 +187,10 @@ class CatalogRows:
 
     # -- versions
 
-    def versions(self, held: Held) -> int:
+    def versions(self, held: HeldItems) -> int:
         return sum(map(len, self._each(self._version_items, held.documents)))
 
-    def remove_versions(self, held: Held) -> None:
+    def remove_versions(self, held: HeldItems) -> None:
         self._delete_each(held, DOCUMENTS, self._version_items)
 
     def _version_items(self, document: ClientDocument) -> list[Item]:
@@ -203,10 +203,10 @@ class CatalogRows:
 
     # -- references
 
-    def references(self, held: Held) -> int:
+    def references(self, held: HeldItems) -> int:
         return sum(map(len, self._each(self._entry_items, held.documents)))
 
-    def remove_references(self, held: Held) -> None:
+    def remove_references(self, held: HeldItems) -> None:
         self._delete_each(held, ENTRIES, self._entry_items)
 
     def _entry_items(self, document: ClientDocument) -> list[Item]:
@@ -214,37 +214,37 @@ class CatalogRows:
 
     # -- what is kept by object key
 
-    def failed(self, held: Held) -> int:
+    def failed(self, held: HeldItems) -> int:
         return len(self._failed_items(held))
 
-    def remove_failed(self, held: Held) -> None:
+    def remove_failed(self, held: HeldItems) -> None:
         self._delete(FAILURES, self._failed_items(held))
 
-    def _failed_items(self, held: Held) -> list[Item]:
+    def _failed_items(self, held: HeldItems) -> list[Item]:
         table = self._tables.table(FAILURES)
         found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
         return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
 
-    def orders(self, held: Held) -> int:
+    def orders(self, held: HeldItems) -> int:
         return len(self._order_items(held))
 
-    def remove_orders(self, held: Held) -> None:
+    def remove_orders(self, held: HeldItems) -> None:
         self._delete(DELIVERIES, self._order_items(held))
 
-    def _order_items(self, held: Held) -> list[Item]:
+    def _order_items(self, held: HeldItems) -> list[Item]:
         keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
         return self._tables.table(DELIVERIES).get_many(keys)
 
     # -- keys
 
-    def keys(self, held: Held) -> int:
+    def keys(self, held: HeldItems) -> int:
         return len(self._key_items(held))
 
-    def remove_keys(self, held: Held) -> None:
+    def remove_keys(self, held: HeldItems) -> None:
         self._delete(KEYS, self._key_items(held))
 
-    def _key_items(self, held: Held) -> list[Item]:
+    def _key_items(self, held: HeldItems) -> list[Item]:
         """By scope, which also finds those of documents that are not known; and by key, as the index may lag."""
         table = self._tables.table(KEYS)
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
@@ -253,7 +253,7 @@ class CatalogRows:
 
     # -- deleting
 
-    def _delete_each(self, held: Held, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
+    def _delete_each(self, held: HeldItems, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
         with self._tables.unit_of_work():
             self._each(lambda one: delete(self._tables.table(spec), spec, items(one)), held.documents)
 

@@ -13,7 +13,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import VERSION_FILE, read_chunks
 from opx.ingestion.corpus.claims import REMOVAL
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Held, is_of
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, HeldItems, is_of
 from opx.ports import KeyRange, ObjectStore, SearchFilter, SearchRequest, Storage, Tables
 from opx.ports.tables import AUDIT, BASELINES, DOCUMENTS, GAPS, GRAPH, KEYS
 from opx.records.audit import SCOPES as AUDIT_SCOPES
@@ -35,7 +35,7 @@ class Finder:
         self._storage = storage
         self._corpus = corpus
 
-    def find(self, client_id: str, known: Held | None = None) -> Held:
+    def find(self, client_id: str, known: HeldItems | None = None) -> HeldItems:
         """All there is of a client now, with what was `known` of it before. Raises `InvalidScopeError` for a malformed
         id, and `StoreUnavailableError`."""
         objects = list(self._objects(client_id))
@@ -43,7 +43,7 @@ class Finder:
         scopes = sorted({Scope(client_id).key, *owners, *self._noted(client_id), *(known.scopes if known else ())})
         files = tuple(dict.fromkeys(_files(objects)))
         documents = tuple(self._documents(client_id, scopes, objects, {document_id for _, document_id in files}))
-        held = Held(client_id, tuple(scopes), documents, files=files)
+        held = HeldItems(client_id, tuple(scopes), documents, files=files)
         held = known.with_more(held) if known else held
         return held if held.words else replace(held, words=self._words(files))
 
@@ -169,7 +169,7 @@ class Checks:
     def __init__(self, stores: ClientStores) -> None:
         self._stores = stores
 
-    def run(self, held: Held) -> Mapping[str, int]:
+    def run(self, held: HeldItems) -> Mapping[str, int]:
         """Each check with how much it found. Raises `StoreUnavailableError`."""
         return {
             _WORDS_FOUND: sum(self._hits(held, word) for word in held.words),
@@ -180,20 +180,20 @@ class Checks:
             ),
         }
 
-    def _hits(self, held: Held, word: str) -> int:
+    def _hits(self, held: HeldItems, word: str) -> int:
         """What a reader of exactly the client's scopes finds by words; what is everybody's doesn't count."""
         response = self._stores.indexing.search_engine.search(SearchRequest(SearchFilter(held.scopes), text=word))
         fused = response.fused.hits if response.fused else ()
         return len(response.lexical.hits) + len(fused)
 
-    def _references(self, held: Held) -> int:
+    def _references(self, held: HeldItems) -> int:
         """By document, while the index was counted by scope."""
         return sum(Each(self._stores.storage.read_threads)(self._entries, held.documents))
 
     def _entries(self, document: ClientDocument) -> int:
         return sum(len(index.references(document.key.id)) for index in self._stores.indexing.every_index())
 
-    def _nodes(self, held: Held) -> int:
+    def _nodes(self, held: HeldItems) -> int:
         """In the scopes that have documents: nobody else says anything of things."""
         scopes = {document.key.scope.key for document in held.documents}
         places = [f"{scope}|{kind}" for scope in sorted(scopes) for kind in GRAPH_TYPES]

@@ -47,7 +47,7 @@ class ClientDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldItems:
     """Where to look for what a client has: its scopes and documents, those that are gone by now included; a few `words`
     of its documents; and scope and id of each version whose chunks are on file now (`files`)."""
 
@@ -63,12 +63,12 @@ class Held:
         prefix = Scope(self.client_id).prefix
         return prefix, f"managed/{prefix}"
 
-    def with_more(self, more: Held) -> Held:
+    def with_more(self, more: HeldItems) -> HeldItems:
         """Everything that either of both knows, with the files of `more`."""
         ids: dict[DocumentKey, dict[str, None]] = {}
         for document in (*self.documents, *more.documents):
             ids.setdefault(document.key, {}).update(dict.fromkeys(document.document_ids))
-        return Held(
+        return HeldItems(
             self.client_id,
             tuple(sorted({*self.scopes, *more.scopes})),
             tuple(ClientDocument(key, tuple(found)) for key, found in ids.items()),
@@ -84,25 +84,25 @@ class Holding(Protocol):
     def name(self) -> str:
         """What is counted, for people: `index entries`."""
 
-    def count(self, held: Held) -> int:
+    def count(self, held: HeldItems) -> int:
         """How much there is now. Raises `StoreUnavailableError`."""
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldItems) -> None:
         """Remove it. Doing so again does no harm, also after it was interrupted. Raises `StoreUnavailableError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedHolding:
     """A `Holding` made of two functions."""
 
     name: str
-    counting: Callable[[Held], int]
-    removing: Callable[[Held], object]
+    counting: Callable[[HeldItems], int]
+    removing: Callable[[HeldItems], object]
 
-    def count(self, held: Held) -> int:
+    def count(self, held: HeldItems) -> int:
         return self.counting(held)
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldItems) -> None:
         self.removing(held)
 
 
@@ -117,14 +117,14 @@ def is_of(client_id: str, scope_key: str) -> bool:
 # -- table holdings
 
 
-def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[Held], Iterator[Item]]) -> Holding:
+def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldItems], Iterator[Item]]) -> Holding:
     """A holding of these items of a table; only their keys are looked at."""
 
-    def remove(held: Held) -> None:
+    def remove(held: HeldItems) -> None:
         with tables.unit_of_work():
             delete(tables.table(spec), spec, list(items(held)))
 
-    return Counted(name, lambda held: sum(1 for _ in items(held)), remove)
+    return CountedHolding(name, lambda held: sum(1 for _ in items(held)), remove)
 
 
 def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:

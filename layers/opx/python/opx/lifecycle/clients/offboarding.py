@@ -19,7 +19,7 @@ from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreU
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.lifecycle.clients.finding import Checks, Finder
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, Held, Holding
+from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, HeldItems, Holding
 from opx.lifecycle.clients.scope_holdings import InstallationSources
 from opx.lifecycle.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
 from opx.lifecycle.retention.holds import Holds, told
@@ -44,7 +44,7 @@ class Inventory:
     holdings: list[Holding]
     checks: Checks
 
-    def count(self, held: Held) -> dict[str, int]:
+    def count(self, held: HeldItems) -> dict[str, int]:
         """How much there is in each store, now."""
         return {holding.name: holding.count(held) for holding in self.holdings}
 
@@ -54,7 +54,7 @@ class Manifest:
     """What there was when a removal began."""
 
     started: str
-    held: Held
+    held: HeldItems
     before: Mapping[str, int]
     checks: Mapping[str, int]
 
@@ -73,7 +73,7 @@ class Manifest:
     def from_bytes(cls, client_id: str, data: bytes) -> Manifest:
         found: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
         documents = tuple(map(ClientDocument.from_json, found["documents"]))
-        held = Held(client_id, tuple(found["scopes"]), documents, tuple(found["words"]))
+        held = HeldItems(client_id, tuple(found["scopes"]), documents, tuple(found["words"]))
         return cls(found["started"], held, found["before"], found["checks"])
 
 
@@ -216,7 +216,7 @@ class Offboarding:
             notes=self._notes(held),
         )
 
-    def _notes(self, held: Held) -> tuple[str, ...]:
+    def _notes(self, held: HeldItems) -> tuple[str, ...]:
         notes = []
         declared = self._sources.declared(held)
         if declared:

@@ -14,7 +14,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import parse_event
 from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
-from opx.lifecycle.clients.holdings import Counted, Held, Holding, delete, in_table, is_of
+from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
 from opx.ports import Item, Storage, Tables, WorkQueue
 from opx.ports.tables import (
@@ -54,7 +54,7 @@ def registry_holdings(tables: Tables) -> list[Holding]:
 
 def source_holdings(sources: InstallationSources) -> list[Holding]:
     """First, so that nothing goes on being pulled."""
-    return [Counted("sources and streams", sources.count, sources.remove)]
+    return [CountedHolding("sources and streams", sources.count, sources.remove)]
 
 
 class ScopeRows:
@@ -63,7 +63,7 @@ class ScopeRows:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def gaps(self, held: Held) -> Iterator[Item]:
+    def gaps(self, held: HeldItems) -> Iterator[Item]:
         table = self._tables.table(GAPS)
         for scope in held.scopes:
             yield from table.query(scope)
@@ -71,14 +71,14 @@ class ScopeRows:
             [{"scopeKey": partition, "gapId": scope} for partition in (DROPPED, GAP_SCOPES) for scope in held.scopes]
         )
 
-    def audit(self, held: Held) -> Iterator[Item]:
+    def audit(self, held: HeldItems) -> Iterator[Item]:
         """By scope; scopes of projects ask, and those of clients. The principal is no key: it is nobody's own."""
         table = self._tables.table(AUDIT)
         for scope in held.scopes:
             yield from table.query(scope, index="who-askedAt-index")
         yield from table.get_many([{"receiptId": f"{AUDIT_SCOPES} {scope}"} for scope in held.scopes])
 
-    def baselines(self, held: Held) -> Iterator[Item]:
+    def baselines(self, held: HeldItems) -> Iterator[Item]:
         table = self._tables.table(BASELINES)
         for scope in held.scopes:
             series = list(table.query(series_partition(scope)))
@@ -90,7 +90,7 @@ class ScopeRows:
             yield from (*series, *records)
         yield from table.get_many([{"seriesKey": BASELINE_SCOPES, "day": scope} for scope in held.scopes])
 
-    def aliases(self, held: Held) -> Iterator[Item]:
+    def aliases(self, held: HeldItems) -> Iterator[Item]:
         return self._tables.table(ALIASES).query(held.client_id)
 
 
@@ -103,13 +103,13 @@ class InstallationSources:
         self._connectors = connectors
         self._scope = scope
 
-    def count(self, held: Held) -> int:
+    def count(self, held: HeldItems) -> int:
         if not self._is_own(held):
             return 0
         registered, streams = self._registered(REGISTERED), self._registered(REGISTERED_STREAMS)
         return len(registered) + len(streams) + sum(len(self._rows(source)) for source in self._sources())
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldItems) -> None:
         if not self._is_own(held):
             return
         for source in self._sources():
@@ -119,7 +119,7 @@ class InstallationSources:
         for stream in self._registered(REGISTERED_STREAMS):
             self._connectors.stream_control.end(stream)
 
-    def declared(self, held: Held) -> list[str]:
+    def declared(self, held: HeldItems) -> list[str]:
         """Those that go on until they are taken out of knowledge.yaml."""
         if not self._is_own(held):
             return []
@@ -129,7 +129,7 @@ class InstallationSources:
         ]
         return sorted(set(found) - registered)
 
-    def _is_own(self, held: Held) -> bool:
+    def _is_own(self, held: HeldItems) -> bool:
         return self._scope.client_id == held.client_id
 
     def _registered(self, partition: str) -> list[str]:
@@ -150,18 +150,18 @@ _FOLDERS = ("objects of the corpus, with versions", "copies for a managed servic
 
 
 def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
-    def messages(held: Held, *, dry: bool) -> int:
+    def messages(held: HeldItems, *, dry: bool) -> int:
         found = work.discard(partial(_is_about, held.client_id), dry=dry)
         return found or 0
 
-    waiting = Counted("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
+    waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
     copies, objects = (_folder(storage, name, place) for place, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
     return [waiting, copies, objects]
 
 
 def _folder(storage: Storage, name: str, place: int) -> Holding:
     history = storage.history
-    return Counted(
+    return CountedHolding(
         name,
         lambda held: sum(1 for _ in history.held(held.folders[place])),
         lambda held: history.erase(held.folders[place]),
@@ -196,26 +196,26 @@ class LearnedRows:
         self._tables = tables
         self._corpus = corpus
 
-    def captured(self, held: Held) -> Iterator[Item]:
+    def captured(self, held: HeldItems) -> Iterator[Item]:
         table = self._tables.table(STAGING)
         for scope in held.scopes:
             yield from table.query(scope, index="scope-index")
 
-    def patterns(self, held: Held) -> Iterator[Item]:
+    def patterns(self, held: HeldItems) -> Iterator[Item]:
         table = self._tables.table(PATTERNS)
         for scope in held.scopes:
             yield from pattern_rows(table, scope)
 
-    def outcomes(self, held: Held) -> Iterator[Item]:
+    def outcomes(self, held: HeldItems) -> Iterator[Item]:
         table = self._tables.table(OUTCOMES)
         for scope in held.scopes:
             yield from outcome_rows(table, scope)
 
-    def calendar(self, held: Held) -> Iterator[Item]:
+    def calendar(self, held: HeldItems) -> Iterator[Item]:
         for scope in held.scopes:
             yield from self._corpus.calendar.rows_of(scope)
 
-    def lifted_holds(self, held: Held) -> Iterator[Item]:
+    def lifted_holds(self, held: HeldItems) -> Iterator[Item]:
         """Those on something of the client's own: one that is in force keeps the client from being removed."""
         for item in self._tables.table(LIFECYCLE).query(LIFTED):
             if item["within"] and is_of(held.client_id, str(item["within"])):

@@ -68,7 +68,7 @@ UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
 MOST_SHOWN = 1000
 
 
-class Difference(Record, frozen=True):
+class StoreDifference(Record, frozen=True):
     """One problem of one document, as reports have it. `object_key` is that of its object, or of the object itself that is
     too much, "" where no document is known."""
 
@@ -81,7 +81,7 @@ class Difference(Record, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """A difference with what its repair needs. `key` is None where no document is known."""
 
     problem: Problem
@@ -93,10 +93,10 @@ class Finding:
     scope_key: str = ""
 
     @property
-    def difference(self) -> Difference:
+    def difference(self) -> StoreDifference:
         text, repair = WORDS[self.problem]
         text = f"{text}: {self.detail}" if self.detail else text
-        return Difference(self.problem, self.object_key, self.scope_key, self.document_id, text, repair)
+        return StoreDifference(self.problem, self.object_key, self.scope_key, self.document_id, text, repair)
 
 
 class ReconcileReport(Draft):
@@ -114,14 +114,14 @@ class ReconcileReport(Draft):
     index_documents: int = 0
     in_flight: int = 0
     failed: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[StoreDifference] = field(default_factory=list)
     counts: dict[Problem, int] = field(default_factory=Counter)
     repaired: int = 0
     held_back: int = 0
     waiting: int = 0
     given_up: int = field(default=0, name="importsGivenUp")
 
-    def add(self, found: Iterable[Finding]) -> None:
+    def add(self, found: Iterable[StoreFinding]) -> None:
         for finding in found:
             self.counts[finding.problem] += 1
             if len(self.differences) < MOST_SHOWN:

@@ -19,8 +19,8 @@ from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.events import ObjectEvent, Result, is_document
-from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Finding, Problem, ReconcileReport
-from opx.lifecycle.consistency.store_checks import Checked, ComparedStores, Known, StoreChecks, scope_of
+from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
+from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, Known, StoreChecks, scope_of
 from opx.ports import DocumentChange, HeldDocument, Item, ObjectInfo, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
 
@@ -53,7 +53,7 @@ class Reconciler:
         it is in order. Raises `StoreUnavailableError`: then begin again.
         """
         report = ReconcileReport()
-        removals: list[Finding] = []
+        removals: list[StoreFinding] = []
         for checked in chain(self._in_corpus(report), self._in_catalog(report)):
             report.in_flight += checked.in_flight
             report.failed += checked.failed
@@ -73,12 +73,12 @@ class Reconciler:
 
     # -- repairing
 
-    def _repair(self, found: Iterable[Finding], report: ReconcileReport) -> None:
+    def _repair(self, found: Iterable[StoreFinding], report: ReconcileReport) -> None:
         wanted = [difference for difference in found if difference.problem not in UNREPAIRED]
         self._repairs.make(wanted)
         report.repaired += len(wanted)
 
-    def _remove(self, removals: Sequence[Finding], report: ReconcileReport, max_share: float) -> None:
+    def _remove(self, removals: Sequence[StoreFinding], report: ReconcileReport, max_share: float) -> None:
         totals = {
             Problem.OBJECT_MISSING: report.documents,
             Problem.INDEX_UNKNOWN: report.index_documents,
@@ -94,7 +94,7 @@ class Reconciler:
 
     # -- from the corpus
 
-    def _in_corpus(self, report: ReconcileReport) -> Iterator[Checked]:
+    def _in_corpus(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
         listed = self._corpus.store.list()
         while batch := list(islice(listed, AT_ONCE)):
             documents = [info for info in batch if _is_document(info)]
@@ -109,7 +109,7 @@ class Reconciler:
 
     # -- from catalog and index
 
-    def _in_catalog(self, report: ReconcileReport) -> Iterator[Checked]:
+    def _in_catalog(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
         known = self._known()
         while batch := list(islice(known, AT_ONCE)):
             report.documents += sum(1 for one in batch if one.head)
@@ -180,9 +180,9 @@ class Repairs:
         self._asked: Counter[str] = Counter()
         """Objects that were announced, with how many differences each had."""
 
-    def make(self, differences: Sequence[Finding]) -> None:
+    def make(self, differences: Sequence[StoreFinding]) -> None:
         """Repair these, or have it done by `work`."""
-        again: dict[str, Finding] = {}
+        again: dict[str, StoreFinding] = {}
         for difference in differences:
             match difference.problem:
                 case Problem.CALENDAR_MISSING:
@@ -208,7 +208,7 @@ class Repairs:
         failed = (self._asked[object_key] for object_key, result in last.items() if result is Result.FAILED)
         return 0, sum(failed)
 
-    def _note(self, difference: Finding) -> None:
+    def _note(self, difference: StoreFinding) -> None:
         """Have the document done again although its object is as it was."""
         if difference.problem not in _ANNOUNCED and difference.key:
             self._corpus.catalog.note_unfinished(difference.key, difference.document_id)
@@ -218,14 +218,14 @@ class Repairs:
         is_gone = self._corpus.store.head(object_key) is None
         self._work.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
 
-    def _enter(self, difference: Finding) -> None:
+    def _enter(self, difference: StoreFinding) -> None:
         if difference.key is None:
             return
         for document in self._corpus.catalog.versions(difference.key):
             if document.document_id == difference.document_id:
                 self._corpus.calendar.complete(document)
 
-    def _take_out(self, difference: Finding) -> None:
+    def _take_out(self, difference: StoreFinding) -> None:
         """Nobody can claim a key that isn't known: what was seen is taken out while nobody else writes, as far as that
         can be had, and if the key came up meanwhile it is done again."""
         key = {"documentKey": difference.key_id}
@@ -239,7 +239,7 @@ class Repairs:
         if head is not None:
             self._announce(f"{scope_of(difference).prefix}{head['source']}")
 
-    def _delete_file(self, difference: Finding) -> None:
+    def _delete_file(self, difference: StoreFinding) -> None:
         """As a listing shows it, which says how old it is: somebody may just have written it."""
         with self._work.exclusive():
             listed = self._corpus.store.list(difference.object_key)

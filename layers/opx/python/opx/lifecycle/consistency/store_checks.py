@@ -22,7 +22,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.consistency.differences import Finding, Problem
+from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
@@ -52,10 +52,10 @@ class Known:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedDocuments:
     """What some documents gave: differences, how many are in flight, and how many are listed as failed."""
 
-    found: list[Finding] = field(default_factory=list)
+    found: list[StoreFinding] = field(default_factory=list)
     in_flight: int = 0
     failed: int = 0
 
@@ -76,15 +76,15 @@ class StoreChecks:
 
     # -- from the corpus
 
-    def objects(self, infos: Sequence[ObjectInfo]) -> Checked:
+    def objects(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
         """Whether these objects, which are documents, are taken in as they are."""
-        checked = Checked()
+        checked = CheckedDocuments()
         keys: dict[str, DocumentKey] = {}
         for info in infos:
             try:
                 keys[info.key] = DocumentKey(*scope_of_object(info.key))
             except InvalidScopeError as exc:
-                checked.found.append(Finding(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
+                checked.found.append(StoreFinding(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
         heads = self._heads([key.id for key in keys.values()])
         failed = self._failed(list(keys))
         for info in infos:
@@ -94,7 +94,9 @@ class StoreChecks:
                 self._object(info, keys[info.key], heads.get(keys[info.key].id), checked, failed=info.key in failed)
         return checked
 
-    def _object(self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: Checked, *, failed: bool) -> None:
+    def _object(
+        self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
+    ) -> None:
         current = current_id(head or {})
         if self._is_busy(head) or (not current and self._is_young(info.modified)):
             to.in_flight += 1
@@ -104,7 +106,7 @@ class StoreChecks:
             to.failed += 1
         else:
             problem = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
-            to.found.append(Finding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
+            to.found.append(StoreFinding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
 
     def _fingerprint(self, object_key: str) -> str:
         """ "" for an object that is gone by now."""
@@ -116,9 +118,9 @@ class StoreChecks:
         keys = [{"failureId": failure_id(key)} for key in object_keys]
         return {str(item["objectKey"]) for item in self._tables.table(FAILURES).get_many(keys)}
 
-    def version_files(self, infos: Sequence[ObjectInfo]) -> Checked:
+    def version_files(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
         """Whether these objects, which are chunk files and outlines, belong to versions."""
-        checked = Checked()
+        checked = CheckedDocuments()
         for info, unknown in zip(infos, self._each(self._is_unknown_file, infos), strict=True):
             if not unknown:
                 continue
@@ -127,7 +129,7 @@ class StoreChecks:
             else:
                 is_outline = info.key.endswith(OUTLINE_SUFFIX)
                 problem = Problem.OUTLINE_UNKNOWN if is_outline else Problem.CHUNK_FILE_UNKNOWN
-                checked.found.append(Finding(problem, info.key))
+                checked.found.append(StoreFinding(problem, info.key))
         return checked
 
     def _is_unknown_file(self, info: ObjectInfo) -> bool:
@@ -142,16 +144,16 @@ class StoreChecks:
 
     # -- from the catalog and the index
 
-    def documents(self, known: Sequence[Known]) -> Checked:
+    def documents(self, known: Sequence[Known]) -> CheckedDocuments:
         """Whether what the catalog says of these keys is what the other stores have."""
-        checked = Checked()
+        checked = CheckedDocuments()
         heads = self._heads([one.key_id for one in known])
         for found, in_flight in self._each(lambda one: self._document(one, heads.get(one.key_id)), known):
             checked.found.extend(found)
             checked.in_flight += in_flight
         return checked
 
-    def _document(self, known: Known, head: Item | None) -> tuple[list[Finding], bool]:
+    def _document(self, known: Known, head: Item | None) -> tuple[list[StoreFinding], bool]:
         if head is None:
             return list(self._unknown(known)), False
         if self._is_busy(head):
@@ -171,14 +173,14 @@ class StoreChecks:
         document = self._corpus.catalog.version(key, document_id)
         return document.current_since if document else ""
 
-    def _unknown(self, known: Known) -> Iterator[Finding]:
+    def _unknown(self, known: Known) -> Iterator[StoreFinding]:
         """Entries of a key that the catalog doesn't know; asked for again, as the list may be old."""
         if known.held and self._indexing.index.references(known.key_id):
             count, scope = sum(one.entries for one in known.held), known.held[0].scope_key
             detail = f"{count} entries of {known.held[0].document_id}"
-            yield Finding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
+            yield StoreFinding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
 
-    def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[Finding]:
+    def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[StoreFinding]:
         corpus, key = self._corpus, difference.key
         if corpus.store.head(difference.object_key) is None:
             yield difference(Problem.OBJECT_MISSING, current)
@@ -205,7 +207,7 @@ class StoreChecks:
 
     def _in_index(
         self, difference: _Findings, document: KnowledgeDocument, entries: int, held: Sequence[HeldDocument]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[StoreFinding]:
         own = sum(one.entries for one in held if one.document_id == document.document_id)
         if own != entries:
             yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{own} of {entries}")
@@ -216,7 +218,7 @@ class StoreChecks:
                 yield difference(Problem.INDEX_DIFFERS, document.document_id, f"{len(missing)} are others")
         yield from _others(difference, held, document.document_id)
 
-    def _in_graph(self, difference: _Findings, document: KnowledgeDocument, *, stated: bool) -> Iterator[Finding]:
+    def _in_graph(self, difference: _Findings, document: KnowledgeDocument, *, stated: bool) -> Iterator[StoreFinding]:
         versions = self._stated(document.key)
         left_out = any(remark.kind is RemarkKind.LEFT_OUT_OF_GRAPH for remark in document.remarks)
         if stated and not versions and not left_out:  # every document states what it is itself
@@ -224,7 +226,7 @@ class StoreChecks:
         for other in sorted(versions - {document.document_id}):
             yield difference(Problem.GRAPH_HAS_OTHERS, other)
 
-    def _withdrawn(self, difference: _Findings, known: Known) -> Iterator[Finding]:
+    def _withdrawn(self, difference: _Findings, known: Known) -> Iterator[StoreFinding]:
         """What is left of a document that has no current version."""
         yield from _others(difference, known.held, "")
         for other in sorted(self._stated(difference.key)):
@@ -233,7 +235,7 @@ class StoreChecks:
     def _stated(self, key: DocumentKey) -> set[str]:
         return {str(page["documentId"]) for page in manifest.read(self._graph, key.id).pages}
 
-    def _versions(self, difference: _Findings, current: str) -> Iterator[Finding]:
+    def _versions(self, difference: _Findings, current: str) -> Iterator[StoreFinding]:
         """What the calendar and the corpus have of all versions."""
         for document in self._corpus.catalog.versions(difference.key):
             if self._corpus.calendar.lacks(document):
@@ -271,16 +273,16 @@ class _Findings:
     def object_key(self) -> str:
         return self.key.scope.prefix + self.key.source
 
-    def __call__(self, problem: Problem, document_id: str, detail: str = "") -> Finding:
-        return Finding(problem, self.object_key, document_id, detail, self.key, self.key.id, self.key.scope.key)
+    def __call__(self, problem: Problem, document_id: str, detail: str = "") -> StoreFinding:
+        return StoreFinding(problem, self.object_key, document_id, detail, self.key, self.key.id, self.key.scope.key)
 
 
-def _others(difference: _Findings, held: Sequence[HeldDocument], current: str) -> Iterator[Finding]:
+def _others(difference: _Findings, held: Sequence[HeldDocument], current: str) -> Iterator[StoreFinding]:
     for one in held:
         if one.document_id != current:
             yield difference(Problem.INDEX_HAS_OTHERS, one.document_id, f"{one.entries} entries")
 
 
-def scope_of(difference: Finding) -> Scope:
+def scope_of(difference: StoreFinding) -> Scope:
     """Whose it is."""
     return scope_of_key(difference.scope_key)

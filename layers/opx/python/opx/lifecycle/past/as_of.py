@@ -26,7 +26,7 @@ from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.ingestion.prepared import as_indexed
 from opx.lifecycle.past.engine import PastEngine, PastEntry
 from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter, Vectors
-from opx.retrieval.query_language import Asked
+from opx.retrieval.query_language import ParsedQuery
 from opx.runtime.threads import Each
 
 # -- reading
@@ -58,7 +58,7 @@ class Bounds:
 
 
 @dataclass
-class Read:
+class PastVersions:
     """What was read of versions that were replaced since, and what of it is missing: not all was read, texts are gone,
     vectors are."""
 
@@ -90,21 +90,21 @@ class PastReader:
         self._bounds = bounds
         self._last: tuple[_Names, list[PastEntry]] | None = None
 
-    def entries(self, documents: Sequence[KnowledgeDocument], until: float) -> Read:
+    def entries(self, documents: Sequence[KnowledgeDocument], until: float) -> PastVersions:
         """What is to be searched of these versions. What was read for the question before needn't be read again."""
         versions = documents[: self._bounds.documents]
         names = self._embedder.model_id, tuple((one.key.id, one.version) for one in versions)
         known = self._last
         if known and known[0] == names:
-            return Read(known[1])
+            return PastVersions(known[1])
         read = self._read(versions, until)
         if read.whole and len(read.entries) <= _KEPT_CHUNKS:
             self._last = names, read.entries
         return read
 
-    def _read(self, documents: Sequence[KnowledgeDocument], until: float) -> Read:
+    def _read(self, documents: Sequence[KnowledgeDocument], until: float) -> PastVersions:
         """Their chunks with their vectors, as far as the bounds go."""
-        read = Read()
+        read = PastVersions()
         found: list[IndexedChunk] = []
         for portion in portions(documents, _AT_ONCE):
             if len(found) >= self._bounds.chunks or time.monotonic() > until:
@@ -125,7 +125,7 @@ class PastReader:
         except ObjectNotFoundError:
             return None
 
-    def _add_vectors(self, read: Read, found: Sequence[IndexedChunk]) -> None:
+    def _add_vectors(self, read: PastVersions, found: Sequence[IndexedChunk]) -> None:
         texts = [one.chunk.text for one in found]
         vectors = self._embedder.stored(texts) if texts else {}
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
@@ -217,7 +217,7 @@ class AsOf:
         self._bounds = bounds
         self._read = PastReader(store, embedder, threads=threads, bounds=bounds)
 
-    def engine(self, asked: Asked, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+    def engine(self, asked: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
         """What to search for this question, whose filter names the visible scopes. Raises `StoreUnavailableError`."""
         at = asked.config.as_of
         if at > iso_time(self._clock()):

@@ -163,7 +163,7 @@ class _Merged:
         leg = self._response.lexical
         hits = {name: score for name, score in leg.hits if name in self._kept}
         if self._words:
-            corpus = Corpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
+            corpus = PastCorpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
             scorer = Bm25(self._words, corpus)
             past = {name: scorer.score(one.analysed) for name, one in self._past.items()}
             ours = {name: scorer.score(one) for name, one in self._here.items()}
@@ -230,7 +230,7 @@ class Analysed:
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class PastCorpus:
     """What BM25 needs of all entries: how many there are, how many have each word (by its first term) somewhere in the
     text, in how many of those it is in the title, and how long each field is on average."""
 
@@ -242,7 +242,7 @@ class Corpus:
     @classmethod
     def estimated(
         cls, entries: int, frequencies: Mapping[str, int], words: Words, sample: Iterable[Analysed]
-    ) -> Corpus:
+    ) -> PastCorpus:
         """Titles and lengths as in a sample, all else as it is counted."""
         sample = list(sample)
         titles = {first: frequencies[first] * _title_share(terms, sample) for first, terms in words.items()}
@@ -263,7 +263,7 @@ def _title_share(terms: tuple[str, ...], sample: list[Analysed]) -> float:
 class Bm25:
     """Scores for the words of a question: the sum over fields and words of boost x BM25, of a word's best term."""
 
-    def __init__(self, words: Words, corpus: Corpus) -> None:
+    def __init__(self, words: Words, corpus: PastCorpus) -> None:
         self._averages = corpus.averages
         self._parts = [
             (name, terms, boost * corpus.rarity(name, first))

@@ -20,7 +20,7 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.indexing.book import Edition
 from opx.ingestion.indexing.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
-from opx.ports import Absent, AnyOf, Clock, Embedder, Equals, LessThan, Table
+from opx.ports import AnyOf, Clock, Embedder, Equals, KeyAbsent, LessThan, Table
 
 SAMPLE = 50
 """Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
@@ -31,7 +31,7 @@ MOST_LACKING = 200
 _ENTRY = "job"
 
 
-class Phase(StrEnum):
+class ReindexPhase(StrEnum):
     """`WAITING` until all who know nothing of the new index are done; `SETTLING` after the switch."""
 
     WAITING = "waiting"
@@ -44,16 +44,16 @@ class Phase(StrEnum):
     REFUSED = "refused"
 
 
-AFTER_THE_SWITCH = (Phase.SWITCHING, Phase.SETTLING)
+AFTER_THE_SWITCH = (ReindexPhase.SWITCHING, ReindexPhase.SETTLING)
 """Of a job without a target: what is left to do."""
 
 
-class Job(Draft, rename=None):
+class ReindexJob(Draft, rename=None):
     """The work on one edition. `scope` and `after` are the last document that was put into it; `not_before` is when to go
     on (seconds since the epoch); `report` is what the checks found."""
 
     edition: str
-    phase: Phase = Phase.WAITING
+    phase: ReindexPhase = ReindexPhase.WAITING
     scope: str = ""
     after: str = ""
     documents: int = 0
@@ -90,28 +90,28 @@ class JobStore:
         self._lease_seconds = lease_seconds
         self._token = ""
 
-    def read(self) -> Job | None:
+    def read(self) -> ReindexJob | None:
         item = self._table.get(self._key)
-        return from_json(Job, item) if item else None
+        return from_json(ReindexJob, item) if item else None
 
-    def hold(self, edition: str, make: Callable[[], Job]) -> Job:
+    def hold(self, edition: str, make: Callable[[], ReindexJob]) -> ReindexJob:
         """The job on this edition, or a new one, held from now on. Raises `ReindexBusyError`."""
         item = self._table.get(self._key)
-        goes_on = item and item["edition"] == edition and item["phase"] != Phase.DONE
-        job = from_json(Job, item) if item and goes_on else make()
+        goes_on = item and item["edition"] == edition and item["phase"] != ReindexPhase.DONE
+        job = from_json(ReindexJob, item) if item and goes_on else make()
         self._token = token_hex(8)
-        free = AnyOf((Absent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
+        free = AnyOf((KeyAbsent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
         self._put(job, free)
         return job
 
-    def save(self, job: Job) -> None:
+    def save(self, job: ReindexJob) -> None:
         """Raises `ReindexBusyError` if another worker has taken the job over."""
         self._put(job, Equals("token", self._token))
 
-    def release(self, job: Job) -> None:
+    def release(self, job: ReindexJob) -> None:
         self._put(job, Equals("token", self._token), lease=0)
 
-    def _put(self, job: Job, condition: Any, *, lease: float | None = None) -> None:
+    def _put(self, job: ReindexJob, condition: Any, *, lease: float | None = None) -> None:
         until = self._clock() + self._lease_seconds if lease is None else lease
         item = {**job.to_json(), "token": self._token, "leaseUntil": until}
         try:
@@ -127,12 +127,12 @@ class JobStore:
 class Progress:
     """Where the work is. `wait_seconds`: nothing is to be done until then."""
 
-    job: Job
+    job: ReindexJob
     wait_seconds: float = 0.0
 
     @property
     def finished(self) -> bool:
-        return self.job.phase in (Phase.DONE, Phase.REFUSED)
+        return self.job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

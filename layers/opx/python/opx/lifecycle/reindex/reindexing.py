@@ -22,7 +22,7 @@ from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.errors import EmbeddingError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import Edition, EditionState, IndexState
-from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Job, Making, Phase, Progress
+from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Making, Progress, ReindexJob, ReindexPhase
 from opx.lifecycle.reindex.steps import Steps
 from opx.ports import Queue
 
@@ -142,13 +142,13 @@ class Orders:
             )
         others = tuple(replace(one, state=EditionState.DISCARDED) for one in state.others)
         if gone:
-            self._making.jobs.hold(state.target or "", lambda: Job(state.target or "", Phase.DONE))
+            self._making.jobs.hold(state.target or "", lambda: ReindexJob(state.target or "", ReindexPhase.DONE))
             state = self._making.editions.book.write(replace(state, others=others, target=None))
         for edition in state.others:  # those of an interrupted attempt included
             self._making.indexes.remove(edition)
             self._making.editions.journal.clear(edition.name)
         if gone:
-            self._making.jobs.release(Job(state.active.name, Phase.DONE))
+            self._making.jobs.release(ReindexJob(state.active.name, ReindexPhase.DONE))
         return gone
 
 
@@ -233,7 +233,7 @@ def _worked(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], boo
     progress = reindexer.advance(stop)
     if progress.finished:
         log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
-        if rebuilds and progress.job.phase is Phase.DONE:
+        if rebuilds and progress.job.phase is ReindexPhase.DONE:
             rebuilds.send(CALIBRATE_IF_DUE, delay_seconds=SEEN_EVERYWHERE)
     elif rebuilds:
         rebuilds.send(GO_ON, delay_seconds=min(ceil(progress.wait_seconds), LONGEST_DELAY))
@@ -263,7 +263,7 @@ class Reindexer(Orders):
         super().__init__(making)
         self._steps = Steps(making)
 
-    def status(self) -> tuple[IndexState, Job | None]:
+    def status(self) -> tuple[IndexState, ReindexJob | None]:
         return self._making.editions.book.read(), self._making.jobs.read()
 
     @property
@@ -276,15 +276,15 @@ class Reindexer(Orders):
         """Switch although the checks said no."""
         job = self._held()
         job.force = True
-        job.phase = Phase.CATCHING_UP if job.phase is Phase.REFUSED else job.phase
+        job.phase = ReindexPhase.CATCHING_UP if job.phase is ReindexPhase.REFUSED else job.phase
         self._making.jobs.release(job)
 
     def compare_again(self) -> None:
         """Look once more at what was refused, and at what was lacking; nothing if nothing was."""
         job = self._held()
-        if job.phase is Phase.REFUSED:
+        if job.phase is ReindexPhase.REFUSED:
             self._making.editions.journal.note(job.edition, job.lacking)
-            job.phase, job.comparisons, job.lacking, job.lacking_count = Phase.CATCHING_UP, 0, [], 0
+            job.phase, job.comparisons, job.lacking, job.lacking_count = ReindexPhase.CATCHING_UP, 0, [], 0
         self._making.jobs.release(job)
 
     def advance(self, stop: Callable[[], bool]) -> Progress:
@@ -296,7 +296,7 @@ class Reindexer(Orders):
         job = self._held()
         self._steps.begin()
         try:
-            while not (job.phase in (Phase.DONE, Phase.REFUSED) or job.not_before > self._making.clock()):
+            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or job.not_before > self._making.clock()):
                 self._steps.take(job)
                 self._making.jobs.save(job)
                 if stop():
@@ -305,7 +305,7 @@ class Reindexer(Orders):
             self._making.jobs.release(job)
         return Progress(job, max(0.0, job.not_before - self._making.clock()))
 
-    def _held(self) -> Job:
+    def _held(self) -> ReindexJob:
         state = self._making.editions.book.read()
         last = self._making.jobs.read()
         name = state.target
@@ -317,12 +317,12 @@ class Reindexer(Orders):
         assert edition is not None
         return self._making.jobs.hold(name, lambda: self._new_job(edition))
 
-    def _new_job(self, edition: Edition) -> Job:
+    def _new_job(self, edition: Edition) -> ReindexJob:
         now = self._making.clock()
         rollback = edition.state is EditionState.PREVIOUS
-        job = Job(edition.name, began_at=iso_time(now), rollback=rollback)
+        job = ReindexJob(edition.name, began_at=iso_time(now), rollback=rollback)
         if rollback:
-            job.phase = Phase.CATCHING_UP
+            job.phase = ReindexPhase.CATCHING_UP
         else:
             job.not_before = now + self._making.pace.start_seconds
         return job

@@ -17,7 +17,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.indexing.book import EditionState, IndexState
 from opx.ingestion.indexing.editions import OpenEdition
-from opx.lifecycle.reindex.job import Job, Making, Phase
+from opx.lifecycle.reindex.job import Making, ReindexJob, ReindexPhase
 from opx.ports import Item, KeyRange, SearchFilter
 from opx.retrieval.hybrid import Asking, HybridSearch
 
@@ -46,28 +46,28 @@ class Steps:
         """Forget what others were at when it was last looked."""
         self._under_way.clear()
 
-    def take(self, job: Job) -> None:
+    def take(self, job: ReindexJob) -> None:
         """The next one. Raises `StoreUnavailableError`; then it is to be taken again."""
         steps = {
-            Phase.WAITING: self._make,
-            Phase.BUILDING: self._build,
-            Phase.CATCHING_UP: self._catch_up,
-            Phase.CHECKING: self._check,
-            Phase.SWITCHING: self._switch,
-            Phase.SETTLING: self._settle,
+            ReindexPhase.WAITING: self._make,
+            ReindexPhase.BUILDING: self._build,
+            ReindexPhase.CATCHING_UP: self._catch_up,
+            ReindexPhase.CHECKING: self._check,
+            ReindexPhase.SWITCHING: self._switch,
+            ReindexPhase.SETTLING: self._settle,
         }
         steps[job.phase](job)
 
-    def _target(self, job: Job) -> OpenEdition:
+    def _target(self, job: ReindexJob) -> OpenEdition:
         edition = self._making.editions.book.read().edition(job.edition)
         assert edition is not None
         return self._making.editions.open(edition)
 
-    def _make(self, job: Job) -> None:
+    def _make(self, job: ReindexJob) -> None:
         self._making.indexes.make(self._target(job).edition)
-        job.phase = Phase.BUILDING
+        job.phase = ReindexPhase.BUILDING
 
-    def _build(self, job: Job) -> None:
+    def _build(self, job: ReindexJob) -> None:
         heads = list(islice(self._heads(job.scope, job.after), DOCUMENTS_A_STEP))
         if heads:
             filled = self._making.filler.fill(self._target(job), [head for head in heads if current_id(head)])
@@ -77,7 +77,7 @@ class Steps:
             job.add_to_sample([head["documentKey"] for head in heads if current_id(head)])
             job.scope, job.after = heads[-1]["scope"], heads[-1]["documentKey"]
         if len(heads) < DOCUMENTS_A_STEP:
-            job.phase = Phase.CATCHING_UP
+            job.phase = ReindexPhase.CATCHING_UP
 
     def _heads(self, scope: str, after: str) -> Iterator[Item]:
         """Items of document keys behind this one, scope by scope. Those of a scope that is new meanwhile are in the
@@ -87,7 +87,7 @@ class Steps:
                 where = KeyRange(low=after + "\0") if key == scope and after else None
                 yield from self._making.keys.query(key, index="scope-index", where=where)
 
-    def _catch_up(self, job: Job) -> None:
+    def _catch_up(self, job: ReindexJob) -> None:
         """Make up for some changes; go on when nothing is left, or always something new."""
         looked_at = self._renew_some(job)
         if looked_at > FEW_CHANGES:
@@ -100,10 +100,10 @@ class Steps:
             return
         self._under_way.clear()
         job.rounds = 0
-        job.phase = Phase.SWITCHING if job.rollback else Phase.CHECKING
+        job.phase = ReindexPhase.SWITCHING if job.rollback else ReindexPhase.CHECKING
         job.not_before = 0 if job.rollback else self._making.clock() + self._making.pace.settling_seconds
 
-    def _renew_some(self, job: Job, most: int = CHANGES_A_STEP) -> int:
+    def _renew_some(self, job: ReindexJob, most: int = CHANGES_A_STEP) -> int:
         """Make up for so many of the changes in the journal, but for those that are under way; how many it looked at."""
         edition, journal = self._target(job), self._making.editions.journal
         rows = journal.read(edition.name, most, skip=self._under_way)
@@ -118,7 +118,7 @@ class Steps:
             journal.drop(edition.name, key_id, mark)
         return len(rows)
 
-    def _check(self, job: Job) -> None:
+    def _check(self, job: ReindexJob) -> None:
         state = self._making.editions.book.read()
         readable = self._making.is_readable(state.active)
         report = self._compared(job, state) if readable else {"problems": []}
@@ -131,13 +131,13 @@ class Steps:
         job.report = report
         job.comparisons += 1
         if not report["problems"] or job.force:
-            job.phase = Phase.SWITCHING
+            job.phase = ReindexPhase.SWITCHING
         elif self._making.editions.journal.count(job.edition, 1) and job.comparisons < MOST_COMPARISONS:
-            job.phase = Phase.CATCHING_UP  # what changed since may be all that is missing
+            job.phase = ReindexPhase.CATCHING_UP  # what changed since may be all that is missing
         else:
-            job.phase = Phase.REFUSED
+            job.phase = ReindexPhase.REFUSED
 
-    def _compared(self, job: Job, state: IndexState) -> dict[str, Any]:
+    def _compared(self, job: ReindexJob, state: IndexState) -> dict[str, Any]:
         report = compare(
             self._making.editions.open(state.active),
             self._target(job),
@@ -148,7 +148,7 @@ class Steps:
         )
         return report.to_json()
 
-    def _sampled(self, job: Job) -> Iterator[KnowledgeDocument]:
+    def _sampled(self, job: ReindexJob) -> Iterator[KnowledgeDocument]:
         for key_id in job.sample:
             head = self._making.keys.get({"documentKey": key_id}) or {}
             if current_id(head):
@@ -157,7 +157,7 @@ class Steps:
                 if document:
                     yield document
 
-    def _switch(self, job: Job) -> None:
+    def _switch(self, job: ReindexJob) -> None:
         """Where others can be kept out for a moment, nothing is left to make up for afterwards."""
         if self._making.editions.book.read().active.name != job.edition and self._renew_some(job) > FEW_CHANGES:
             return  # more came while the two were compared: those first, without keeping anybody out
@@ -169,10 +169,10 @@ class Steps:
                     pass
                 self._making.editions.book.write(self._exchanged(state, job))
         self._making.switched()
-        job.phase = Phase.SETTLING
+        job.phase = ReindexPhase.SETTLING
         job.rounds = 0
 
-    def _exchanged(self, state: IndexState, job: Job) -> IndexState:
+    def _exchanged(self, state: IndexState, job: ReindexJob) -> IndexState:
         new = state.edition(job.edition)
         assert new is not None
         readable = self._making.is_readable(state.active)
@@ -183,7 +183,7 @@ class Steps:
         others = tuple(one for one in state.others if one.name != new.name)
         return IndexState(state.revision, new, (*others, old))
 
-    def _settle(self, job: Job) -> None:
+    def _settle(self, job: ReindexJob) -> None:
         """Make up for what others changed while it was switched. It answers now, so that each is claimed."""
         edition, journal = self._target(job), self._making.editions.journal
         busy = 0
@@ -195,10 +195,10 @@ class Steps:
                 busy += 1
         job.rounds += 1
         if not journal.count(edition.name, 1):
-            job.phase = Phase.DONE
+            job.phase = ReindexPhase.DONE
         elif job.rounds >= SETTLING_ROUNDS or (busy and self._making.pace.alone):
             # What is left was interrupted: it is taken in again, into the index that answers now.
-            job.phase = Phase.DONE
+            job.phase = ReindexPhase.DONE
         elif busy:
             job.not_before = self._making.clock() + self._making.pace.pause_seconds
 
@@ -237,7 +237,7 @@ FIRST = 10
 ReadChunks = Callable[[KnowledgeDocument], Iterator[DocumentChunk]]
 
 
-class Report(Draft, rename=None):
+class ReportStep(Draft, rename=None):
     """Entries by category in the old and the new index where they differ, and how many of so many questions, each made of
     the title and a heading of a document, found that document among the first ten: with words, and by meaning alone."""
 
@@ -258,9 +258,9 @@ def compare(
     categories: Sequence[str],
     sample: Sequence[KnowledgeDocument],
     chunks: ReadChunks,
-) -> Report:
+) -> ReportStep:
     """Count and ask both. Raises `StoreUnavailableError`."""
-    report = Report()
+    report = ReportStep()
     _count(report, old, new, scopes, categories)
     for document in sample:
         _ask(report, document, chunks(document), old, new)
@@ -273,7 +273,7 @@ def compare(
 
 
 def _count(
-    report: Report, old: OpenEdition, new: OpenEdition, scopes: Sequence[str], categories: Sequence[str]
+    report: ReportStep, old: OpenEdition, new: OpenEdition, scopes: Sequence[str], categories: Sequence[str]
 ) -> None:
     for category in categories:
         where = SearchFilter(tuple(scopes), categories=(category,))
@@ -287,7 +287,7 @@ def _count(
 
 
 def _ask(
-    report: Report, document: KnowledgeDocument, chunks: Iterator[DocumentChunk], old: OpenEdition, new: OpenEdition
+    report: ReportStep, document: KnowledgeDocument, chunks: Iterator[DocumentChunk], old: OpenEdition, new: OpenEdition
 ) -> None:
     found = list(chunks)
     if not found:

@@ -42,7 +42,7 @@ _SUBJECT, _CURSOR = "retention", "cursor"
 T = TypeVar("T")
 
 
-class Verdict(Enum):
+class DueVerdict(Enum):
     """What is to become of an entry of the calendar."""
 
     GONE = "gone"
@@ -54,11 +54,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DueVersion:
     """An entry of the calendar with its version and what is to become of it. `leaving`: its removal has begun."""
 
     entry: CalendarEntry
-    verdict: Verdict
+    verdict: DueVerdict
     document: KnowledgeDocument | None = None
     hold: Hold | None = None
     leaving: bool = False
@@ -153,7 +153,7 @@ class DueVersions:
             text = day_text(day)
             yield text, self._calendar.expiring(text)
 
-    def judged(self, entries: Sequence[CalendarEntry]) -> list[Found]:
+    def judged(self, entries: Sequence[CalendarEntry]) -> list[DueVersion]:
         """What is to become of each, in order."""
         known = self._catalog.leaving(entries)
         return [self._judge(entry, *known.get(entry, (None, False))) for entry in entries]
@@ -171,14 +171,14 @@ class DueVersions:
             if not document.expires and not covering(self._holds, document.key, category):
                 yield document
 
-    def _judge(self, entry: CalendarEntry, document: KnowledgeDocument | None, leaving: bool) -> Found:
+    def _judge(self, entry: CalendarEntry, document: KnowledgeDocument | None, leaving: bool) -> DueVersion:
         if document is None:
-            return Found(entry, Verdict.GONE)
+            return DueVersion(entry, DueVerdict.GONE)
         expires = expiry_day(document, self._knowledge)
         if not leaving and (not expires or expires > self.until):
-            return Found(entry, Verdict.LATER, document)
+            return DueVersion(entry, DueVerdict.LATER, document)
         hold = covering(self._holds, document.key, document.category)
-        return Found(entry, Verdict.HELD if hold else Verdict.DUE, document, hold, leaving)
+        return DueVersion(entry, DueVerdict.HELD if hold else DueVerdict.DUE, document, hold, leaving)
 
 
 def batches(items: Iterator[T], size: int = 0) -> Iterator[list[T]]:
@@ -253,22 +253,22 @@ class PatternKeeper:
         self._patterns = patterns
         self._knowledge = knowledge
 
-    def day_of(self, found: Found, until: str) -> str:
+    def day_of(self, found: DueVersion, until: str) -> str:
         """The day on which a pattern expires whose document is due; "" if that is up to `until`, and for any other."""
         document = found.document
-        if found.verdict is not Verdict.DUE or document is None or document.state is not DocumentState.CURRENT:
+        if found.verdict is not DueVerdict.DUE or document is None or document.state is not DocumentState.CURRENT:
             return ""
         pattern_id = self._pattern_id(document.key, document.category)
         head = self._patterns().head(document.key.scope.key, pattern_id) if pattern_id else None
         expires = expiry_of(PATTERNS_CATEGORY, head.embedded_at, self._knowledge) if head else ""
         return expires if expires > until else ""
 
-    def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[Found]:
+    def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[DueVersion]:
         """What is to become of each entry, with what is known of patterns."""
         for found in due.judged(entries):
-            yield replace(found, verdict=Verdict.LATER) if self.day_of(found, due.until) else found
+            yield replace(found, verdict=DueVerdict.LATER) if self.day_of(found, due.until) else found
 
-    def let_go(self, found: Found) -> bool:
+    def let_go(self, found: DueVersion) -> bool:
         """Forget the pattern whose document is to be removed, before it is: a head without one would not be found again.
         False if it was counted for meanwhile, and stays. True for any other document."""
         document = found.document

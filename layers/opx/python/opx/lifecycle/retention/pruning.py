@@ -17,10 +17,10 @@ from opx.lifecycle.retention.due import (
     FIRST_DAYS,
     GRACE_DAYS,
     OVERLAP_DAYS,
+    DueVerdict,
+    DueVersion,
     DueVersions,
-    Found,
     RetentionState,
-    Verdict,
     batches,
 )
 from opx.lifecycle.retention.guard import Guard, GuardRules
@@ -234,26 +234,26 @@ class KnowledgePruningService:
     def _work_on(self, batch: list[CalendarEntry], run: PruneRun) -> int:
         """Do what is to be done with these; how many are to be looked at again."""
         due = self._due_now(run)  # with the holds of this moment
-        verdicts: dict[Verdict, list[Found]] = {verdict: [] for verdict in Verdict}
+        verdicts: dict[DueVerdict, list[DueVersion]] = {verdict: [] for verdict in DueVerdict}
         for found in self._patterns.judged(due, batch):
             verdicts[found.verdict].append(found)
-        for found in verdicts[Verdict.LATER]:
+        for found in verdicts[DueVerdict.LATER]:
             self._put_right(found)
-        for found in verdicts[Verdict.HELD]:
+        for found in verdicts[DueVerdict.HELD]:
             if found.hold:
                 run.held[found.hold.id] += 1
             if found.leaving and found.document:
                 self._catalog.keep_version(found.document)
-        self._removal.drop(found.entry for found in verdicts[Verdict.GONE])
-        going = [found for found in verdicts[Verdict.DUE] if self._patterns.let_go(found)]
-        staying = len(verdicts[Verdict.DUE]) - len(going)
+        self._removal.drop(found.entry for found in verdicts[DueVerdict.GONE])
+        going = [found for found in verdicts[DueVerdict.DUE] if self._patterns.let_go(found)]
+        staying = len(verdicts[DueVerdict.DUE]) - len(going)
         run.kept[WORKED_AGAIN] += staying
-        return self._removal.remove(going, run) + staying + len(verdicts[Verdict.HELD])
+        return self._removal.remove(going, run) + staying + len(verdicts[DueVerdict.HELD])
 
-    def _put_right(self, found: Found) -> None:
+    def _put_right(self, found: DueVersion) -> None:
         """Enter a version for the day on which it expires by now."""
         assert found.document is not None
-        pattern_day = self._patterns.day_of(replace(found, verdict=Verdict.DUE), found.entry.at)
+        pattern_day = self._patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at)
         if pattern_day:
             self._calendar.postpone(found.entry, pattern_day)
         elif self._calendar.day_of(found.document) != found.entry.at:
@@ -300,11 +300,11 @@ class Forecast:
         for _, entries in due.entries(since):
             for batch in batches(entry for entry in entries if only is None or entry.category in only):
                 for found in self._patterns.judged(due, batch):
-                    if found.verdict is Verdict.HELD and found.hold and run.dry_run:
+                    if found.verdict is DueVerdict.HELD and found.hold and run.dry_run:
                         run.held[found.hold.id] += 1
                     document = found.document
                     by_policy = document is not None and document.category in shortened and not document.expires
-                    counts[found.entry.category] += found.verdict is Verdict.DUE and not by_policy
+                    counts[found.entry.category] += found.verdict is DueVerdict.DUE and not by_policy
         for category in shortened:
             counts[category] += sum(1 for _ in due.by_policy(category))
         return +counts

@@ -20,7 +20,7 @@ from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.corpus.chunk_files import chunk_file, version_files
 from opx.ingestion.events import SIDECAR_SUFFIX, ObjectEvent
-from opx.lifecycle.retention.due import Found
+from opx.lifecycle.retention.due import DueVersion
 from opx.ports import Clock, ObjectStore
 from opx.runtime.threads import Each
 
@@ -77,7 +77,7 @@ class Removal:
         self._each = Each(threads)
         self._forgotten = forgotten
 
-    def remove(self, due: Sequence[Found], run: PruneRun) -> int:
+    def remove(self, due: Sequence[DueVersion], run: PruneRun) -> int:
         """Remove these versions; how many had to stay for now, which the report says. Raises `StoreUnavailableError`."""
         tallies = self._each(self._remove_some, self._slices(due))
         for tally in tallies:
@@ -86,15 +86,15 @@ class Removal:
             run.chunks += tally.chunks
         return sum(tally.kept.total() for tally in tallies)
 
-    def _slices(self, due: Sequence[Found]) -> list[list[Found]]:
+    def _slices(self, due: Sequence[DueVersion]) -> list[list[DueVersion]]:
         """For each thread some; what has one text, and so one file of chunks, is together."""
-        slices: dict[str, list[Found]] = {}
+        slices: dict[str, list[DueVersion]] = {}
         for one in due:
             text = stable_hash(one.entry.key.scope.key, one.entry.document_id)
             slices.setdefault(str(int(text, 16) % self._threads), []).append(one)
         return list(slices.values())
 
-    def _remove_some(self, due: Sequence[Found]) -> _Tally:
+    def _remove_some(self, due: Sequence[DueVersion]) -> _Tally:
         tally = _Tally()
         withdrawn = self._withdrawn([one.entry for one in due if _is_current(one)], tally)
         others = [(one.entry, one.document) for one in due if one.document and not _is_current(one)]
@@ -204,5 +204,5 @@ class Removal:
         return bool(written) and iso_time(self._clock() - JUST_NOW_SECONDS) < written <= iso_time(self._clock() + 60)
 
 
-def _is_current(found: Found) -> bool:
+def _is_current(found: DueVersion) -> bool:
     return found.document is not None and found.document.state is DocumentState.CURRENT

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from opx.domain.queries import QueryConfig
-from opx.operations.evaluation.datasets import Question
-from opx.operations.evaluation.runs import Reply, Run
+from opx.operations.evaluation.datasets import LabelledQuestion
+from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
 FLOOR = QueryConfig().min_confidence
 FLOORS = tuple(round(step / 20, 2) for step in range(21))
@@ -37,12 +37,12 @@ class Abstention:
         }
 
 
-def refused(reply: Reply, floor: float) -> bool:
+def refused(reply: JudgedReply, floor: float) -> bool:
     """Whether nothing that was found reaches the floor."""
     return not any(confidence >= floor for confidence in reply.confidences)
 
 
-def abstention(run: Run, system: str, floor: float = FLOOR) -> Abstention:
+def abstention(run: EvaluationRun, system: str, floor: float = FLOOR) -> Abstention:
     """What a mode's answers would be with this floor."""
     asked = list(zip(run.questions, run.replies[system], strict=True))
     kinds = dict.fromkeys(question.kind for question in run.questions if not question.answerable)
@@ -56,7 +56,7 @@ def abstention(run: Run, system: str, floor: float = FLOOR) -> Abstention:
     )
 
 
-def separation(run: Run, system: str) -> float | None:
+def separation(run: EvaluationRun, system: str) -> float | None:
     """The probability that a question with an answer has a higher best confidence than one without, ties counting half:
     the area under the ROC curve (Hanley and McNeil, 1982). None if there are none of either."""
     asked = list(zip(run.questions, run.replies[system], strict=True))
@@ -67,11 +67,11 @@ def separation(run: Run, system: str) -> float | None:
     return fmean(float(one > other) + 0.5 * (one == other) for one in good for other in bad)
 
 
-def _first(reply: Reply, floor: float) -> str:
+def _first(reply: JudgedReply, floor: float) -> str:
     return next(page for page, confidence in zip(reply.pages, reply.confidences, strict=True) if confidence >= floor)
 
 
-def _of_kind(asked: Sequence[tuple[Question, Reply]], kind: str, floor: float) -> float:
+def _of_kind(asked: Sequence[tuple[LabelledQuestion, JudgedReply]], kind: str, floor: float) -> float:
     return fmean(
         float(refused(reply, floor)) for question, reply in asked if question.kind == kind and not question.answerable
     )

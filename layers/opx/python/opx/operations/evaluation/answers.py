@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opx.operations.evaluation.datasets import ALL, ENOUGH, Question, labels_of
+from opx.operations.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 from opx.text.tokenizer import count_tokens
 
 FIRST_DOCUMENTS = 5
@@ -38,7 +38,7 @@ Form = Callable[[str], Shown]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ReplyJudgement:
     """A reply's grade, 0 for one without any span, the rank of the right page among the documents found, None if it isn't
     there, the reply's tokens, and whether nothing was good enough to be shown."""
 
@@ -51,14 +51,14 @@ class Judgement:
         return asdict(self)
 
 
-def judged(question: Question, shown: Shown, pages: Sequence[str]) -> Judgement:
+def judged(question: LabelledQuestion, shown: Shown, pages: Sequence[str]) -> ReplyJudgement:
     """The judgement of a reply; `pages` are those of the documents found, the best first."""
     plain = _words if shown.rendered else _one_line
     text = plain(shown.text)
     grade = max((span.grade for span in question.spans if plain(span.text) in text), default=0)
     right = {page for page, best in labels_of(question.spans).items() if best == ENOUGH}
     rank = next((at for at, page in enumerate(dict.fromkeys(pages), start=1) if page in right), None)
-    return Judgement(grade, rank, count_tokens(shown.text), refused=not shown.found)
+    return ReplyJudgement(grade, rank, count_tokens(shown.text), refused=not shown.found)
 
 
 def _one_line(text: str) -> str:
@@ -97,7 +97,9 @@ Figures = dict[str, dict[str, dict[str, AnswerFigures]]]
 """By split of questions (`all` first), form of the reply, and kind of question (`all` first)."""
 
 
-def answer_figures(questions: Sequence[Question], answers: Mapping[str, Sequence[Judgement | None]]) -> Figures:
+def answer_figures(
+    questions: Sequence[LabelledQuestion], answers: Mapping[str, Sequence[ReplyJudgement | None]]
+) -> Figures:
     """Figures of every form of reply; {} if none was judged. A split that all questions are of has none of its own."""
     splits = dict.fromkeys(question.split for question in questions if question.spans)
     named = sorted(filter(None, splits)) if len(splits) > 1 else []
@@ -109,9 +111,9 @@ def answer_figures(questions: Sequence[Question], answers: Mapping[str, Sequence
 
 
 def _by_kind(
-    questions: Sequence[Question], found: Sequence[Judgement | None], split: str
+    questions: Sequence[LabelledQuestion], found: Sequence[ReplyJudgement | None], split: str
 ) -> Iterator[tuple[str, AnswerFigures]]:
-    by_kind: dict[str, list[Judgement]] = {}
+    by_kind: dict[str, list[ReplyJudgement]] = {}
     for question, one in zip(questions, found, strict=True):
         if one is not None and split in (ALL, question.split):
             for kind in (ALL, question.kind):
@@ -119,7 +121,7 @@ def _by_kind(
     return ((kind, _figures(each)) for kind, each in by_kind.items())
 
 
-def _figures(found: Sequence[Judgement]) -> AnswerFigures:
+def _figures(found: Sequence[ReplyJudgement]) -> AnswerFigures:
     tokens = [one.tokens for one in found]
     reached = [helped(one) for one in found if _in_five(one)]
     return AnswerFigures(
@@ -135,12 +137,12 @@ def _figures(found: Sequence[Judgement]) -> AnswerFigures:
     )
 
 
-def helped(one: Judgement) -> float:
+def helped(one: ReplyJudgement) -> float:
     """1 if the reply has a line that is enough to act, else 0."""
     return float(one.grade >= ENOUGH)
 
 
-def _in_five(one: Judgement) -> bool:
+def _in_five(one: ReplyJudgement) -> bool:
     return one.rank is not None and one.rank <= FIRST_DOCUMENTS
 
 
@@ -161,7 +163,7 @@ class TextTable(NamedTuple):
 
 
 def answer_tables(
-    questions: Sequence[Question], answers: Mapping[str, Sequence[Judgement | None]]
+    questions: Sequence[LabelledQuestion], answers: Mapping[str, Sequence[ReplyJudgement | None]]
 ) -> Iterator[TextTable]:
     """For each split all figures, then the share that is helped by kind of question."""
     for split, forms in answer_figures(questions, answers).items():

@@ -17,10 +17,10 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.ingestion.indexing.capability import Indexing
 from opx.operations.context import Context
-from opx.operations.evaluation.answers import Form, Judgement, Shown, judged
-from opx.operations.evaluation.datasets import Question
+from opx.operations.evaluation.answers import Form, ReplyJudgement, Shown, judged
+from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runner import Evaluation
-from opx.operations.evaluation.runs import PAGES_KEPT, Reply, Run
+from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedReply
 from opx.operations.research import FoundAnswer, found_documents
 from opx.operations.search import DEFAULT_RESULTS
 from opx.ports import Embedder, SearchEngine, SearchIndex, SearchRequest, SearchResponse, Vector
@@ -42,7 +42,7 @@ def ask_all(
     *,
     compared_at: SearchMode | None = SearchMode.BALANCED,
     forms: Mapping[str, Form] | None = None,
-) -> Run:
+) -> EvaluationRun:
     """Ask all questions of a dataset that has been taken in.
 
     Every mode answers at a floor of 0, so that it can be judged at every floor; nothing is recorded of the questions. Legs
@@ -50,8 +50,8 @@ def ask_all(
     also answered in every one of `forms`.
     """
     dataset = evaluation.dataset
-    replies: dict[str, list[Reply]] = {}
-    answers: dict[str, list[Judgement | None]] = {}
+    replies: dict[str, list[JudgedReply]] = {}
+    answers: dict[str, list[ReplyJudgement | None]] = {}
     wanted = forms if forms and any(question.spans for question in dataset.questions) else {}
     with shared_searches(evaluation.services.indexing) as shared:
         knowledge = evaluation.services.questions.search(recorded=False)
@@ -63,11 +63,11 @@ def ask_all(
             for mode in modes:
                 replies.setdefault(mode.value, []).append(asker.ask(question.text, mode))
             for system, pages in _rankings(evaluation, question, compared_at):
-                replies.setdefault(system, []).append(Reply(tuple(pages[:PAGES_KEPT])))
+                replies.setdefault(system, []).append(JudgedReply(tuple(pages[:PAGES_KEPT])))
             for name, form in wanted.items():
                 answers.setdefault(name, []).append(asker.judge(question, form) if question.spans else None)
             evaluation.progress("ask", number, len(dataset.asked))
-    return Run(
+    return EvaluationRun(
         dataset=dataset.folder.resolve().name,
         corpus=dataset.corpus_fingerprint(),
         questions=dataset.asked,
@@ -79,7 +79,7 @@ def ask_all(
 
 
 def _rankings(
-    evaluation: Evaluation, question: Question, compared_at: SearchMode | None
+    evaluation: Evaluation, question: LabelledQuestion, compared_at: SearchMode | None
 ) -> Iterator[tuple[str, list[str]]]:
     if compared_at is not None:
         yield from evaluation.rankings(question.text, compared_at).items()
@@ -100,7 +100,7 @@ class _Asker:
         self._shared = shared
         self._knowledge = knowledge
 
-    def ask(self, text: str, mode: SearchMode) -> Reply:
+    def ask(self, text: str, mode: SearchMode) -> JudgedReply:
         config = QueryConfig(mode=mode, min_confidence=0.0, max_results=RESULTS)
         self._shared.saved.clear()
         started = time.perf_counter()
@@ -108,7 +108,7 @@ class _Asker:
         taken = 1000 * (time.perf_counter() - started)
         return self._reply(answer, taken)
 
-    def _reply(self, answer: Answer, taken: float) -> Reply:
+    def _reply(self, answer: Answer, taken: float) -> JudgedReply:
         saved = self._shared.saved
         timings = {part: value + saved.get(part, 0.0) for part, value in answer.timings_ms.items()}
         pages: dict[str, float] = {}
@@ -116,7 +116,7 @@ class _Asker:
             page = self._page(result.document_id, result.source)
             pages[page] = max(pages.get(page, 0.0), result.confidence)
         kept = dict(list(pages.items())[:PAGES_KEPT])
-        return Reply(
+        return JudgedReply(
             pages=tuple(kept),
             confidences=tuple(kept.values()),
             milliseconds=taken + sum(saved.values()),
@@ -126,7 +126,7 @@ class _Asker:
             absent=tuple(one.name for one in answer.absent),
         )
 
-    def judge(self, question: Question, form: Form) -> Judgement:
+    def judge(self, question: LabelledQuestion, form: Form) -> ReplyJudgement:
         """The judgement of the reply in a form, which isn't timed."""
         shown = form(question.text)
         return judged(question, shown, [self._page(*one) for one in shown.found])

@@ -13,27 +13,27 @@ from typing import Any
 
 from opx.domain.queries import Band, band_of
 from opx.operations.evaluation.answers import TextTable
-from opx.operations.evaluation.datasets import Question
-from opx.operations.evaluation.runs import Reply, Run
+from opx.operations.evaluation.datasets import LabelledQuestion
+from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
 NOTHING, ABSENT, SURE_AND_WRONG = "nothing found", "told absent", "sure and wrong"
 
 
-def band(reply: Reply) -> str:
+def band(reply: JudgedReply) -> str:
     """The band of the first page; `NOTHING` without one."""
     return band_of(reply.confidences[0]).value if reply.confidences else NOTHING
 
 
-def _has(name: str, reply: Reply) -> bool:
+def _has(name: str, reply: JudgedReply) -> bool:
     return band(reply) == name
 
 
-def told_absent(reply: Reply) -> bool:
+def told_absent(reply: JudgedReply) -> bool:
     """Whether the answer says that something the question names is absent."""
     return bool(reply.absent)
 
 
-ROWS: dict[str, Callable[[Reply], bool]] = {
+ROWS: dict[str, Callable[[JudgedReply], bool]] = {
     **{name: partial(_has, name) for name in (*(each.value for each in Band), NOTHING)},
     ABSENT: told_absent,
 }
@@ -58,35 +58,35 @@ class BandFigures:
         }
 
 
-def band_figures(run: Run, mode: str) -> dict[str, BandFigures]:
+def band_figures(run: EvaluationRun, mode: str) -> dict[str, BandFigures]:
     """Figures of every row of a mode."""
     asked = list(zip(run.questions, run.replies[mode], strict=True))
     kinds = unanswerable_kinds(run)
     return {name: _figures([pair for pair in asked if counts(pair[1])], kinds) for name, counts in ROWS.items()}
 
 
-def unanswerable_kinds(run: Run) -> dict[str, int]:
+def unanswerable_kinds(run: EvaluationRun) -> dict[str, int]:
     """How many questions without an answer there are of each kind, in order of appearance."""
     return Counter(question.kind for question in run.questions if not question.answerable)
 
 
-def _figures(asked: Sequence[tuple[Question, Reply]], kinds: Iterable[str]) -> BandFigures:
+def _figures(asked: Sequence[tuple[LabelledQuestion, JudgedReply]], kinds: Iterable[str]) -> BandFigures:
     answerable = [pair for pair in asked if pair[0].answerable]
     right = [float(is_right(question, reply)) for question, reply in answerable if reply.pages]
     without = Counter(question.kind for question, _ in asked if not question.answerable)
     return BandFigures(len(answerable), fmean(right) if right else None, {kind: without[kind] for kind in kinds})
 
 
-def is_right(question: Question, reply: Reply) -> bool:
+def is_right(question: LabelledQuestion, reply: JudgedReply) -> bool:
     """Whether the first page is relevant."""
     return bool(reply.pages) and reply.pages[0] in question.relevant
 
 
-def is_sure_and_wrong(question: Question, reply: Reply) -> bool:
+def is_sure_and_wrong(question: LabelledQuestion, reply: JudgedReply) -> bool:
     return band(reply) == Band.SURE and not is_right(question, reply)
 
 
-def band_table(run: Run) -> TextTable:
+def band_table(run: EvaluationRun) -> TextTable:
     """A row a mode and band. Kinds of questions without an answer have columns of their own if there are several."""
     kinds = unanswerable_kinds(run)
     named = kinds if len(kinds) > 1 else {}
@@ -128,7 +128,7 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class CalibrationTable:
     count: int
     brier: float
     error: float
@@ -152,7 +152,7 @@ class Calibration:
         }
 
 
-def calibration(judged: Sequence[Judged], bins: int = BINS) -> Calibration:
+def calibration(judged: Sequence[Judged], bins: int = BINS) -> CalibrationTable:
     """Bins that hold something, in order; all figures are 0 for no judgements."""
     edges = [number / bins for number in range(1, bins + 1)]
     members: dict[int, list[Judged]] = {}
@@ -164,10 +164,10 @@ def calibration(judged: Sequence[Judged], bins: int = BINS) -> Calibration:
     )
     brier = fmean((confidence - relevant) ** 2 for confidence, relevant in judged) if judged else 0.0
     error = sum(each.count * abs(each.relevant - each.confidence) for each in made) / max(len(judged), 1)
-    return Calibration(len(judged), brier, error, made)
+    return CalibrationTable(len(judged), brier, error, made)
 
 
-def calibrations(run: Run, system: str) -> dict[str, Calibration]:
+def calibrations(run: EvaluationRun, system: str) -> dict[str, CalibrationTable]:
     """Of a mode: its first page for every question, and its first ten pages. A question without an answer has no relevant
     page, so whatever is found for it counts against the confidence."""
     return {
@@ -176,7 +176,7 @@ def calibrations(run: Run, system: str) -> dict[str, Calibration]:
     }
 
 
-def _judged(run: Run, system: str, hits: int = HITS) -> Iterable[Judged]:
+def _judged(run: EvaluationRun, system: str, hits: int = HITS) -> Iterable[Judged]:
     for question, reply in zip(run.questions, run.replies[system], strict=True):
         for page, confidence in zip(reply.pages[:hits], reply.confidences, strict=False):
             yield confidence, page in question.relevant

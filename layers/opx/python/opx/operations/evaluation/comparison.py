@@ -13,11 +13,11 @@ import numpy.typing as npt
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.abstention import FLOOR, refused
-from opx.operations.evaluation.answers import Judgement, helped
+from opx.operations.evaluation.answers import ReplyJudgement, helped
 from opx.operations.evaluation.bands import ABSENT, ROWS, SURE_AND_WRONG, is_sure_and_wrong
-from opx.operations.evaluation.datasets import ALL, Question
+from opx.operations.evaluation.datasets import ALL, LabelledQuestion
 from opx.operations.evaluation.figures import MEASURES, ndcg
-from opx.operations.evaluation.runs import Reply, Run
+from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
 # -- significance
 
@@ -37,7 +37,7 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MeasureDifference:
     """Second minus first, over `count` questions: means, the difference, its 95 % interval, and p."""
 
     count: int
@@ -60,7 +60,7 @@ class Difference:
         }
 
 
-def compared(first: Sequence[float], second: Sequence[float], *, seed: int = SEED) -> Difference:
+def compared(first: Sequence[float], second: Sequence[float], *, seed: int = SEED) -> MeasureDifference:
     """Compare the values of two systems, in the order of the same questions. Equal seeds give equal results.
 
     Raises `ValueError` for lists of different lengths, or empty ones.
@@ -70,7 +70,7 @@ def compared(first: Sequence[float], second: Sequence[float], *, seed: int = SEE
         raise ValueError("both systems need a value for each question, and there must be a question")
     differences = other - one
     low, high = bootstrap_interval(differences, seed=seed)
-    return Difference(
+    return MeasureDifference(
         count=len(one),
         first=float(one.mean()),
         second=float(other.mean()),
@@ -122,7 +122,7 @@ def bootstrap_interval(
 
 REFUSED = "refused"
 HELPED, GRADE = "answer helps", "answer's grade"
-Pair = tuple[Question, Reply, Reply]
+Pair = tuple[LabelledQuestion, JudgedReply, JudgedReply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +133,14 @@ class Compared:
     second: str
     kind: str
     measure: str
-    difference: Difference
+    difference: MeasureDifference
 
     def to_json(self) -> dict[str, Any]:
         names = {"firstSystem": self.first, "secondSystem": self.second}
         return {**names, "kind": self.kind, "measure": self.measure, **self.difference.to_json()}
 
 
-def check_comparable(first: Run, second: Run) -> None:
+def check_comparable(first: EvaluationRun, second: EvaluationRun) -> None:
     """Raise `InvalidInputError` for runs over different questions or labels."""
     if first.fingerprint != second.fingerprint:
         ids = [{question.id for question in run.questions} for run in (first, second)]
@@ -150,7 +150,7 @@ def check_comparable(first: Run, second: Run) -> None:
 
 
 def compare_runs(
-    first: Run, second: Run, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
+    first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
 ) -> Iterator[Compared]:
     """Differences of the measures by kind, of refusals at the floor for kinds without an answer, of the shares of questions
     in each band, and of judged answers.
@@ -169,7 +169,7 @@ def compare_runs(
         yield from _compared_answers(first, second, form)
 
 
-def _compared_answers(first: Run, second: Run, form: str) -> Iterator[Compared]:
+def _compared_answers(first: EvaluationRun, second: EvaluationRun, form: str) -> Iterator[Compared]:
     """Whether answers help is 0 or 1, so that the randomisation test is the exact McNemar test."""
     after = {question.id: one for question, one in zip(second.questions, second.answers[form], strict=True)}
     asked = zip(first.questions, first.answers[form], strict=True)
@@ -181,14 +181,14 @@ def _compared_answers(first: Run, second: Run, form: str) -> Iterator[Compared]:
             yield Compared(form, form, kind, name, compared(*values))
 
 
-def _grade(one: Judgement) -> float:
+def _grade(one: ReplyJudgement) -> float:
     return float(one.grade)
 
 
 ANSWER_MEASURES = {HELPED: helped, GRADE: _grade}
 
 
-def _compared(first: Run, one: str, second: Run, other: str, floor: float) -> Iterator[Compared]:
+def _compared(first: EvaluationRun, one: str, second: EvaluationRun, other: str, floor: float) -> Iterator[Compared]:
     asked = list(_pairs(first, one, second, other))
     answerable = [pair for pair in asked if pair[0].answerable]
     for kind in (ALL, *first.kinds):
@@ -222,11 +222,11 @@ def _compared_bands(one: str, other: str, pairs: Sequence[Pair], kind: str) -> I
             yield Compared(one, other, kind, name, compared(*shares))
 
 
-def _columns(pairs: Sequence[Pair]) -> tuple[list[Reply], list[Reply]]:
+def _columns(pairs: Sequence[Pair]) -> tuple[list[JudgedReply], list[JudgedReply]]:
     return [before for _, before, _ in pairs], [after for _, _, after in pairs]
 
 
-def _pairs(first: Run, one: str, second: Run, other: str) -> Iterator[Pair]:
+def _pairs(first: EvaluationRun, one: str, second: EvaluationRun, other: str) -> Iterator[Pair]:
     """Each question with both replies: runs may have asked in different orders."""
     for run, system in ((first, one), (second, other)):
         if system not in run.replies:
@@ -243,8 +243,8 @@ def _pairs(first: Run, one: str, second: Run, other: str) -> Iterator[Pair]:
 class Loser:
     """A question, what it got, its nDCG@10, and how much less that is than in the run it was compared with (if it was)."""
 
-    question: Question
-    reply: Reply
+    question: LabelledQuestion
+    reply: JudgedReply
     ndcg: float
     lost: float | None = None
 
@@ -255,7 +255,7 @@ class Loser:
         return {page: pages.index(page) + 1 if page in pages else None for page in self.question.relevant}
 
 
-def losers(run: Run, system: str, count: int, against: Run | None = None) -> list[Loser]:
+def losers(run: EvaluationRun, system: str, count: int, against: EvaluationRun | None = None) -> list[Loser]:
     """The worst questions first, ties by id; with `against`, those that lost most, and only those that lost."""
     found = list(_measured(run, system))
     if against is None:
@@ -268,14 +268,16 @@ def losers(run: Run, system: str, count: int, against: Run | None = None) -> lis
     ]
 
 
-def false_answers(run: Run, system: str, count: int) -> list[Loser]:
+def false_answers(run: EvaluationRun, system: str, count: int) -> list[Loser]:
     """Questions without an answer that got the most certain ones."""
     asked = zip(run.questions, run.replies[system], strict=True)
     found = [Loser(question, reply, 0.0) for question, reply in asked if not question.answerable and reply.confidences]
     return sorted(found, key=lambda each: (-each.reply.best, each.question.id))[:count]
 
 
-def unhelped(run: Run, form: str, count: int, against: Run | None = None) -> list[tuple[Question, Judgement]]:
+def unhelped(
+    run: EvaluationRun, form: str, count: int, against: EvaluationRun | None = None
+) -> list[tuple[LabelledQuestion, ReplyJudgement]]:
     """Questions whose reply lacks a line that is enough, those whose page was found first, by its rank; with `against`, only
     those whose reply had one then."""
     asked = [(question, one) for question, one in zip(run.questions, run.answers[form], strict=True) if one]
@@ -288,7 +290,7 @@ def unhelped(run: Run, form: str, count: int, against: Run | None = None) -> lis
     return sorted(found, key=lambda pair: (pair[1].rank or math.inf, pair[0].id))[:count]
 
 
-def _measured(run: Run, system: str) -> Iterator[Loser]:
+def _measured(run: EvaluationRun, system: str) -> Iterator[Loser]:
     for question, reply in zip(run.questions, run.replies[system], strict=True):
         if question.answerable:
             yield Loser(question, reply, ndcg(reply.pages, question.relevant))

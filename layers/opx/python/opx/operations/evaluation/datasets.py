@@ -108,14 +108,14 @@ LABELS = "qrels/test.tsv"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CorpusPage:
     id: str
     title: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LabelledQuestion:
     """`relevant` maps page ids to their grade, above 0; it is empty for a question that no page answers."""
 
     id: str
@@ -135,19 +135,19 @@ class Dataset:
     """`questions` have an answer, `unanswerable` have none. `documents` is the folder of the corpus, if it is one."""
 
     folder: Path
-    questions: tuple[Question, ...]
-    unanswerable: tuple[Question, ...] = ()
+    questions: tuple[LabelledQuestion, ...]
+    unanswerable: tuple[LabelledQuestion, ...] = ()
     documents: Path | None = field(default=None, kw_only=True)
 
     @property
-    def asked(self) -> tuple[Question, ...]:
+    def asked(self) -> tuple[LabelledQuestion, ...]:
         """All questions, those without an answer last."""
         return (*self.questions, *self.unanswerable)
 
-    def pages(self) -> Iterator[Page]:
+    def pages(self) -> Iterator[CorpusPage]:
         """The pages of `corpus.jsonl`, in order."""
         for record in _records(self.folder / "corpus.jsonl"):
-            yield Page(str(record["_id"]), str(record.get("title") or ""), str(record["text"]))
+            yield CorpusPage(str(record["_id"]), str(record.get("title") or ""), str(record["text"]))
 
     def corpus_fingerprint(self) -> str:
         """Changes when the corpus does."""
@@ -199,7 +199,7 @@ def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
     return Dataset(folder, tuple(answered), (*unanswered, *_listed(folder)), documents=documents)
 
 
-def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
+def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[tuple[LabelledQuestion, ...], tuple[LabelledQuestion, ...]]:
     """The questions of a file: those labelled with the pages that their spans are of, and those without an answer."""
     answered, unanswered = [], []
     for question, answerable in (_question(record, {}, texts) for record in _records(path)):
@@ -233,7 +233,7 @@ class _Texts:
         return {page.id: page.text for page in self._dataset.pages()}
 
 
-def _check_ids(path: Path, questions: Iterable[Question]) -> None:
+def _check_ids(path: Path, questions: Iterable[LabelledQuestion]) -> None:
     """Raise `InvalidInputError` for an id that two questions have: their labels and replies would be mixed up."""
     seen: set[str] = set()
     for question in questions:
@@ -242,14 +242,14 @@ def _check_ids(path: Path, questions: Iterable[Question]) -> None:
         seen.add(question.id)
 
 
-def _question(record: dict[str, Any], relevant: dict[str, int], texts: TextOf) -> tuple[Question, bool]:
+def _question(record: dict[str, Any], relevant: dict[str, int], texts: TextOf) -> tuple[LabelledQuestion, bool]:
     """A question, and whether it says (or doesn't deny) that it has an answer."""
     metadata = _metadata(record)
     answerable = metadata.get("answerable", True) is not False
     kind = str(metadata.get("kind", OTHER_KIND if answerable else UNANSWERABLE))
     name, split = str(record["_id"]), str(metadata.get("split", ""))
     spans = read_spans(name, metadata.get("spans", ()), texts)
-    return Question(name, str(record["text"]), kind, relevant, split, spans), answerable
+    return LabelledQuestion(name, str(record["text"]), kind, relevant, split, spans), answerable
 
 
 def _metadata(record: dict[str, Any]) -> dict[str, Any]:
@@ -257,12 +257,12 @@ def _metadata(record: dict[str, Any]) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _listed(folder: Path) -> Iterator[Question]:
+def _listed(folder: Path) -> Iterator[LabelledQuestion]:
     path = folder / "unanswerable.txt"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield Question(f"unanswerable-line-{number}", line.strip(), UNANSWERABLE, {})
+            yield LabelledQuestion(f"unanswerable-line-{number}", line.strip(), UNANSWERABLE, {})
 
 
 def _documents(folder: Path) -> Path | None:

@@ -13,19 +13,19 @@ import numpy as np
 from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
 from opx.operations.evaluation.answers import answer_figures
 from opx.operations.evaluation.bands import band_figures, calibrations
-from opx.operations.evaluation.datasets import ALL, Question
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.datasets import ALL, LabelledQuestion
+from opx.operations.evaluation.runs import EvaluationRun
 
 Table = dict[str, dict[str, dict[str, float]]]
 """By system, kind of question (and `all`) and measure; `questions` is how many there are."""
 
 
-def measured(question: Question, pages: Sequence[str]) -> dict[str, float]:
+def measured(question: LabelledQuestion, pages: Sequence[str]) -> dict[str, float]:
     """Every measure of one ranking."""
     return {name: measure(pages, question.relevant) for name, measure in MEASURES.items()}
 
 
-def means_by_kind(ranked: Iterable[tuple[Question, Sequence[str]]]) -> dict[str, dict[str, float]]:
+def means_by_kind(ranked: Iterable[tuple[LabelledQuestion, Sequence[str]]]) -> dict[str, dict[str, float]]:
     """Means over the questions that have an answer, `all` first; {} if none has."""
     rows: dict[str, list[dict[str, float]]] = {}
     for question, pages in ranked:
@@ -36,7 +36,7 @@ def means_by_kind(ranked: Iterable[tuple[Question, Sequence[str]]]) -> dict[str,
     return {kind: {"questions": len(row), **_means(row)} for kind, row in rows.items()}
 
 
-def quality(run: Run) -> Table:
+def quality(run: EvaluationRun) -> Table:
     """Means of every system of a run."""
     return {
         system: means_by_kind((question, reply.pages) for question, reply in zip(run.questions, replies, strict=True))
@@ -44,7 +44,7 @@ def quality(run: Run) -> Table:
     }
 
 
-def lapses(run: Run, system: str) -> dict[str, int]:
+def lapses(run: EvaluationRun, system: str) -> dict[str, int]:
     """What of a mode's answers was not as it should be: how many are partial, and how many were ranked by something else
     than most of them, as happens when a reranker takes too long. {} if all is well."""
     replies = run.replies[system]
@@ -103,7 +103,7 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
     return {f"p{at}": round(float(value), 2) for at, value in zip(PERCENTILES, found, strict=True)}
 
 
-def latencies(run: Run, system: str) -> dict[str, dict[str, float]]:
+def latencies(run: EvaluationRun, system: str) -> dict[str, dict[str, float]]:
     """Of a mode: the whole answer first, then its parts. A part that some answers don't have counts where it is."""
     parts: dict[str, list[float]] = {WHOLE: [reply.milliseconds for reply in run.replies[system]]}
     for reply in run.replies[system]:
@@ -115,7 +115,7 @@ def latencies(run: Run, system: str) -> dict[str, dict[str, float]]:
 # -- summary
 
 
-def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
+def summary(run: EvaluationRun, floor: float = FLOOR) -> dict[str, Any]:
     """Quality of every system; confidence and times of every mode; answers, if they were judged."""
     answers = {"answers": answers_json(run)} if run.answers else {}
     return {
@@ -130,7 +130,7 @@ def summary(run: Run, floor: float = FLOOR) -> dict[str, Any]:
     }
 
 
-def answers_json(run: Run) -> dict[str, Any]:
+def answers_json(run: EvaluationRun) -> dict[str, Any]:
     """Figures of answers by split, form and kind."""
     return {
         split: {form: {kind: one.to_json() for kind, one in kinds.items()} for form, kinds in forms.items()}
@@ -138,7 +138,7 @@ def answers_json(run: Run) -> dict[str, Any]:
     }
 
 
-def confidence(run: Run, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
+def confidence(run: EvaluationRun, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
     """What a mode's confidences are worth: at the floor, band by band, at every floor, and bin by bin."""
     apart = separation(run, mode)
     return {

@@ -12,7 +12,7 @@ from opx.operations.evaluation.answers import answer_tables
 from opx.operations.evaluation.bands import band_table, calibrations
 from opx.operations.evaluation.comparison import Loser, compare_runs, false_answers, losers
 from opx.operations.evaluation.figures import MEASURES, WHOLE, lapses, latencies, quality
-from opx.operations.evaluation.runs import Run
+from opx.operations.evaluation.runs import EvaluationRun
 
 LOSERS = 20
 STYLE = (
@@ -24,7 +24,7 @@ STYLE = (
 Row = Sequence[object]
 
 
-def write_report(run: Run, path: Path, floor: float = FLOOR, before: Run | None = None) -> None:
+def write_report(run: EvaluationRun, path: Path, floor: float = FLOOR, before: EvaluationRun | None = None) -> None:
     """Write the report. Raises `InvalidInputError` if it can't be written, or for another run over other questions."""
     text = report_html(run, floor, before)
     try:
@@ -33,7 +33,7 @@ def write_report(run: Run, path: Path, floor: float = FLOOR, before: Run | None 
         raise InvalidInputError(f"{path} can't be written ({exc.strerror})") from exc
 
 
-def report_html(run: Run, floor: float = FLOOR, before: Run | None = None) -> str:
+def report_html(run: EvaluationRun, floor: float = FLOOR, before: EvaluationRun | None = None) -> str:
     """The whole page. Nothing in it is run, and nothing is fetched."""
     title = f"Evaluation of {run.dataset}"
     head = (
@@ -44,7 +44,7 @@ def report_html(run: Run, floor: float = FLOOR, before: Run | None = None) -> st
     return head + "".join(_parts(run, floor, before)) + "</body></html>\n"
 
 
-def _parts(run: Run, floor: float, before: Run | None) -> Iterator[str]:
+def _parts(run: EvaluationRun, floor: float, before: EvaluationRun | None) -> Iterator[str]:
     about = ", ".join(f"{name} {value}" for name, value in run.about.items())
     asked = sum(question.answerable for question in run.questions)
     yield f"<p>{asked} questions with an answer, {len(run.questions) - asked} without. {escape(about)}</p>"
@@ -65,7 +65,7 @@ def _parts(run: Run, floor: float, before: Run | None) -> Iterator[str]:
     yield f"<h2>Questions without an answer</h2>{_loser_table(false_answers(run, system, LOSERS))}"
 
 
-def _quality_tables(run: Run) -> Iterator[str]:
+def _quality_tables(run: EvaluationRun) -> Iterator[str]:
     figures = quality(run)
     kinds = figures[run.modes[0]]
     heads = [f"{kind} ({values['questions']:.0f})" for kind, values in kinds.items()]
@@ -74,7 +74,7 @@ def _quality_tables(run: Run) -> Iterator[str]:
         yield _table([measure, *heads], rows)
 
 
-def _confidence(run: Run, floor: float) -> Iterator[str]:
+def _confidence(run: EvaluationRun, floor: float) -> Iterator[str]:
     rows = []
     for mode in run.modes:
         at = abstention(run, mode, floor)
@@ -91,7 +91,7 @@ def _confidence(run: Run, floor: float) -> Iterator[str]:
         yield f"<h3>What a floor refuses, {escape(mode)}</h3>{abstention_chart(run, mode, floor)}"
 
 
-def _latency_table(run: Run) -> str:
+def _latency_table(run: EvaluationRun) -> str:
     rows = [
         [f"{mode} {part}", *(f"{value:.2f}" for value in taken.values())]
         for mode in run.modes
@@ -100,7 +100,7 @@ def _latency_table(run: Run) -> str:
     return _table(["milliseconds", "p50", "p95", "p99"], rows)
 
 
-def _comparison_table(before: Run, run: Run, floor: float) -> str:
+def _comparison_table(before: EvaluationRun, run: EvaluationRun, floor: float) -> str:
     rows = []
     for row in compare_runs(before, run, floor=floor):
         found = row.difference
@@ -132,7 +132,7 @@ def _table(heads: Row, rows: Iterable[Row], style: str = "") -> str:
 TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-def quality_chart(run: Run, measure: str = "nDCG@10") -> str:
+def quality_chart(run: EvaluationRun, measure: str = "nDCG@10") -> str:
     """A group of bars for each kind of question, a bar for each mode."""
     figures = quality(run)
     kinds = list(figures[run.modes[0]])
@@ -141,7 +141,7 @@ def quality_chart(run: Run, measure: str = "nDCG@10") -> str:
     return drawing.to_svg(y_label=measure)
 
 
-def reliability_chart(run: Run, which: str) -> str:
+def reliability_chart(run: EvaluationRun, which: str) -> str:
     """The share that is relevant over the confidence that was given; on the diagonal they are equal."""
     drawing = Drawing(f"Reliability, {which}")
     drawing.guide(((0, 0), (1, 1)))
@@ -151,7 +151,7 @@ def reliability_chart(run: Run, which: str) -> str:
     return drawing.to_svg(x_label="confidence given", y_label="share that is relevant", x_ticks=TICKS)
 
 
-def abstention_chart(run: Run, mode: str, floor: float) -> str:
+def abstention_chart(run: EvaluationRun, mode: str, floor: float) -> str:
     """What is refused, and how much of the rest is right, at every floor; the floor in use is marked."""
     drawing = Drawing(f"Refused at every floor, {mode}")
     curve = [abstention(run, mode, each) for each in FLOORS]
@@ -163,7 +163,7 @@ def abstention_chart(run: Run, mode: str, floor: float) -> str:
     return drawing.to_svg(x_label="floor of confidence", y_label="share of questions", x_ticks=TICKS)
 
 
-def latency_chart(run: Run) -> str:
+def latency_chart(run: EvaluationRun) -> str:
     """Milliseconds of whole answers, a group of bars for each mode."""
     taken = {mode: latencies(run, mode)[WHOLE] for mode in run.modes}
     most = max((value for values in taken.values() for value in values.values()), default=1.0)

@@ -15,7 +15,7 @@ from opx.domain.scopes import Scope
 from opx.errors import OpxError
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
-from opx.ingestion.events import DOCUMENTS_FOLDER, Outcome, Result
+from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, Result
 from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.manager import IngestionManager
 from opx.operations.evaluation.datasets import Dataset
@@ -176,7 +176,7 @@ class CorpusIntake:
     def _put_files(self, folder: Path) -> Iterator[bool]:
         manager = self._services.manager
         for file in manager.plan([folder], folder):
-            if isinstance(file, Outcome):
+            if isinstance(file, EventOutcome):
                 raise OpxError(f"{file.object_key}: {file.reason}")
             source = f"{DOCUMENTS_FOLDER}{file.source}"
             self.page_of_key[DocumentKey(Scope(), source).id] = file.source

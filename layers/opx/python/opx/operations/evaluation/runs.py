@@ -11,15 +11,15 @@ from typing import Any
 from opx.domain.ids import stable_hash
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.operations.evaluation.answers import Judgement
-from opx.operations.evaluation.datasets import Question, Span, spans_json
+from opx.operations.evaluation.answers import ReplyJudgement
+from opx.operations.evaluation.datasets import LabelledQuestion, Span, spans_json
 
 FORMAT = 1
 PAGES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class JudgedReply:
     """What a system made of a question: pages best first and, of answers, their confidences and times.
 
     `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
@@ -56,7 +56,7 @@ class Reply:
         return data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Reply:
+    def from_json(cls, data: Mapping[str, Any]) -> JudgedReply:
         return cls(
             pages=tuple(data["pages"]),
             confidences=tuple(data.get("confidences", ())),
@@ -69,19 +69,19 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EvaluationRun:
     """`replies` are those of each system, in the order of the questions. `modes` are the systems that people can ask;
     the others are legs and fusions alone. `corpus` changes when the documents do. `answers` has, by the form of the reply,
     its judgement for each question, None for one without spans."""
 
     dataset: str
     corpus: str
-    questions: tuple[Question, ...]
-    replies: dict[str, tuple[Reply, ...]]
+    questions: tuple[LabelledQuestion, ...]
+    replies: dict[str, tuple[JudgedReply, ...]]
     modes: tuple[str, ...]
     ingest: dict[str, float] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
-    answers: dict[str, tuple[Judgement | None, ...]] = field(default_factory=dict)
+    answers: dict[str, tuple[ReplyJudgement | None, ...]] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -95,7 +95,7 @@ class Run:
         """Kinds of questions that have an answer, in order of appearance."""
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.answerable))
 
-    def of_split(self, split: str) -> Run:
+    def of_split(self, split: str) -> EvaluationRun:
         """The same run with the questions of one split alone."""
         chosen = [number for number, question in enumerate(self.questions) if question.split == split]
         return replace(
@@ -121,16 +121,16 @@ class Run:
         return data
 
 
-def _question_json(question: Question) -> dict[str, Any]:
+def _question_json(question: LabelledQuestion) -> dict[str, Any]:
     data = {name: getattr(question, name) for name in ("id", "text", "kind", "relevant", "split")}
     return {**data, "spans": spans_json(question.spans)} if question.spans else data
 
 
-def _question_of(data: Mapping[str, Any]) -> Question:
-    return Question(**{**data, "spans": tuple(Span(**span) for span in data.get("spans", ()))})
+def _question_of(data: Mapping[str, Any]) -> LabelledQuestion:
+    return LabelledQuestion(**{**data, "spans": tuple(Span(**span) for span in data.get("spans", ()))})
 
 
-def save_run(run: Run, path: Path) -> None:
+def save_run(run: EvaluationRun, path: Path) -> None:
     """Write a run as JSON. Raises `InvalidInputError` if it can't be written."""
     try:
         path.write_text(json.dumps(run.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
@@ -138,22 +138,22 @@ def save_run(run: Run, path: Path) -> None:
         raise InvalidInputError(f"{path} can't be written ({exc.strerror})") from exc
 
 
-def load_run(path: Path) -> Run:
+def load_run(path: Path) -> EvaluationRun:
     """Read what `save_run` wrote. Raises `InvalidInputError` for anything else."""
     try:
         data = json.loads(path.read_bytes())
         if data["format"] != FORMAT:
             raise InvalidInputError(f"{path} has format {data['format']!r}, not {FORMAT}: save the run anew")
-        run = Run(
+        run = EvaluationRun(
             dataset=data["dataset"],
             corpus=data["corpus"],
             questions=tuple(map(_question_of, data["questions"])),
-            replies={name: tuple(map(Reply.from_json, found)) for name, found in data["replies"].items()},
+            replies={name: tuple(map(JudgedReply.from_json, found)) for name, found in data["replies"].items()},
             modes=tuple(data["modes"]),
             ingest=data["ingest"],
             about=data["about"],
             answers={
-                form: tuple(one and Judgement(**one) for one in found)
+                form: tuple(one and ReplyJudgement(**one) for one in found)
                 for form, found in data.get("answers", {}).items()
             },
         )

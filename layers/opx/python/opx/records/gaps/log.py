@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
-from opx.ports import Absent, Clock, Equals, Item, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 from opx.records.gaps.model import Gap, GapStatus, Wording, from_item, to_item
 
 # -- checking
@@ -29,7 +29,7 @@ Ask = Callable[[Identity, str, QueryConfig], Answer]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class GapChecks:
     """What came of a check. `left` are open gaps that were not asked for, `failed` those that could not be."""
 
     closed: tuple[Gap, ...] = ()
@@ -40,7 +40,7 @@ class Checked:
 
 def check(
     gaps: GapLog, scopes: Iterable[str], ask: Ask, *, limit: int = MAX_ASKED, seconds: float = math.inf
-) -> Checked:
+) -> GapChecks:
     """Ask open gaps again, each as a reader of its own scope, and close those of which every wording has an answer now, or
     whose absent name has a page. None is begun after so many seconds.
 
@@ -63,7 +63,7 @@ def check(
             continue
         if best is not None:
             closed.extend(_closed(gaps, gap, best))
-    return Checked(tuple(closed), asked, len(found) - asked, failed)
+    return GapChecks(tuple(closed), asked, len(found) - asked, failed)
 
 
 def answering(gap: Gap, ask: Ask) -> RetrievalResult | None:
@@ -145,7 +145,7 @@ class GapLog:
         self._make_room(gaps)
         self._note_scope(asked.scope_key)
         try:
-            self._table.put(self._item(asked), condition=Absent())
+            self._table.put(self._item(asked), condition=KeyAbsent())
         except ConditionFailedError:
             return False
         return True
@@ -183,7 +183,7 @@ class GapLog:
             changed = change(from_item(item) if item else None)
             try:
                 self._table.put(
-                    self._item(changed), condition=Equals("revision", item["revision"]) if item else Absent()
+                    self._item(changed), condition=Equals("revision", item["revision"]) if item else KeyAbsent()
                 )
             except ConditionFailedError:
                 continue

@@ -29,8 +29,8 @@ from opx.retrieval.calibration.questions import (
     FOREIGN,
     MODE,
     Asker,
-    Kind,
     MadeQuestion,
+    QuestionKind,
     ReadChunks,
     Seen,
     make_questions,
@@ -70,7 +70,7 @@ class AskedCorpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CalibrationOutcome:
     """`reason` says why nothing was changed; "" if a new calibration is used from now on. Losses are None if nothing was
     fitted."""
 
@@ -120,7 +120,7 @@ class Calibrator:
         now = self._entries()
         return now >= GROWN * max(before, 1) or now * GROWN <= before
 
-    def run(self) -> Outcome:
+    def run(self) -> CalibrationOutcome:
         """Calibrate, and keep the new calibration if it is better than what is used now.
 
         What is kept stays until the end. Raises `EmbeddingError` for a model whose vectors mean nothing, and
@@ -130,13 +130,13 @@ class Calibrator:
         documents = usable(self._documents())
         reason = too_little(documents)
         if reason:
-            return self._unchanged(model, entries, Outcome(len(documents), reason=reason))
+            return self._unchanged(model, entries, CalibrationOutcome(len(documents), reason=reason))
         questions = make_questions(documents, self._corpus.read)
         seen = list(self._seen(questions))
         parts = halves(seen)
         if min(map(len, parts)) < FEWEST_SEEN:
             reason = f"only {len(questions)} questions could be made of the documents"
-            return self._unchanged(model, entries, Outcome(len(documents), len(questions), reason))
+            return self._unchanged(model, entries, CalibrationOutcome(len(documents), len(questions), reason))
         in_use = self._in_use(model)
         before = mean(loss_of(part, in_use) for part in parts)
         ways = (False,) if has_models(model) else (False, True)
@@ -144,7 +144,7 @@ class Calibrator:
         found = fit(model, seen, mapped=mapped)
         if self.embedder != model:
             raise InvalidInputError("the index was replaced meanwhile: calibrate again")
-        figures = Outcome(len(documents), len(questions), loss=loss, loss_before=before)
+        figures = CalibrationOutcome(len(documents), len(questions), loss=loss, loss_before=before)
         if not loss < before:
             reason = "new models would not be better on questions that they aren't fitted on"
             return self._unchanged(model, entries, replace(figures, reason=reason))
@@ -158,7 +158,7 @@ class Calibrator:
         kept = self._store.read(model).calibration
         return with_changes(model, kept.fit if kept else Fit(), BOTH, MODE)
 
-    def _unchanged(self, model: str, entries: int, outcome: Outcome) -> Outcome:
+    def _unchanged(self, model: str, entries: int, outcome: CalibrationOutcome) -> CalibrationOutcome:
         """Note that it was tried, so that the same isn't tried every day."""
         self._store.write(model, self._store.read(model).calibration, entries=entries)
         return outcome
@@ -216,7 +216,7 @@ def attempt_if_due(calibrator: Callable[[], Calibrator]) -> str:
         return f"not calibrated: {exc}"
 
 
-def outcome_line(outcome: Outcome) -> str:
+def outcome_line(outcome: CalibrationOutcome) -> str:
     """`calibrated with 400 questions about 730 documents (log loss 0.224, of the models before 0.283)`."""
     losses = ""
     if outcome.loss is not None:
@@ -273,7 +273,7 @@ def cosine_map(seen: Iterable[Seen]) -> CosineMap:
     right: list[float] = []
     wrong: list[float] = []
     for one in seen:
-        if one.kind is not Kind.FOREIGN:
+        if one.kind is not QuestionKind.FOREIGN:
             for row, answers in zip(one.rows, one.right, strict=True):
                 (right if answers else wrong).append(row["cosine"])
     if not right or not wrong:
@@ -308,9 +308,9 @@ def near_points(seen: Sequence[Seen], judges: Judges) -> list[Point]:
     near."""
     found = []
     for one in seen:
-        if one.kind is not Kind.REMOVED:
+        if one.kind is not QuestionKind.REMOVED:
             score = judges.near.score({name: one.rows[0][name] for name in NEARNESS}) if one.rows else NOTHING
-            is_near = one.kind is Kind.ANSWERED
+            is_near = one.kind is QuestionKind.ANSWERED
             found.append(Point(score, is_near, 1.0 if is_near else FOREIGN_WEIGHT))
     return found
 
@@ -319,11 +319,11 @@ def points_of(seen: Sequence[Seen], judges: Judges) -> list[Point]:
     """The first documents of made questions, in the order of the models; questions that found nothing are left out."""
     found = []
     for one in seen:
-        if one.rows and one.kind is not Kind.FOREIGN:
+        if one.rows and one.kind is not QuestionKind.FOREIGN:
             scores = list(map(judges.order.score, one.rows))
             order = sorted(range(len(scores)), key=lambda at: -scores[at])
             ranked = ordered_evidence([one.rows[at] for at in order], [scores[at] for at in order])
-            weight = REMOVED_WEIGHT if one.kind is Kind.REMOVED else 1.0
+            weight = REMOVED_WEIGHT if one.kind is QuestionKind.REMOVED else 1.0
             found.append(Point(judges.confidence.score(ranked[0]), one.right[order[0]], weight))
     return found
 

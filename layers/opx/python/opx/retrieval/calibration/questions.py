@@ -27,7 +27,7 @@ from opx.ports import Embedder, Leg, SearchEngine, SearchFilter, SearchRequest, 
 from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import DEPTH, fused_hits, terms_of
 from opx.retrieval.identifiers import ALERT, kind_of
-from opx.retrieval.judging import JUDGED, PASSAGES, Page, pages_of
+from opx.retrieval.judging import JUDGED, PASSAGES, DocumentHits, pages_of
 from opx.retrieval.question import identifiers
 from opx.text.fields import words
 from opx.text.languages import question_languages
@@ -200,7 +200,7 @@ LENGTH_ERROR = 0.05
 """The length of a vector may differ so much from 1."""
 
 
-class Kind(StrEnum):
+class QuestionKind(StrEnum):
     """A question with its document, without it, and one about something else."""
 
     ANSWERED = "answered"
@@ -214,7 +214,7 @@ class Seen:
     that the question was made of, so that all about one stay together."""
 
     group: str
-    kind: Kind
+    kind: QuestionKind
     rows: tuple[Parts, ...]
     right: tuple[bool, ...]
 
@@ -253,12 +253,12 @@ class Asker:
     def made(self, text: str, where: SearchFilter, answer: str) -> Iterator[Seen]:
         """The evidence for a question with its document, and without it."""
         response = self._searched(text, where)
-        yield self._seen(text, response, answer, Kind.ANSWERED)
-        yield self._seen(text, response, answer, Kind.REMOVED)
+        yield self._seen(text, response, answer, QuestionKind.ANSWERED)
+        yield self._seen(text, response, answer, QuestionKind.REMOVED)
 
     def foreign(self, text: str, where: SearchFilter) -> Seen:
         """The evidence for a question that nothing answers."""
-        return self._seen(text, self._searched(text, where), text, Kind.FOREIGN)
+        return self._seen(text, self._searched(text, where), text, QuestionKind.FOREIGN)
 
     def _searched(self, text: str, where: SearchFilter) -> SearchResponse:
         vector = self._embedder.embed_query(text)
@@ -266,8 +266,8 @@ class Asker:
         return self._index.search(SearchRequest(where, text, vector, 3 * DEPTH[MODE], question_languages(text)))
 
     @staticmethod
-    def _seen(text: str, response: SearchResponse, group: str, kind: Kind) -> Seen:
-        gone = group if kind is Kind.REMOVED else ""
+    def _seen(text: str, response: SearchResponse, group: str, kind: QuestionKind) -> Seen:
+        gone = group if kind is QuestionKind.REMOVED else ""
         left = without(response, lambda chunk: chunk.chunk.document_id == gone, DEPTH[MODE])
         found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, asked=words(text, question_languages(text)))
         pages = pages_of(found, found)[:JUDGED]
@@ -275,7 +275,7 @@ class Asker:
         return Seen(group, kind, tuple(evidence_of(text, found, pages)), right)
 
 
-def _documents(page: Page) -> set[str]:
+def _documents(page: DocumentHits) -> set[str]:
     """The document of a page, and those that say the same."""
     return {chunk.chunk.document_id for hit in page.hits for chunk in (hit.indexed, *hit.copies)}
 

@@ -11,7 +11,7 @@ from opx.domain.record import replace
 from opx.domain.research import Finding
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
-from opx.retrieval.research.planning import Gap, SubQuery, one_line
+from opx.retrieval.research.planning import OpenQuestion, SubQuery, one_line
 from opx.retrieval.research.topics import subject, telling_words
 from opx.text.fields import query_terms
 
@@ -40,7 +40,7 @@ class _Passage:
         return Finding.of(result, tuple(dict.fromkeys(self.found_by)))
 
 
-class Findings:
+class CollectedFindings:
     """Collects the results of searches that reach `min_confidence`."""
 
     def __init__(self, min_confidence: float) -> None:
@@ -61,10 +61,10 @@ class Findings:
             known[_id(near)] = _better(known.get(_id(near), near), near)
         return len(self._passages) - before
 
-    def gaps(self, parts: Sequence[str]) -> tuple[Gap, ...]:
+    def gaps(self, parts: Sequence[str]) -> tuple[OpenQuestion, ...]:
         """The parts that no search of their own found anything for."""
         covered = {part for passage in self._passages.values() for part in passage.parts}
-        return tuple(Gap(part, self._nearest(part)) for part in parts if part not in covered)
+        return tuple(OpenQuestion(part, self._nearest(part)) for part in parts if part not in covered)
 
     def nearest(self, parts: Sequence[str]) -> list[RetrievalResult]:
         """For each part without a good finding what came nearest, each once, the best first."""

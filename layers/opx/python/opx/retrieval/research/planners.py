@@ -15,7 +15,7 @@ from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
 from opx.retrieval.research.planning import (
     MAX_SUB_QUERIES,
     MAX_SUB_QUERY_CHARACTERS,
-    Gap,
+    OpenQuestion,
     Plan,
     SoFar,
     SubQuery,
@@ -82,7 +82,7 @@ def _around(topic: Topic) -> Iterator[SubQuery]:
     yield from _angles(subject(topic.text), part)
 
 
-def _other_ways(topic: Topic, gap: Gap, so_far: SoFar) -> Iterator[SubQuery]:
+def _other_ways(topic: Topic, gap: OpenQuestion, so_far: SoFar) -> Iterator[SubQuery]:
     """Ways to ask for what is missing, the most promising ones first."""
     part = gap.part
     yield SubQuery(one_line(part), "a part of the topic", part)
@@ -112,7 +112,7 @@ def _naming(result: RetrievalResult, known: set[str]) -> list[str]:
     return list(islice((word for word in named if not known.intersection(query_terms(word))), _FEEDBACK_WORDS))
 
 
-def _fewer_words(words: Sequence[str], gap: Gap, so_far: SoFar) -> Iterator[SubQuery]:
+def _fewer_words(words: Sequence[str], gap: OpenQuestion, so_far: SoFar) -> Iterator[SubQuery]:
     """Without the words that nothing has, then also without those that most of what was found has."""
     seen = [*gap.near, *so_far.findings]
     texts = [set(query_terms(f"{result.title} {result.section} {result.content}")) for result in seen]
@@ -218,7 +218,7 @@ def _of_gap(query: SubQuery, parts: set[str], only: str) -> SubQuery:
     return SubQuery(query.text, query.why, query.part if query.part in parts else only, from_findings=True)
 
 
-def _gap(gap: Gap) -> dict[str, Any]:
+def _gap(gap: OpenQuestion) -> dict[str, Any]:
     nearest = [one_line(f"{result.title} > {result.section}") for result in gap.near[:1]]
     return {"part": gap.part, **({"nearest": nearest[0]} if nearest else {})}
 

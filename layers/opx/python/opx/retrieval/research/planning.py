@@ -44,7 +44,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class OpenQuestion:
     """A part of the topic without a good finding; `near` is the best that its searches gave."""
 
     part: str
@@ -56,7 +56,7 @@ class SoFar:
     """Where a research stands: the findings, what is missing, and which searches were done."""
 
     findings: tuple[Finding, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[OpenQuestion, ...] = ()
     asked: tuple[str, ...] = ()
 
 

@@ -19,11 +19,19 @@ from typing import Generic, Protocol, TypeVar
 from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.record import replace
-from opx.domain.research import DEFAULT_ITERATIONS, Finding, ResearchReport, Step, StepKind, Stopped, check_iterations
+from opx.domain.research import (
+    DEFAULT_ITERATIONS,
+    Finding,
+    ResearchReport,
+    ResearchStep,
+    StepKind,
+    Stopped,
+    check_iterations,
+)
 from opx.domain.results import Answer
 from opx.errors import InvalidInputError, OpxError, UnknownCategoryError
 from opx.retrieval.query import INDEX_DOWN
-from opx.retrieval.research.findings import Findings
+from opx.retrieval.research.findings import CollectedFindings
 from opx.retrieval.research.planners import RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
 
@@ -37,7 +45,7 @@ Clock = Callable[[], float]
 """Seconds that only ever grow."""
 
 
-class Job(Generic[R]):
+class Task(Generic[R]):
     """A task, what became of it within `seconds`, and how long that took."""
 
     def __init__(self, task: Callable[[], R], seconds: float, clock: Clock) -> None:
@@ -100,13 +108,13 @@ class Workers(Generic[R]):
     def __init__(self, most: int, clock: Clock = time.monotonic) -> None:
         self._most = most
         self._clock = clock
-        self._jobs: SimpleQueue[Job[R] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Task[R] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
-    def run(self, tasks: Sequence[Callable[[], R]], seconds: float) -> list[Job[R]]:
+    def run(self, tasks: Sequence[Callable[[], R]], seconds: float) -> list[Task[R]]:
         """The jobs for the tasks, in order, as soon as all are done. After `seconds` those that go on are left alone, and
         those that have not begun never do."""
-        jobs = [Job(task, seconds, self._clock) for task in tasks]
+        jobs = [Task(task, seconds, self._clock) for task in tasks]
         for job in jobs:
             self._jobs.put(job)
         while len(self._threads) < min(self._most, len(jobs)):
@@ -150,7 +158,7 @@ class Plans:
     asked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def searches(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[list[SubQuery], list[Step]]:
+    def searches(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[list[SubQuery], list[ResearchStep]]:
         """Up to four searches that were not done before, and how they were planned."""
         plan, steps = self._planned(iteration, so_far, seconds)
         kept = list(self._fresh(plan.sub_queries[:_MOST_LOOKED_AT]))[:MAX_SUB_QUERIES]
@@ -163,20 +171,22 @@ class Plans:
         self.asked.extend(query.text for query in kept)
         return kept, [*steps[:-1], replace(steps[-1], results=len(plan.sub_queries), new=len(kept))]
 
-    def _planned(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[Plan, list[Step]]:
+    def _planned(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[Plan, list[ResearchStep]]:
         started = self.clock()
         why = f"missing: {'; '.join(gap.part for gap in so_far.gaps)}" if iteration > 1 else "the first searches"
         with Workers[Plan](1, self.clock) as worker:
             (job,) = worker.run([self._plan_of(self.planner, iteration, so_far, seconds)], seconds)
         problem = job.problem()
-        step = Step(iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started), error=problem)
+        step = ResearchStep(
+            iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started), error=problem
+        )
         if not problem:
             return job.future.result(), [step]
         self.notes.append(f"{self.planner.name} could not plan ({problem}); rules did")
         self.planner = RulePlanner()
         started = self.clock()
         plan = self._plan_of(self.planner, iteration, so_far, seconds)()
-        by_rules = Step(iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started))
+        by_rules = ResearchStep(iteration, StepKind.PLAN, self.planner.name, why, milliseconds=self._since(started))
         return plan, [step, by_rules]
 
     def _plan_of(self, planner: Planner, iteration: int, so_far: SoFar, seconds: float) -> Callable[[], Plan]:
@@ -238,14 +248,14 @@ class Researcher:
         if not text:
             raise InvalidInputError("the topic is empty: say in words what is to be found out")
         config = config or QueryConfig()
-        run = Research(
+        run = ResearchRun(
             query=self._query,
             plans=Plans(self._planner, text, self._clock, partial(may_search, config)),
             config=config,
             max_iterations=max_iterations,
             clock=self._clock,
             until=self._clock() + self._seconds,
-            findings=Findings(config.min_confidence),
+            findings=CollectedFindings(config.min_confidence),
         )
         if len(topic) > MAX_QUERY_CHARACTERS:
             cut = f"the topic has {len(topic):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were read"
@@ -270,7 +280,7 @@ class Answering(Protocol):
 
 
 @dataclass
-class Research:
+class ResearchRun:
     """Plans, searches and stops. `until` is the end, as `clock` has it."""
 
     query: Answering
@@ -279,8 +289,8 @@ class Research:
     max_iterations: int
     clock: Clock
     until: float
-    findings: Findings
-    trace: list[Step] = field(default_factory=list)
+    findings: CollectedFindings
+    trace: list[ResearchStep] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
 
@@ -364,9 +374,9 @@ class Research:
         )
         return lambda: self.query.answer(query.text, config)
 
-    def _taken(self, iteration: int, query: SubQuery, job: Job[Answer]) -> bool:
+    def _taken(self, iteration: int, query: SubQuery, job: Task[Answer]) -> bool:
         """Take in what a search found, or note why it found nothing; whether it was done."""
-        step = Step(iteration, StepKind.SEARCH, one_line(query.text), query.why, milliseconds=job.milliseconds)
+        step = ResearchStep(iteration, StepKind.SEARCH, one_line(query.text), query.why, milliseconds=job.milliseconds)
         problem = job.problem()
         if isinstance(job.failure, UnknownCategoryError):
             raise job.failure
@@ -379,7 +389,7 @@ class Research:
         self.trace.append(self._with_answer(step, query, job.future.result()))
         return True
 
-    def _with_answer(self, step: Step, query: SubQuery, answer: Answer) -> Step:
+    def _with_answer(self, step: ResearchStep, query: SubQuery, answer: Answer) -> ResearchStep:
         self.partial |= answer.partial
         self.notes.extend(answer.notes)
         best = answer.results[0] if answer.results else answer.best_rejected

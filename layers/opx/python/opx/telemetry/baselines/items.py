@@ -9,7 +9,7 @@ from typing import Any
 from opx.domain.baselines import BaselineStats
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.record import replace
-from opx.ports import Absent, Clock, Condition, Equals, Item, Table
+from opx.ports import Clock, Condition, Equals, Item, KeyAbsent, Table
 from opx.telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_of, mark_of, record_of
 from opx.telemetry.baselines.summary import Summary
 
@@ -105,7 +105,7 @@ class DayPart:
     @property
     def unchanged(self) -> Condition:
         """Holds while nobody else has written the item since it was read."""
-        return Equals("version", self.version) if self.version else Absent()
+        return Equals("version", self.version) if self.version else KeyAbsent()
 
 
 def part_from(item: Item, series: Series) -> DayPart:

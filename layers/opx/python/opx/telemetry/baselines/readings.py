@@ -211,7 +211,7 @@ def _quoted(given: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """Whole hours from `first` to `last` (both included), which are the seconds at which they begin."""
 
     text: str
@@ -219,7 +219,7 @@ class Window:
     last: int
 
     @classmethod
-    def ending(cls, now: float, text: str) -> Window:
+    def ending(cls, now: float, text: str) -> TimeWindow:
         """The window `text` (`24h`, `7d`, `4w`) up to now: the hours that it touches. Raises `InvalidInputError`."""
         seconds = window_seconds(text)
         return cls(text, int((now - seconds) // HOUR) * HOUR, int(now // HOUR) * HOUR)

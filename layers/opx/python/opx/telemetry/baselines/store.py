@@ -31,7 +31,7 @@ from opx.telemetry.baselines.items import (
     empty_part,
     part_from,
 )
-from opx.telemetry.baselines.readings import DAY, HOUR, Reading, Window, checked_reading, names_of, reading_of
+from opx.telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, checked_reading, names_of, reading_of
 from opx.telemetry.baselines.summary import MAX_BUCKETS, Summary
 
 MAX_READINGS = 10_000
@@ -83,7 +83,7 @@ class BaselineStore:
         that. Raises `InvalidInputError` for names or a window that can't be, and `StoreUnavailableError`.
         """
         node, metric = names_of(node, metric)
-        window = Window.ending(self._clock(), time_window)
+        window = TimeWindow.ending(self._clock(), time_window)
         series = [Series(scope_key, node, metric) for scope_key in reader.visible]
         parts, notes = _of_one_unit([part for one in series for part in self._parts(one, window)])
         if parts:
@@ -91,7 +91,7 @@ class BaselineStore:
         recorded = self._records.newest(series, time_window)
         return recorded or BaselineStats(node=node, metric=metric, time_window=time_window)
 
-    def _parts(self, series: Series, window: Window) -> list[DayPart]:
+    def _parts(self, series: Series, window: TimeWindow) -> list[DayPart]:
         """Those that have values in the window."""
         where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
         parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
@@ -124,7 +124,7 @@ class BaselineStore:
             raise InvalidInputError(f"{len(readings):,} values at once are too many; send at most {MAX_READINGS:,}")
         added = repeated = 0
         with self._unit_of_work():
-            batch = Batch.of(readings, (scope or self._scope).key, self._clock())
+            batch = ValueBatch.of(readings, (scope or self._scope).key, self._clock())
             parts = self._adder.prepare(batch)
             for day, placed in batch.days.items():
                 wanted = [marked(one, batch_id) for _, one in placed]
@@ -135,7 +135,7 @@ class BaselineStore:
     def replace(self, readings: Iterable[Reading], part: str, *, scope: Scope | None = None) -> AddedValues:
         """Let these be all that the feeder `part` says of the days that they are of: what it said of those days of these
         series before is replaced, what others said stays. Raises `StoreUnavailableError`."""
-        batch = Batch.of(list(readings), (scope or self._scope).key, self._clock())
+        batch = ValueBatch.of(list(readings), (scope or self._scope).key, self._clock())
         with self._unit_of_work():
             self._adder.prepare(batch)
             items = [
@@ -154,14 +154,14 @@ class BaselineStore:
 
 
 @dataclass(slots=True)
-class Batch:
+class ValueBatch:
     """Values on their way in: by day of a series, each with its place. `refuse` takes one out and keeps the reason."""
 
     days: dict[Day, list[tuple[int, Reading]]] = field(default_factory=dict)
     refused: list[RefusedValue] = field(default_factory=list)
 
     @classmethod
-    def of(cls, given: Sequence[Reading | Mapping[str, Any]], scope_key: str, now: float) -> Batch:
+    def of(cls, given: Sequence[Reading | Mapping[str, Any]], scope_key: str, now: float) -> ValueBatch:
         batch = cls()
         for index, one in enumerate(given):
             try:
@@ -196,7 +196,7 @@ class Adder:
         self._series = series
         self._sleep = sleep
 
-    def prepare(self, batch: Batch) -> dict[Day, DayPart]:
+    def prepare(self, batch: ValueBatch) -> dict[Day, DayPart]:
         """The days as they are stored, after what may not be added is refused and new series are noted."""
         parts = self._stored(batch)
         fresh = [day for day, part in parts.items() if not part.version]
@@ -226,7 +226,7 @@ class Adder:
             f"{part.series.metric} of {part.series.node}: too many write to its values of {part.day} at once; try again"
         )
 
-    def _stored(self, batch: Batch) -> dict[Day, DayPart]:
+    def _stored(self, batch: ValueBatch) -> dict[Day, DayPart]:
         parts = {(series, start): empty_part(series, start) for series, start in batch.days}
         days = {(part.series.key, part.day): day for day, part in parts.items()}
         for item in self._table.get_many([part.key for part in parts.values()]):
@@ -234,7 +234,7 @@ class Adder:
             parts[day] = part_from(item, day[0])
         return parts
 
-    def _refuse_too_many(self, batch: Batch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
+    def _refuse_too_many(self, batch: ValueBatch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
         """A series that isn't noted is a new one, and needs room."""
         new = dict.fromkeys(series for series, _ in fresh if series not in notes)
         if not new:
@@ -249,7 +249,7 @@ class Adder:
                     "may have; is something in its name that is new each time?",
                 )
 
-    def _note(self, batch: Batch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
+    def _note(self, batch: ValueBatch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
         found = dict(notes)
         for series, start in fresh:
             unit = next((one.unit for _, one in batch.days[series, start] if one.unit), "")
@@ -258,7 +258,7 @@ class Adder:
         self._series.put([item for series, item in found.items() if item != notes.get(series)])
 
 
-def _refuse_other_units(batch: Batch, day: Day, unit: str) -> None:
+def _refuse_other_units(batch: ValueBatch, day: Day, unit: str) -> None:
     """A series has one unit: the first that is said."""
     given = batch.days[day]
     unit = unit or next((one.unit for _, one in given if one.unit), "")
@@ -292,7 +292,9 @@ def _of_one_unit(parts: list[DayPart]) -> tuple[list[DayPart], tuple[str, ...]]:
     return kept, ((note,) if others else ())
 
 
-def _stats(node: str, metric: str, window: Window, parts: Sequence[DayPart], notes: tuple[str, ...]) -> BaselineStats:
+def _stats(
+    node: str, metric: str, window: TimeWindow, parts: Sequence[DayPart], notes: tuple[str, ...]
+) -> BaselineStats:
     by_hour: dict[int, Summary] = {}
     for part in parts:
         for hour, start in _hours(part).items():

@@ -25,7 +25,7 @@ _MAX_SENTENCE = 600
 
 
 @dataclass(slots=True)
-class Part:
+class DraftPart:
     """A section with its own blocks, its heading left out. `parent` is the index of the section above it, -1 for none;
     `instructs`: its heading is an instruction."""
 
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Draft:
+class StepDraft:
     """A step as it is found: its first line, its extent, and the blocks that belong to it. `ahead` are the blocks between the
     section's heading and its first step that warn of all its steps; the first step begins with them."""
 
@@ -60,14 +60,14 @@ def _warning(blocks: Sequence[Block]) -> list[Block]:
     return []
 
 
-def _warned(begun: Sequence[Draft], warning: Sequence[Block], before: Sequence[Block | Draft]) -> None:
+def _warned(begun: Sequence[StepDraft], warning: Sequence[Block], before: Sequence[Block | StepDraft]) -> None:
     """Have steps be warned of; the first begins with what is before it."""
     begun[0].start = min(one.start for one in (begun[0], *before))
     for draft in begun:
         draft.ahead = warning
 
 
-def drafts_of(parts: Sequence[Part]) -> Iterator[Draft]:
+def drafts_of(parts: Sequence[DraftPart]) -> Iterator[StepDraft]:
     """The steps of a document's sections, in order and without overlap."""
     return _Drafting(parts).drafts()
 
@@ -75,16 +75,16 @@ def drafts_of(parts: Sequence[Part]) -> Iterator[Draft]:
 class _Drafting:
     """Finds steps section by section."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[DraftPart]) -> None:
         self._parts = parts
-        self._siblings: dict[tuple[int, int], list[Part]] = defaultdict(list)
+        self._siblings: dict[tuple[int, int], list[DraftPart]] = defaultdict(list)
         for part in parts:
             self._siblings[part.parent, part.section.level].append(part)
         self._headed = [False] * len(parts)
         for at in range(len(parts)):
             self._headed[at] = self._is_step(at)
 
-    def drafts(self) -> Iterator[Draft]:
+    def drafts(self) -> Iterator[StepDraft]:
         at = 0
         while at < len(self._parts):
             part = self._parts[at]
@@ -150,27 +150,27 @@ class _Drafting:
                 return True
         return has_no_parts and _is_one_step(at, part)
 
-    def _heading_step(self, at: int, behind: int) -> Draft:
+    def _heading_step(self, at: int, behind: int) -> StepDraft:
         inside = self._parts[at:behind]
         section = inside[0].section
         number = re.search(r"\d{1,3}(?:\.\d{1,3})*", section.heading) if phrases.is_numbered(section.heading) else None
         first = phrases.unnumbered(phrases.plain(section.heading))
         blocks = [block for part in inside for block in part.blocks]
-        return Draft(at, first, section.start, inside[-1].section.end, number[0] if number else "", blocks)
+        return StepDraft(at, first, section.start, inside[-1].section.end, number[0] if number else "", blocks)
 
 
 class _Blocks:
     """Finds the steps of one section's blocks. A paragraph that stands for a heading (`How to fix:`) changes what is expected
     of the blocks behind it: in text on background, only instructions with commands are steps."""
 
-    def __init__(self, at: int, part: Part) -> None:
+    def __init__(self, at: int, part: DraftPart) -> None:
         self._at = at
         self._blocks = part.blocks
         self._lists = [number for number, block in enumerate(part.blocks) if block.kind in _LISTS]
         self._strict = part.section.kind in _NO_STEPS
 
-    def steps(self) -> Iterator[Draft]:
-        current: Draft | None = None
+    def steps(self) -> Iterator[StepDraft]:
+        current: StepDraft | None = None
         ahead: list[Block] = []
         warning: list[Block] = []  # of what was ahead of the section's first step
         for number, block in enumerate(self._blocks):
@@ -200,7 +200,7 @@ class _Blocks:
         if current is not None:
             yield current
 
-    def _begun(self, number: int, current: Draft | None) -> list[Draft]:
+    def _begun(self, number: int, current: StepDraft | None) -> list[StepDraft]:
         """The steps that begin with a block: all items of a list, or a paragraph. A paragraph that only announces them is the
         beginning of the first, also if it was taken for a step."""
         block = self._blocks[number]
@@ -212,19 +212,19 @@ class _Blocks:
         if block.kind is BlockKind.PARAGRAPH:
             if self._is_within_list(number, current) or not self._begins_step(number, current):
                 return []
-            return [Draft(self._at, block.text, block.start, block.end, blocks=[block], from_paragraph=True)]
+            return [StepDraft(self._at, block.text, block.start, block.end, blocks=[block], from_paragraph=True)]
         return [] if current is not None or self._strict else list(self._begun_by_code(block, before))
 
-    def _begun_by_code(self, block: Block, before: Block | None) -> Iterator[Draft]:
+    def _begun_by_code(self, block: Block, before: Block | None) -> Iterator[StepDraft]:
         """The step of commands that no instruction leads to: with the paragraph before them, unless that announces output."""
         if not _has_commands(block):
             return
         if before is None or before.kind is not BlockKind.PARAGRAPH or phrases.label_of(before.text[:200]):
-            yield Draft(self._at, _first_command(block), block.start, block.end, blocks=[block])
+            yield StepDraft(self._at, _first_command(block), block.start, block.end, blocks=[block])
         elif not phrases.announces_output(before.text):
-            yield Draft(self._at, before.text, before.start, block.end, blocks=[before, block])
+            yield StepDraft(self._at, before.text, before.start, block.end, blocks=[before, block])
 
-    def _is_within_list(self, number: int, current: Draft | None) -> bool:
+    def _is_within_list(self, number: int, current: StepDraft | None) -> bool:
         """True if the list that the current step is an item of goes on behind this block."""
         following = bisect_right(self._lists, number)
         if current is None or not current.in_list or following == len(self._lists):
@@ -234,12 +234,12 @@ class _Blocks:
             return later.kind is BlockKind.ORDERED and _number(later) == int(current.label) + 1
         return later.kind is BlockKind.BULLETS and len(later.children) == 1
 
-    def _items(self, block: Block, lead: Block | None) -> Iterator[Draft]:
+    def _items(self, block: Block, lead: Block | None) -> Iterator[StepDraft]:
         labels = _labels(block) if block.kind is BlockKind.ORDERED else [""] * len(block.children)
         for offset, (item, label) in enumerate(zip(block.children, labels, strict=True)):
             start = lead.start if lead and offset == 0 else item.start
             blocks = [lead, *item.children] if lead and offset == 0 else list(item.children)
-            yield Draft(self._at, _first_line(item), start, item.end, label, blocks, in_list=True)
+            yield StepDraft(self._at, _first_line(item), start, item.end, label, blocks, in_list=True)
 
     def _is_steps(self, block: Block) -> bool:
         """True if a list's items are steps: it is numbered, or most of its items are instructions."""
@@ -248,7 +248,7 @@ class _Blocks:
             return instructing == len(block.children) if self._strict else instructing * 3 >= len(block.children)
         return not self._strict and instructing * 2 > len(block.children)
 
-    def _begins_step(self, number: int, current: Draft | None) -> bool:
+    def _begins_step(self, number: int, current: StepDraft | None) -> bool:
         block = self._blocks[number]
         text = block.text
         following = self._blocks[number + 1] if number + 1 < len(self._blocks) else None
@@ -274,7 +274,7 @@ def is_instruction_heading(heading: str) -> bool:
     return phrases.is_numbered(plain) or phrases.begins_with_verb(plain) or phrases.is_condition(plain)
 
 
-def _is_one_step(at: int, part: Part) -> bool:
+def _is_one_step(at: int, part: DraftPart) -> bool:
     """True if a section holds a single step, so that its heading names it."""
     return len(list(islice(_Blocks(at, part).steps(), 2))) == 1
 
@@ -298,7 +298,7 @@ def _has_procedure(blocks: Sequence[Block]) -> bool:
     )  # three commands with a word on each are often one headed step
 
 
-def _holds_command_step(part: Part) -> bool:
+def _holds_command_step(part: DraftPart) -> bool:
     """True if a section without a role for steps has one all the same: an instruction with a command below it."""
     if part.section.kind in (SectionKind.REFERENCES, SectionKind.SYMPTOMS):
         return False

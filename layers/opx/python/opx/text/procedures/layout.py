@@ -105,31 +105,31 @@ OUTLINE, STEPS, ALL = "outline", "steps", "all"
 _NAMED = 40
 
 
-class Part(Record, frozen=True):
+class LayoutPart(Record, frozen=True):
     """A part of a document: its name, as `read_document` takes it, and its units in order."""
 
     name: str
     units: tuple[int, ...]
 
 
-def part_named(outline: Outline, name: str) -> Part:
+def part_named(outline: Outline, name: str) -> LayoutPart:
     """The part of a document that a name means. Raises `InvalidInputError` that lists those there are."""
     wanted = " ".join(name.split())
     everything = tuple(range(len(outline.units)))
     if wanted.casefold() in ("", ALL):
-        return Part(ALL, everything)
+        return LayoutPart(ALL, everything)
     if wanted.casefold() == OUTLINE:
-        return Part(OUTLINE, ())
+        return LayoutPart(OUTLINE, ())
     if wanted.casefold() == STEPS:
-        return Part(STEPS, _procedure(outline))
+        return LayoutPart(STEPS, _procedure(outline))
     if step := _step(outline, wanted):
         return step
     sections = _sections(outline, wanted)
     if sections:
-        return Part(wanted, tuple(at for at in everything if outline.units[at].section in sections))
+        return LayoutPart(wanted, tuple(at for at in everything if outline.units[at].section in sections))
     steps = {step.number for step in outline.steps if step.title.casefold().startswith(wanted.casefold())}
     if steps:  # such as `Rollback: put the old value back` below another heading
-        return Part(wanted, _of_steps(outline, steps))
+        return LayoutPart(wanted, _of_steps(outline, steps))
     raise InvalidInputError(f"the document has no part {name[:100]!r}; it has: {', '.join(_names(outline))}")
 
 
@@ -163,9 +163,11 @@ def _procedure(outline: Outline) -> tuple[int, ...]:
     return tuple(found if outline.steps else range(len(outline.units)))
 
 
-def _step(outline: Outline, name: str) -> Part | None:
+def _step(outline: Outline, name: str) -> LayoutPart | None:
     meant = steps_meant(outline, name)
-    return Part(f"step {outline.step_names()[meant[0]]}", _with_what_is_said(outline, meant[0])) if meant else None
+    return (
+        LayoutPart(f"step {outline.step_names()[meant[0]]}", _with_what_is_said(outline, meant[0])) if meant else None
+    )
 
 
 def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
@@ -231,7 +233,7 @@ def _names(outline: Outline) -> Iterator[str]:
     yield from dict.fromkeys(section.heading for section in outline.sections[:_NAMED] if section.heading)
 
 
-def fitting(outline: Outline, part: Part, room: int, after: int) -> tuple[list[int], int]:
+def fitting(outline: Outline, part: LayoutPart, room: int, after: int) -> tuple[list[int], int]:
     """The units of a part behind the first `after` of them, as many as take about `room` tokens, at least one; and how
     many of the part are over then, 0 if that is all of it."""
     chosen: list[int] = []

@@ -18,7 +18,7 @@ from opx.domain.titles import repeats
 from opx.text.procedures import phrases
 from opx.text.procedures.blocks import Block, BlockKind, parse_blocks
 from opx.text.procedures.commands import inline_commands, row_commands
-from opx.text.procedures.drafts import Draft, Part, drafts_of, is_instruction_heading
+from opx.text.procedures.drafts import DraftPart, StepDraft, drafts_of, is_instruction_heading
 from opx.text.procedures.phrases import Phrases, approval, sentences, warnings
 from opx.text.tokenizer import estimated_tokens
 
@@ -65,8 +65,8 @@ def _unclosed(blocks: Sequence[Block]) -> Iterator[int]:
 # -- sections
 
 
-def _parts(blocks: Sequence[Block], title: str, length: int) -> list[Part]:
-    parts = [Part(Section((), 0, SectionKind.OTHER, 0, length), -1)]
+def _parts(blocks: Sequence[Block], title: str, length: int) -> list[DraftPart]:
+    parts = [DraftPart(Section((), 0, SectionKind.OTHER, 0, length), -1)]
     for block in blocks:
         if block.kind is BlockKind.HEADING:
             parts.append(_headed_part(block, parts, title, length))
@@ -78,29 +78,29 @@ def _parts(blocks: Sequence[Block], title: str, length: int) -> list[Part]:
     return parts if parts[0].section.end or len(parts) == 1 else _without_first(parts)
 
 
-def _headed_part(block: Block, parts: Sequence[Part], title: str, length: int) -> Part:
+def _headed_part(block: Block, parts: Sequence[DraftPart], title: str, length: int) -> DraftPart:
     parent = _parent(parts, block.level)
     above = parts[parent].section if parent >= 0 else None
     heading = normalise(" ".join(block.text[: 2 * MAX_HEADING].split())[:MAX_HEADING])
     instructs = is_instruction_heading(heading)
     if above is None and repeats(heading, title):
-        return Part(Section((), block.level, SectionKind.OTHER, block.start, length), parent)
+        return DraftPart(Section((), block.level, SectionKind.OTHER, block.start, length), parent)
     kind = phrases.role_of(heading)
     inherits = kind is SectionKind.OTHER or instructs  # `Verify the role` below `Diagnosis` belongs to the diagnosis
     if above and above.kind is not SectionKind.OTHER and inherits:
         kind = above.kind
     path = (*(above.path if above else ()), heading)
-    return Part(Section(path, block.level, kind, block.start, length), parent, instructs)
+    return DraftPart(Section(path, block.level, kind, block.start, length), parent, instructs)
 
 
-def _without_first(parts: list[Part]) -> list[Part]:
+def _without_first(parts: list[DraftPart]) -> list[DraftPart]:
     """Without the empty section before a heading that the text begins with."""
     for part in parts:
         part.parent -= 1
     return parts[1:]
 
 
-def _parent(parts: Sequence[Part], level: int) -> int:
+def _parent(parts: Sequence[DraftPart], level: int) -> int:
     at = len(parts) - 1
     while at >= 0 and (parts[at].section.level >= level or parts[at].section.level == 0):
         at = parts[at].parent
@@ -110,7 +110,7 @@ def _parent(parts: Sequence[Part], level: int) -> int:
 # -- steps
 
 
-def _steps(drafts: Sequence[Draft], parts: Sequence[Part], text: str) -> tuple[Step, ...]:
+def _steps(drafts: Sequence[StepDraft], parts: Sequence[DraftPart], text: str) -> tuple[Step, ...]:
     seen: Counter[str] = Counter()
     found = []
     for number, draft in enumerate(drafts, start=1):
@@ -122,7 +122,7 @@ def _steps(drafts: Sequence[Draft], parts: Sequence[Part], text: str) -> tuple[S
     return _with_targets(found)
 
 
-def _step(step_id: str, number: int, title: str, draft: Draft, text: str) -> Step:
+def _step(step_id: str, number: int, title: str, draft: StepDraft, text: str) -> Step:
     lines, ahead = _lines(draft.blocks), _lines(draft.ahead)
     own = next((at for at, line in enumerate(lines) if _title(line) == title), -1)
     below = [line for at, line in enumerate(lines) if at != own]  # a step's first line is not its own check
