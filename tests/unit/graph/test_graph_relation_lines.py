@@ -117,7 +117,7 @@ def test_short_form_is_that_of_the_own_node_alone(extraction: Extraction) -> Non
         ("TASK-123|MENTIONS|john", "'john' has no namespace"),
         ("TASK-123|MENTIONS|https://example.com/x", "is an address"),
         ("TASK-123|MENTIONS|user:", "no reference"),
-        ("TASK-123|***|user:john", "no type of a relation"),
+        ("TASK-123|***|user:john", "no edge type"),
         ("just words", "1 part and not 3"),
         ("TASK-123|MENTIONS|user:" + "x" * 1_000, "at most 1,000 are read"),
     ],

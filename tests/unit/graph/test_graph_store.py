@@ -249,5 +249,5 @@ def test_a_slow_worker_that_lost_its_claim_takes_out_what_is_only_its_own(world:
 def test_names_that_change_all_the_time_are_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter(range(100))
     monkeypatch.setattr("opx.graph.store.StatementWriter._names", lambda *_: {"service:db": f"service:db{next(turns)}"})
-    with pytest.raises(StoreUnavailableError, match="merged again"):
+    with pytest.raises(StoreUnavailableError, match="merged repeatedly"):
         world.old()

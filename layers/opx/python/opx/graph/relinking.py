@@ -297,6 +297,6 @@ class Relinking:
 
     def relink_new(self) -> None:
         """Relink after documents were ingested. The next full run does what can't be done now."""
-        names = self._graph.writer.taken()
+        names = self._graph.writer.drain()
         if names:
             self.relinker.relink_or_leave(names)

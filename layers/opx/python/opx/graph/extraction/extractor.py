@@ -24,7 +24,7 @@ from opx.graph.extraction.material import (
 )
 from opx.graph.extraction.mentions import without_needless
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.manifest import said
+from opx.graph.manifest import statements_by_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Extractor:
         other documents of a batch are at stake."""
         material = Material(document, own_reference(document, facts), facts, opened)
         found = extract(material, passages, known=self.known, whole=self.whole)
-        said(Origin.of(document), found, "")
+        statements_by_mark(Origin.of(document), found, "")
         return found
 
 
