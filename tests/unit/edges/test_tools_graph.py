@@ -62,7 +62,7 @@ def test_a_name_alone_is_enough_where_one_thing_has_it(services: System) -> None
     assert plain(call(services, "find_related", reference="Payments"))["reference"] == "service:payments"
     with pytest.raises(InvalidReferenceError, match="'checkout' may be service:checkout, runbook:checkout: w"):
         call(services, "find_related", reference="checkout")
-    with pytest.raises(NodeNotFoundError, match="nothing is called 'ledger'"):
+    with pytest.raises(NodeNotFoundError, match="no node has the name 'ledger'"):
         call(services, "find_related", reference="ledger")
 
 

@@ -151,9 +151,9 @@ def test_file_that_is_too_large_is_told(extraction: Extraction, monkeypatch: pyt
         ({"name": "b", "runs": [{"version": "1"}]}, "service b: it has something in `runs`"),
         ({"name": "b", "depends_on": [{"x": 1}, "c"]}, "a mapping in `depends_on`"),
         ({"name": "b", "depends_on": True}, "true or false in `depends_on`"),
-        ({"name": "b", "colour": "red"}, "the field 'colour' means nothing here"),
+        ({"name": "b", "colour": "red"}, "the field 'colour' is unknown"),
         ({"name": "x" * 300}, "service 2: it has no `name`"),
-        ({"name": "b", "runbooks": ["https://wiki.example/x"]}, "a name in `documents` that is none"),
+        ({"name": "b", "runbooks": ["https://wiki.example/x"]}, "an invalid name in `documents`"),
     ],
 )
 def test_malformed_entry_is_told_and_the_others_count(extraction: Extraction, entry: Any, told: str) -> None:

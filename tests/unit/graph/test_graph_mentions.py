@@ -375,7 +375,7 @@ def test_a_run_may_end_after_some_time(client: Client, monkeypatch: pytest.Monke
         return ()
 
     monkeypatch.setattr(client.services.relinking.relinker, "_clock", time.clock)
-    monkeypatch.setattr(client.services.relinking.relinker, "_naming", slow)
+    monkeypatch.setattr(client.services.relinking.relinker, "_passages_with", slow)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
     done = client.services.relinking.relinker.relink_all(seconds=15)
     assert done.names == 2

@@ -181,7 +181,7 @@ def test_the_thing_that_an_alias_means_is_merged(graph: Graph) -> None:
 @pytest.mark.parametrize(("source", "into"), [(NEW, OLD), (OLD, NEW), (NEW, " Service:Checkout"), (OLD, OLD)])
 def test_what_is_one_already_is_not_merged_again(graph: Graph, source: str, into: str) -> None:
     graph.merging.merge(SHOP, OLD, NEW)
-    with pytest.raises(InvalidInputError, match="the same thing already"):
+    with pytest.raises(InvalidInputError, match="the same node already"):
         graph.merging.merge(SHOP, source, into)
     assert len(graph.merging.merges(SHOP)) == 1
 

@@ -120,8 +120,8 @@ def test_value_that_is_none_is_told(extraction: Extraction, fields: str, told: s
 def test_field_of_several_services_is_refused_and_not_guessed(extraction: Extraction) -> None:
     said = page(extraction, "services: [a, b]\ndepends_on: [c]\nruns: [nginx 1.2]")
     assert not [edge for edge in said.edges if "depends_on" in edge or "runs" in edge]
-    assert "'depends_on' says nothing about which service" in said.remarks
-    assert "'runs' says nothing about which service" in said.remarks
+    assert "'depends_on' doesn't state its service" in said.remarks
+    assert "'runs' doesn't state its service" in said.remarks
 
 
 def test_entity_that_is_no_reference_is_told(extraction: Extraction) -> None:

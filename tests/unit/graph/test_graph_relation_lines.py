@@ -162,7 +162,7 @@ def test_documents_of_others_relate_no_service_of_ours(extraction: Extraction) -
     text = "service:shop|DEPENDS_ON|service:evil\njira:A-1|BLOCKS|jira:A-2\njira:A-1|MENTIONS|service:shop\n"
     said = extraction.said(text, "page.md", category="web/blogs")
     assert said.edges == {"jira:a-1 blocks jira:a-2", "jira:a-1 mentions service:shop"}
-    assert "only internal documents say what service:shop is related to" in said.remarks
+    assert "only internal documents can state relations of service:shop" in said.remarks
 
 
 # -- what is none

@@ -236,7 +236,7 @@ def test_references_may_be_written_in_any_way(graph: KnowledgeGraph) -> None:
 def test_a_name_without_a_namespace_is_that_of_the_only_thing_called_so(graph: KnowledgeGraph) -> None:
     assert graph.show("Checkout").key == "service:checkout"
     assert graph.path("A", "b").source == "service:a"
-    with pytest.raises(NodeNotFoundError, match="nothing is called 'nonesuch'; write namespace:value"):
+    with pytest.raises(NodeNotFoundError, match="no node has the name 'nonesuch'; write namespace:value"):
         graph.show("nonesuch")
 
 

@@ -236,7 +236,7 @@ class TestAgents:
         assert do(by(services), "find_related", reference="Payments").reference == "service:payments"
         with pytest.raises(InvalidReferenceError, match="'checkout' may be service:checkout, runbook:checkout: write"):
             do(by(services), "find_related", reference="checkout")
-        with pytest.raises(NodeNotFoundError, match="nothing is called 'ledger'"):
+        with pytest.raises(NodeNotFoundError, match="no node has the name 'ledger'"):
             do(by(services), "find_related", reference="ledger")
 
     def test_a_connection_is_explained_step_by_step(self, services: System) -> None:

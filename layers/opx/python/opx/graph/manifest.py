@@ -181,7 +181,8 @@ class ManifestStatements:
 
     def rows(self, names: Names) -> list[Item]:
         return [
-            row(statement, mark, self.origin, self._time_of(statement), names) for mark, statement in self.statements.items()
+            row(statement, mark, self.origin, self._time_of(statement), names)
+            for mark, statement in self.statements.items()
         ]
 
     def _time_of(self, statement: Statement) -> str:

@@ -77,7 +77,7 @@ class Merging:
             try:
                 self._table.put(_item(merge), condition=Equals("state", before.value))
             except ConditionFailedError:
-                return self.undo(scope, merge_id, by=by)  # another process changed the state; ends, as each state comes only once
+                return self.undo(scope, merge_id, by=by)  # changed by another process; each state comes only once
         return self._undo(scope, merge)
 
     def add(self, scope: Scope, alias: str, canonical: str, *, by: str = "") -> Alias:

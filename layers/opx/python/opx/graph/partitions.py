@@ -109,7 +109,7 @@ class AdjacentRows:
         self._since, self._until = window(walk)
 
     def read(self, partition: str, index: str) -> FoundEdges:
-        """Returns the newest edge rows of a partition: of small partitions with one query, else with a query per edge type."""
+        """The newest edge rows of a partition: of small partitions with one query, else with a query per edge type."""
         if self._types:
             return self._of_types(partition, index, self._types)
         most = 2 * self._fan_out

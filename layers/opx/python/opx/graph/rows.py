@@ -127,7 +127,9 @@ def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names)
 
 
 def _of_node(key: str, statement: NodeStatement, scope_key: str) -> Item:
-    declared = {"typePlace": declared_partition(scope_key, statement.type), "nodeKey": key} if statement.declared else {}
+    declared = (
+        {"typePlace": declared_partition(scope_key, statement.type), "nodeKey": key} if statement.declared else {}
+    )
     return {"node": key, "type": statement.type, "declared": statement.declared, **declared}
 
 
@@ -257,7 +259,9 @@ def edges_of(rows: Iterable[Item], most: int = 0) -> list[Edge]:
     found: dict[tuple[str, str, str], dict[tuple[str, str], Item]] = {}
     for row in rows:
         statements = found.setdefault((row["from"], row["edgeType"], row["to"]), {})
-        statements[row["place"], row["entry"]] = row  # read in both directions, an edge from a node to itself comes twice
+        statements[row["place"], row["entry"]] = (
+            row  # read in both directions, an edge from a node to itself comes twice
+        )
     last = {name: max(str(row["at"]) for row in statements.values()) for name, statements in found.items()}
     newest = sorted(sorted(found), key=last.__getitem__, reverse=True)
     return [_edge(*name, list(found[name].values())) for name in (newest[:most] if most else newest)]

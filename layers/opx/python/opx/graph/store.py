@@ -132,7 +132,9 @@ class TableReads:
 
     def _known(self, scopes: Sequence[str], keys: Sequence[str]) -> list[tuple[str, str]]:
         """Pairs of scope and key that have a head row."""
-        wanted = {partition_key(scope, key): (scope, key) for key in dict.fromkeys(keys) for scope in dict.fromkeys(scopes)}
+        wanted = {
+            partition_key(scope, key): (scope, key) for key in dict.fromkeys(keys) for scope in dict.fromkeys(scopes)
+        }
         heads = self._table.get_many([{"place": name, "entry": HEAD} for name in wanted])
         there = {str(head["place"]) for head in heads}
         return [job for name, job in wanted.items() if name in there]
@@ -193,7 +195,7 @@ class GraphStore(TableReads):
         self._writer.remove(key_id, scope, None if document_ids is None else list(document_ids))
 
     def rewrite(self, scope: Scope, key: str) -> int:
-        """File each row of this scope under `key` again by its present canonical references; returns the number of moved rows.
+        """File each row of this scope under `key` again by its present canonical references; returns the number moved.
 
         To be called after a merge or its undoing. Idempotent; may be interrupted and called again, and documents may be
         written meanwhile. On AWS an index lags a moment behind: rows that it didn't show are found by calling again.

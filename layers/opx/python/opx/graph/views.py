@@ -16,7 +16,7 @@ from opx.domain.record import Record, always, derive
 from opx.domain.results import PathStep
 
 Names = Annotated[Mapping[str, str], Meta(description="Names of nodes by reference, where they differ from it.")]
-Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence, by chunk id; of much evidence, the first.")]
+Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence by chunk id, up to a limit.")]
 Cut = Annotated[tuple[str, ...], Meta(description="Nodes of which not all edges were followed.")]
 
 
@@ -42,9 +42,7 @@ class NodeView(Record, frozen=True, kw_only=True):
     """A node and its edges, the newest first."""
 
     node: Node
-    aliases: Annotated[
-        tuple[str, ...], Meta(description="Its other references that the caller may know.")
-    ] = ()
+    aliases: Annotated[tuple[str, ...], Meta(description="Its other references that the caller may know.")] = ()
     edges: tuple[Edge, ...] = ()
     more: Annotated[bool, Meta(description="True if it has more edges than these.")] = False
     passages: Passages = ()
@@ -74,7 +72,9 @@ class Neighbourhood(Record, frozen=True, kw_only=True):
     reached: tuple[ReachedNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     cut: Cut = ()
-    contradicting: Annotated[tuple[tuple[PathStep, ...], ...], Meta(description="Pairs of edges that can't both hold.")] = ()
+    contradicting: Annotated[
+        tuple[tuple[PathStep, ...], ...], Meta(description="Pairs of edges that can't both hold.")
+    ] = ()
     passages: Passages = ()
     names: Names = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session, pass_session
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage
-from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, in_words, edge_text
+from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, edge_text, in_words
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
 

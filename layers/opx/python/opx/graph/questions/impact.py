@@ -1,4 +1,4 @@
-"""What changes, failures and vulnerabilities reach along the relations between services, and what handles an alert."""
+"""Impact queries: changes and incidents upstream, dependents, affected services of a CVE, and runbooks of an alert."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAKERS = ("change", "commit")
-"""What makes a change, by namespace."""
+"""Namespaces of nodes that change others."""
 
 BREAKS_WITH = ("depends_on", "hosted_on", "runs")
-"""Relations whose source is in trouble where their target is."""
+"""Edge types whose source fails with their target."""
 
 
 def changes(
@@ -28,10 +28,10 @@ def changes(
     hops: int = MAX_HOPS,
     upstream: bool = True,
 ) -> GraphAnswer:
-    """Changes and commits that affect or modify what the thing depends on, in up to `hops` steps, or what depends on it;
-    the newest first. `since` and `until` bound when they were made, ISO 8601, both included.
+    """Changes and commits that affect or modify the dependencies of a node, up to `hops` steps away, or its dependents; the
+    newest first. `since` and `until` bound their time, ISO 8601, both inclusive.
 
-    Each is there once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
+    Each is listed once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
     `StoreUnavailableError`.
     """
     what = ("change", "changes", "what changed")
@@ -39,7 +39,7 @@ def changes(
 
 
 def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
-    """The same of incidents, upstream."""
+    """Incidents of the dependencies of a node, as `changes`."""
     what = ("incident", "incidents", "incidents")
     return _happened(graph, reference, ("incident",), what, since=since)
 
@@ -81,7 +81,7 @@ def _span(since: str, until: str) -> str:
 
 
 def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
-    """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
+    """The runbooks of an alert, or of the alert of a firing; the surest first. Raises `NodeNotFoundError`,
     `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.key_of(alert)
     rules: dict[str, tuple[Edge, ...]] = {start: ()}
@@ -98,8 +98,8 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
 
 
 def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) -> GraphAnswer:
-    """What depends on a service, also by way of others, the nearest first; of a host or a product, what is hosted on it or
-    runs it and what depends on that. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
+    """Direct and indirect dependents of a service, the nearest first; of a host or a product, the services that are hosted
+    on it or run it, and their dependents. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.key_of(reference)
     found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
@@ -111,7 +111,7 @@ def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) ->
 
 
 def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """What runs a product in a version that the vulnerability affects; last what runs it in a version that isn't known.
+    """Services that run a product in a version that the vulnerability affects; those with an unknown version come last.
 
     `values` of a row: `product`, `version`, the affected `versions`, and whether that is `certain`. Raises
     `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`.
@@ -137,7 +137,7 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def _row(affects: Edge, runs: Edge) -> Row | None:
-    """None if no version that runs is among the affected ones."""
+    """The row of a service; None if none of its versions is affected."""
     version = str(runs.properties.get("version", ""))
     versions = str(affects.properties.get("versions", ""))
     certain = bool(version) or not versions
@@ -148,7 +148,7 @@ def _row(affects: Edge, runs: Edge) -> Row | None:
 
 
 def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """Runbooks about the services that run an affected version; the explanation names services that have none. Raises as
+    """Runbooks of the services that run an affected version; the explanation lists services without one. Raises as
     `affected`."""
     start = graph.resolve(cve)
     services = affected(graph, start)
@@ -171,8 +171,8 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def exposure(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """Services that run a version which the vulnerability affects, then the runbooks about it. Without such services, the
-    explanation is that it is not in the inventory. Raises as `affected`."""
+    """Services that run an affected version, then their runbooks. Without such services, the explanation states that the
+    product is not in the inventory. Raises as `affected`."""
     services = affected(graph, cve)
     if not services.rows:
         return replace(services, explanation=f"{services.explanation}: not in the inventory")
