@@ -23,13 +23,13 @@ from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.system import System
 from tests.support.agent_calls import a_function_event, a_system, text_of
 from tests.support.fakes import FakeContext, function_logs
-from tests.support.graph_support import CHECKOUT, tell, write
+from tests.support.graph_support import CHECKOUT, seed_graph, write
 
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
-        tell(system)
+        seed_graph(system)
         yield system
 
 
@@ -140,7 +140,7 @@ def test_a_function_of_an_action_group_answers(services: System) -> None:
 
 def test_a_long_answer_is_cut_to_what_an_agent_takes(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as system:
-        tell(system)
+        seed_graph(system)
         system.store.put(CHECKOUT, ("# Checkout\n\n" + "depends on much and says so at length. " * 60).encode())
         list(system.manager.work())
         write(system, CHECKOUT, [EdgeStatement("service:checkout", "depends_on", f"service:s{n}") for n in range(40)])

@@ -105,8 +105,8 @@ class Graph:
         return Bindings(self.of(reader), lambda: self.runbooks(reader), alerts, labels or {})
 
     def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> dict[str, str]:
-        """The ids of the documents that an alert itself (`runbook`, "" for none) or else its rules name, with reasons; without
-        those that rules name for other labels."""
+        """The ids of the documents that an alert itself (`runbook`, "" for none) or else its rules name, with reasons;
+        without those that rules name for other labels."""
         from opx.graph.bindings import named_runbooks
 
         return named_runbooks(self.of(reader), lambda: self.runbooks(reader), alert, labels, runbook)

@@ -152,7 +152,7 @@ class KnownNames:
         self._lock = Lock()
 
     def mentions(self, material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-        """A chunk rule: own -mentions-> nodes that the passage names; page -documents-> classes. Raises `StoreUnavailableError`."""
+        """A chunk rule: own -mentions-> named nodes; page -documents-> classes. Raises `StoreUnavailableError`."""
         if not material.own:
             return
         dictionary = self.dictionary(material.document.key.scope)
@@ -222,7 +222,7 @@ _Word = re.Match[str]
 
 
 class Dictionary:
-    """Names indexed by their first word, so that the cost of a text is independent of the number of names."""
+    """Names indexed by their first word, so that the cost is independent of the number of names."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[_Name]] = defaultdict(list)

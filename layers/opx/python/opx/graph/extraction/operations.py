@@ -145,7 +145,7 @@ _PHRASES = {
     "incident": ((_CAUSED_BY, "change", "caused", True), (_ENDED_BY, "change", "resolved_by", False)),
     "change": ((_CAUSED, "incident", "caused", False), (_ENDS, "incident", "resolved_by", True)),
 }
-"""By the type of the page's own node: phrase, type of the named node, edge type, and whether the edge leads to the own node."""
+"""By the type of the own node: phrase, type of the named node, edge type, and true for edges that lead to the own node."""
 
 
 class _CauseEdges:

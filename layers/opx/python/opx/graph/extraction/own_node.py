@@ -268,8 +268,8 @@ def read_id(text: str, default: str) -> str:
 
 
 def product_key(text: str) -> str:
-    """The reference of a product in the form of its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" without
-    a letter."""
+    """The reference of a product in the form of its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" for a
+    value without a letter."""
     value = text.partition(":")[2] if text.lower().startswith("product:") else text
     return made("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
 

@@ -1,5 +1,7 @@
-"""Extracts relations that a document writes out, links and code names: `jira:TASK-123|BLOCKS|jira:TASK-9`, `file:a.py->CALLS->file:b.py`,
-`class:A -[EXTENDS]-> class:B`, one a line or in a block `relationships:`.
+"""Extracts relations that a document writes out, links to other documents, and names of code.
+
+Relations are `jira:TASK-123|BLOCKS|jira:TASK-9`, `file:a.py->CALLS->file:b.py` or `class:A -[EXTENDS]-> class:B`, one a line
+or in a block `relationships:`.
 
 Outside of a block a line counts only if both ends and the edge have the strict form: tables, diagrams, queries and code
 have pipes and arrows, too. Malformed lines of a block stay text, with a remark.
