@@ -482,7 +482,7 @@ def test_names_that_were_read_before_a_change_are_not_cached(time: FakeTime) -> 
         names = LoadedNames(dict(stored))
         if not stored.pop("changed", ""):
             stored.update({"a:1": "a:3", "changed": "x"})
-            cache.forget(area)
+            cache.invalidate(area)
         return names
 
     cache = AliasCache(load, clock=time.clock)

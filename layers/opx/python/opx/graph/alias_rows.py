@@ -235,20 +235,20 @@ class AliasView:
         """Canonical references of the keys that have another one, at the end of their chain; names in a loop resolve to the
         first of them in sort order."""
         forms = {key: canonical_form(key) for key in dict.fromkeys(keys)}
-        meant = {key: form for key, form in forms.items() if form != key}
+        resolved = {key: form for key, form in forms.items() if form != key}
         next_names = self._next(set(forms.values()))
-        ways = {key: [form] for key, form in forms.items() if form in next_names}  # most keys have no other name
-        going = ways
+        chains = {key: [form] for key, form in forms.items() if form in next_names}  # most keys have no other name
+        unfinished = chains
         for _ in range(MAX_STEPS):
-            for way in going.values():
-                way.append(canonical_form(next_names[way[-1]]))
-            going = {key: way for key, way in going.items() if way[-1] not in way[:-1]}
-            next_names = self._next({way[-1] for way in going.values()})
-            going = {key: way for key, way in going.items() if way[-1] in next_names}
-            if not going:
+            for chain in unfinished.values():
+                chain.append(canonical_form(next_names[chain[-1]]))
+            unfinished = {key: chain for key, chain in unfinished.items() if chain[-1] not in chain[:-1]}
+            next_names = self._next({chain[-1] for chain in unfinished.values()})
+            unfinished = {key: chain for key, chain in unfinished.items() if chain[-1] in next_names}
+            if not unfinished:
                 break
-        meant.update({key: _end(way) for key, way in ways.items()})
-        return {key: end for key, end in meant.items() if end != key}
+        resolved.update({key: _end(chain) for key, chain in chains.items()})
+        return {key: end for key, end in resolved.items() if end != key}
 
     def one(self, key: str) -> str:
         """The canonical reference of one key."""
@@ -261,15 +261,15 @@ class AliasView:
 
     def leads_to(self, start: str, end: str) -> bool:
         """True if `start` resolves to `end` in any number of steps up to `MAX_STEPS`."""
-        way = {start}
+        chain = {start}
         name = start
         for _ in range(MAX_STEPS):
             if name == end:
                 return True
             name = self._next([name]).get(name, "")
-            if not name or name in way:
+            if not name or name in chain:
                 return False
-            way.add(name)
+            chain.add(name)
         return False
 
     def members(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -280,10 +280,10 @@ class AliasView:
             fresh = {alias for area in self._areas for alias in area.aliases(fresh)} - found
             found |= fresh
         others = sorted(found - set(wanted))
-        meant = self.canonical(others)
+        resolved = self.canonical(others)
         members: dict[str, list[str]] = {key: [key] for key in wanted}
         for alias in others:
-            if (end := meant.get(alias, alias)) in members:
+            if (end := resolved.get(alias, alias)) in members:
                 members[end].append(alias)
         return {key: _bounded(names) for key, names in members.items()}
 
@@ -301,8 +301,8 @@ def _bounded(names: list[str]) -> tuple[str, ...]:
     return tuple(names[:MAX_MEMBERS])
 
 
-def _end(way: list[str]) -> str:
-    last = way[-1]
-    if last in way[:-1]:
-        return min(way[way.index(last) : -1])
+def _end(chain: list[str]) -> str:
+    last = chain[-1]
+    if last in chain[:-1]:
+        return min(chain[chain.index(last) : -1])
     return last

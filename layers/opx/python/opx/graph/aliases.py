@@ -83,7 +83,7 @@ class AliasCache:
                 self._keep(area, _Entry(names, now + self._seconds))
         return names
 
-    def forget(self, area: str) -> None:
+    def invalidate(self, area: str) -> None:
         """Drop this scope, so that its aliases are loaded again on the next call."""
         with self._lock:
             self._changes += 1
@@ -247,7 +247,7 @@ class AliasRegistry:
         try:
             return self._rows.change(area, alias, change, guard)
         finally:
-            self._cache.forget(area)
+            self._cache.invalidate(area)
 
     def _state_one(self, key_id: str, scope: Scope, alias: str, canonical: str) -> None:
         at = iso_time(self._clock())
@@ -392,9 +392,9 @@ class AliasRows:
 
 
 def _reachable(start: str, following: dict[str, set[str]]) -> tuple[str, ...]:
-    seen, ways = {start}, [start]
-    while ways:
-        further = following.get(ways.pop(), set()) - seen
+    seen, waiting = {start}, [start]
+    while waiting:
+        further = following.get(waiting.pop(), set()) - seen
         seen |= further
-        ways.extend(further)
+        waiting.extend(further)
     return tuple(sorted(seen))

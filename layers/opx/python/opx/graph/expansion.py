@@ -23,8 +23,8 @@ from opx.domain.results import (
     RetrievalResult,
 )
 from opx.errors import OpxError, StoreUnavailableError
-from opx.graph.questions.answers import Row, is_a, name_of, walked
-from opx.graph.questions.recognising import named, recognised
+from opx.graph.questions.answers import Row, is_a, name_of, walk_from
+from opx.graph.questions.recognising import named_nodes, recognised
 from opx.graph.views import in_words
 from opx.runtime.threads import within
 
@@ -202,8 +202,8 @@ def _least_trusted(tier: Tier, lead: Lead) -> str:
     """The least trusted of the tiers of a passage and of the edges that lead to it. Of several documents that prove an edge,
     the most trusted counts."""
     order = list(Tier)
-    ways = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
-    return max((tier, *ways), key=order.index).value
+    proven = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
+    return max((tier, *proven), key=order.index).value
 
 
 def edge_sentence(edge: Edge) -> str:
@@ -315,12 +315,12 @@ class GraphExpansion:
     def _edges(self, graph: KnowledgeGraph, keys: Iterable[str], found: FoundText) -> Relations:
         """The edges of these nodes by name, with evidence from the searched tiers alone."""
         walk = Walk(1, Direction.BOTH, fan_out=FAN_OUT, most_nodes=MAX_NODES)
-        return by_name(within_tiers(walked(graph, keys, walk).edges, found.tiers))
+        return by_name(within_tiers(walk_from(graph, keys, walk).edges, found.tiers))
 
     def _seeds(self, graph: KnowledgeGraph, found: FoundText) -> dict[str, float]:
         """Start nodes with their confidence: 1 for nodes that the question names; for nodes that a passage names, the
         passage's confidence divided by the square root of their number."""
-        seeds = dict.fromkeys(named(graph, found.text, found.identifiers), 1.0)
+        seeds = dict.fromkeys(named_nodes(graph, found.text, found.identifiers), 1.0)
         hits = {hit.chunk_id: hit for hit in reversed(found.hits[:MOST_HITS])}
         chunks = [(hit.key_id, hit.chunk_id) for hit in found.hits[:MOST_HITS]]
         references = graph.related_to_chunks(chunks)
@@ -381,7 +381,7 @@ Relations = dict[EdgeName, Edge]
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _ScoredPath:
     confidence: float
     path: tuple[Edge, ...] = ()
 
@@ -401,31 +401,33 @@ def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[st
     for edge in found.values():
         for key in {edge.source, edge.target}:
             touching.setdefault(key, []).append(edge)
-    best = {key: _Way(confidence) for key, confidence in seeds.items()}
-    front = dict(best)
+    best = {key: _ScoredPath(confidence) for key, confidence in seeds.items()}
+    frontier = dict(best)
     leads: list[Lead] = []
     for _ in range(HOPS):
-        ways = [
-            (edge.other(key), _further(way, edge, len(touching[key])))
-            for key, way in front.items()
+        candidates = [
+            (edge.other(key), _further(scored, edge, len(touching[key])))
+            for key, scored in frontier.items()
             for edge in touching.get(key, ())
         ]
-        leads.extend(_lead(key, way, wanted) for key, way in ways)
-        front = {}
-        for key, way in ways:
-            if way.confidence > best.get(key, _Way(0.0)).confidence:
-                best[key] = front[key] = way
+        leads.extend(_lead(key, scored, wanted) for key, scored in candidates)
+        frontier = {}
+        for key, scored in candidates:
+            if scored.confidence > best.get(key, _ScoredPath(0.0)).confidence:
+                best[key] = frontier[key] = scored
     return _ordered(leads)
 
 
-def _further(way: _Way, edge: Edge, relations: int) -> _Way:
-    return _Way(way.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*way.path, edge))
+def _further(scored: _ScoredPath, edge: Edge, relations: int) -> _ScoredPath:
+    return _ScoredPath(
+        scored.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*scored.path, edge)
+    )
 
 
-def _lead(key: str, way: _Way, wanted: Collection[str]) -> Lead:
-    confidence = way.confidence * (1.0 if not wanted or is_a(key, *wanted) else UNWANTED)
-    last = way.path[-1]
-    return Lead(key, confidence, way.path, at=last.at, proof=last.evidence)
+def _lead(key: str, scored: _ScoredPath, wanted: Collection[str]) -> Lead:
+    confidence = scored.confidence * (1.0 if not wanted or is_a(key, *wanted) else UNWANTED)
+    last = scored.path[-1]
+    return Lead(key, confidence, scored.path, at=last.at, proof=last.evidence)
 
 
 def _ordered(leads: Iterable[Lead]) -> list[Lead]:

@@ -49,7 +49,7 @@ class PathSearch:
             far = ends[1] if near is ends[0] else ends[0]
             met = self._grow(near, far)
             if met:
-                return Route(source, target, (*ends[0].way(met), *reversed(ends[1].way(met))), _cut(ends))
+                return Route(source, target, (*ends[0].path_to(met), *reversed(ends[1].path_to(met))), _cut(ends))
         return Route(source, target, None, _cut(ends))
 
     def _direct(self, source: str, target: str) -> Edge | None:
@@ -105,15 +105,15 @@ class _End:
         self.level.extend(new)
         return new
 
-    def way(self, key: str) -> list[Edge]:
+    def path_to(self, key: str) -> list[Edge]:
         """The edges from the start to this node."""
-        way: list[Edge] = []
+        path: list[Edge] = []
         step = self.steps[key]
         while step:
             key, edge = step
-            way.append(edge)
+            path.append(edge)
             step = self.steps[key]
-        return way[::-1]
+        return path[::-1]
 
 
 # -- neighbourhood

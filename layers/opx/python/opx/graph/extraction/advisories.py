@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement
 from opx.graph.extraction.material import VERSIONS, Findings, Material
-from opx.graph.extraction.own_node import named, product_key
+from opx.graph.extraction.own_node import named_node, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _state(own: str, found: Iterable[Affected], chunk_ids: tuple[str, ...], find
         if not key:
             continue
         findings.add(
-            named(called, key, chunk_ids),
+            named_node(called, key, chunk_ids),
             EdgeStatement(
                 own,
                 "affects",

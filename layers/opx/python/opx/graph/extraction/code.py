@@ -17,7 +17,7 @@ from opx.formats.code.languages import LANGUAGES, Language
 from opx.formats.source import HEAD_BYTES, Source, text_lines
 from opx.graph.extraction import code_nodes as nodes
 from opx.graph.extraction.material import Findings, Material, Passages, Statement
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 
 if TYPE_CHECKING:
     from opx.graph.extraction.code_reading import CallSite, CodeFile, Definition
@@ -95,12 +95,12 @@ def _statements(found: CodeFile, own: str, positions: SymbolPositions) -> Iterat
 
 
 def _defined(one: Definition, own: str, positions: SymbolPositions) -> Iterator[Statement]:
-    key = made(one.kind, one.value)
+    key = make_reference(one.kind, one.value)
     if not key:
         return
     chunk_ids = positions.of_definition(one)
     yield NodeStatement(key, one.kind, {"name": one.value}, chunk_ids, declared=True)
-    outer = made("class", one.owner) if one.owner else own
+    outer = make_reference("class", one.owner) if one.owner else own
     if outer and outer != key:
         yield EdgeStatement(outer, "contains", key, chunk_ids, rule=RULE)
 
@@ -109,7 +109,7 @@ def _edge(
     source: Definition, kind: str, target: tuple[str, str], chunk_ids: tuple[str, ...], confidence: float
 ) -> Iterator[Statement]:
     """An edge, and its target as a node with the name that it has in the code."""
-    start, end = made(source.kind, source.value), made(*target)
+    start, end = make_reference(source.kind, source.value), make_reference(*target)
     if start and end and start != end:
         yield NodeStatement(end, target[0], {"name": target[1]}, chunk_ids)
         yield EdgeStatement(start, kind, end, chunk_ids, rule=RULE, confidence=confidence)

@@ -17,7 +17,7 @@ from opx.graph.extraction.material import (
     Findings,
     Gathered,
     Material,
-    Naming,
+    NameFinder,
     Passages,
     PassagesRule,
     whole_lines,
@@ -94,12 +94,12 @@ def extract(
     for rule in of_documents:
         rule(material, findings)
     gathered.take(findings)
-    naming = _naming(gathered)
+    finder = _name_finder(gathered)
     first = ""
     each_passage = (*of_chunks, *known)
     for chunk in whole_lines(passages()):
         first = first or chunk.chunk_id
-        naming.read(chunk)
+        finder.read(chunk)
         for read in each_passage if not gathered.is_full else ():
             read(material, chunk, findings)
         gathered.take(findings)
@@ -108,26 +108,26 @@ def extract(
     for read_all in (*of_all, *whole):
         read_all(material, passages, findings)
         gathered.take(findings)
-    return _settled(material.own, gathered, naming, first)
+    return _settled(material.own, gathered, finder, first)
 
 
-def _naming(gathered: Gathered) -> Naming:
+def _name_finder(gathered: Gathered) -> NameFinder:
     """Searches evidence for statements without it: nodes by their names as written, edges by both ends together."""
     pairs = [(one.source, one.target) for one in gathered.edges.values() if not one.chunk_ids]
     wanted = {one.key for one in gathered.nodes.values() if not one.chunk_ids}
     wanted.update(key for pair in pairs for key in pair)
     nodes = gathered.nodes
     written = {key: str(nodes[key].properties.get("name", "")) for key in wanted if key in nodes}
-    return Naming({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
+    return NameFinder({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
 
 
-def _settled(own: str, gathered: Gathered, naming: Naming, first: str) -> Statements:
+def _settled(own: str, gathered: Gathered, finder: NameFinder, first: str) -> Statements:
     def of_node(one: NodeStatement) -> tuple[str, ...]:
-        return one.chunk_ids or naming.of(one.key) or (first,)
+        return one.chunk_ids or finder.of(one.key) or (first,)
 
     def of_edge(one: EdgeStatement) -> tuple[str, ...]:
         ends = (one.target, one.source) if one.source == own else (one.source, one.target)
-        return one.chunk_ids or naming.of((one.source, one.target), *ends) or (first,)
+        return one.chunk_ids or finder.of((one.source, one.target), *ends) or (first,)
 
     return Statements(
         own=own,

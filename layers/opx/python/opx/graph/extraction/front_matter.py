@@ -16,12 +16,12 @@ from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import (
     has_namespace,
     is_alert_name,
-    made,
+    make_reference,
     name_of_product,
-    named,
+    named_node,
     product_of,
-    read,
     read_id,
+    read_reference,
     reference_of_source,
     runbook_of,
     value_of,
@@ -118,7 +118,7 @@ class _Fields:
             return self._own
         services = self._service_names()
         if len(services) == 1:
-            return read(services[0], "service")
+            return read_reference(services[0], "service")
         self._refuse(field, "doesn't state its service: write one service in `services`, or `entity: service:NAME`")
         return ""
 
@@ -132,21 +132,21 @@ class _Fields:
         """The reference; records its name if that is written in another way."""
         name = text.partition(":")[2].strip() if has_namespace(text) else text
         if key and name != value_of(key):
-            self.findings.add(named(name, key))
+            self.findings.add(named_node(name, key))
         return key
 
     def _refuse(self, field: str, why: str) -> None:
         self.findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"metadata field {field!r} {why}"))
 
     def _read(self, text: str, namespace: str) -> str:
-        key = read(text, namespace)
+        key = read_reference(text, namespace)
         if not key:
             self._refuse(namespace, f"has {text[:60]!r}, which is no name; write a name or namespace:value")
         return self._thing(text, key)
 
     def _entity(self) -> None:
         for text in self.material.facts.get("entity", ()):
-            if not (has_namespace(text.strip()) and read(text, "")):
+            if not (has_namespace(text.strip()) and read_reference(text, "")):
                 self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
 
     def _cut(self) -> None:
@@ -161,7 +161,7 @@ class _Fields:
             key = self._read(name, "service")
             if self._kind == "alert_event":
                 for alert in self._values("alert"):
-                    self._state(read(alert, "alert"), "fires_on", key)
+                    self._state(read_reference(alert, "alert"), "fires_on", key)
             self._state(self._own, edge, key)
 
     def _alert(self, text: str) -> None:
@@ -212,7 +212,7 @@ class _Fields:
         self._state(self._own, "references", key)
         if self._kind == "alert_event":
             for alert in self._values("alert"):
-                self._state(key, "handles", read(alert, "alert"))
+                self._state(key, "handles", read_reference(alert, "alert"))
 
     def _known_runbook(self, field: str, text: str) -> str:
         key = runbook_of(text)
@@ -238,11 +238,11 @@ class _Fields:
 
     def _supersedes(self, text: str) -> None:
         category = "" if self._kind == "runbook" else self.material.document.category
-        key = read(text, "") if has_namespace(text) else reference_of_source(text, category)
+        key = read_reference(text, "") if has_namespace(text) else reference_of_source(text, category)
         self._state(self._own, "supersedes", key)
 
     def _alias(self, text: str) -> None:
-        alias = read(text, self._kind) if has_namespace(text) else made(self._kind, text)
+        alias = read_reference(text, self._kind) if has_namespace(text) else make_reference(self._kind, text)
         if alias and alias != self._own:
             self.findings.aliases.append((alias, self._own))
 

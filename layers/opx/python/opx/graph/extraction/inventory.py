@@ -19,12 +19,12 @@ from opx.domain.record import replace
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import (
     has_namespace,
-    made,
+    make_reference,
     name_of_product,
-    named,
+    named_node,
     product_key,
     product_of,
-    read,
+    read_reference,
     runbook_of,
 )
 from opx.graph.versions import MAX_VERSION
@@ -91,7 +91,7 @@ class _Entry:
 
     def read(self, name: Any, entry: Any) -> None:
         text = self._text(name)
-        self._key = read(text, "service") if text else ""
+        self._key = read_reference(text, "service") if text else ""
         if not self._key:
             self._reject("has no `name`, so it is left out")
             return
@@ -104,7 +104,9 @@ class _Entry:
         about = {
             key: self._text(entry[key])[:500] for key in SINGLE[2:] if isinstance(entry.get(key), str | int | float)
         }
-        statement = named(text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True)
+        statement = named_node(
+            text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True
+        )
         self._findings.add(replace(statement, properties={**statement.properties, **about}))
         for field in _FIELDS:
             for value in self._values(entry, field):
@@ -118,7 +120,7 @@ class _Entry:
         if not text:
             self._reject(f"has {_kind(value)} in `{field}`, where names of up to {MAX_NAME} characters are expected")
         elif field == "aliases":
-            alias = read(text, "service") if has_namespace(text) else made("service", text)
+            alias = read_reference(text, "service") if has_namespace(text) else make_reference("service", text)
             self._findings.aliases.append((alias, self._key))
         else:
             self._edge(field, text)
@@ -149,7 +151,7 @@ class _Entry:
                 "has a value in `runs` that is neither a string such as `nginx 1.24.0` nor a mapping of product and version"
             )
             return
-        self._findings.add(named(name_of_product(name), key))
+        self._findings.add(named_node(name_of_product(name), key))
         self._add(self._key, "runs", key, **({"version": version[:MAX_VERSION]} if version else {}))
 
     def _add(self, source: str, edge: str, target: str, **properties: Value) -> None:
@@ -159,9 +161,9 @@ class _Entry:
             self._findings.add(EdgeStatement(source, edge, target, rule=RULE, properties=properties))
 
     def _thing(self, text: str, namespace: str) -> str:
-        key = read(text, namespace)
+        key = read_reference(text, namespace)
         if key and not has_namespace(text):
-            self._findings.add(named(text, key))
+            self._findings.add(named_node(text, key))
         return key
 
     def _values(self, entry: Mapping[Any, Any], field: str) -> Iterable[Any]:

@@ -241,7 +241,7 @@ def _read(held: list[tuple[DocumentChunk, str]]) -> Iterator[DocumentChunk]:
         yield chunk if text == chunk.content else replace(chunk, content=text)
 
 
-class Naming:
+class NameFinder:
     """Finds passages that contain names, as whole words in any case, or pairs of names.
 
     Names are given by reference. They are indexed by their longest word, so that the cost of a passage grows with the names

@@ -20,7 +20,7 @@ from opx.domain.graph import EdgeStatement, Node, NodeStatement, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction import front_matter, inventory
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 from opx.graph.extraction.relation_lines import PAGES
 from opx.ports import Clock
 
@@ -92,7 +92,7 @@ def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> N
         namespace, text = str(match.lastgroup), match[0]
         if namespace == "jira" and text.partition("-")[0] in _NO_PROJECTS:
             continue
-        key = made(namespace, text)
+        key = make_reference(namespace, text)
         if key and key != material.own:
             where = (chunk.chunk_id,)
             findings.add(EdgeStatement(material.own, "mentions", key, where, rule=PATTERN_RULE, confidence=BY_PATTERN))

@@ -23,7 +23,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.ids import stable_hash
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 from opx.hygiene.instructions import suspicions
 from opx.ports import Clock
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 MIN_QUOTE, MAX_QUOTE = 12, 400
 MAX_NAME = 100
 
-THINGS = ("service", "host", "alert", "product", "team", "user", "incident", "change")
+NODE_KINDS = ("service", "host", "alert", "product", "team", "user", "incident", "change")
 RELATIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "depends_on": (frozenset(("service",)), frozenset(("service",))),
     "runs": (frozenset(("service", "host")), frozenset(("product",))),
@@ -68,7 +68,7 @@ RELATIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 INSTRUCTIONS = f"""\
 You read passages of an operations team's documents, given as JSON: "passages" with "id" and "text". Find relations that \
-a passage states outright between two things that it names. Kinds of things: {", ".join(THINGS)}. Relations: \
+a passage states outright between two things that it names. Kinds of things: {", ".join(NODE_KINDS)}. Relations: \
 {"; ".join(f"{name} (from {'/'.join(sorted(a))} to {'/'.join(sorted(b))})" for name, (a, b) in RELATIONS.items())}. \
 For each give the passage's id, the two names exactly as the passage writes them, their kinds, the relation, and as \
 "quote" the words of the passage that state it, both names among them, copied without any change. Leave out what is \
@@ -198,7 +198,7 @@ def _one_of(names: Iterable[str]) -> Meta:
 
 
 class _Thing(ModelAnswer, frozen=True):
-    kind: Annotated[str, _one_of(THINGS)]
+    kind: Annotated[str, _one_of(NODE_KINDS)]
     name: str
 
 
@@ -229,7 +229,7 @@ def proven(given: StatedRelation, text: str) -> FoundRelation | None:
         return None
     if not all(0 < len(end) <= MAX_NAME and _names(quote, _folded(end)) for end in ends):
         return None
-    source, target = made(kinds[0], ends[0]), made(kinds[1], ends[1])
+    source, target = make_reference(kinds[0], ends[0]), make_reference(kinds[1], ends[1])
     return FoundRelation(source, name, target, ends) if source and target and source != target else None
 
 

@@ -16,7 +16,14 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.formats.data.alert_rules import HINTS, MAX_BYTES, AlertRule, UnreadableRulesError, first, read_rules
 from opx.graph.extraction.material import MAX_NODES, Findings, Material
-from opx.graph.extraction.own_node import is_alert_name, made, named, of_shape, runbook_at, value_of
+from opx.graph.extraction.own_node import (
+    is_alert_name,
+    make_reference,
+    named_node,
+    reference_of_identifier,
+    runbook_at,
+    value_of,
+)
 from opx.hygiene.secrets import mask
 from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
 
@@ -118,9 +125,9 @@ def _headlines(chunk: DocumentChunk) -> Iterator[str]:
 def _handles(
     material: Material, name: str, chunk_ids: tuple[str, ...], findings: Findings, *, confidence: float = 1.0
 ) -> None:
-    key = made("alert", name)
+    key = make_reference("alert", name)
     findings.add(
-        named(name, key, chunk_ids),
+        named_node(name, key, chunk_ids),
         EdgeStatement(material.own, "handles", key, chunk_ids, rule="alerts", confidence=confidence),
     )
 
@@ -158,21 +165,21 @@ class _CauseEdges:
         self._known = {own}
 
     def state(self, text: str, wanted: str, edge: str, *, inward: bool) -> None:
-        key = of_shape(text)
+        key = reference_of_identifier(text)
         if key.startswith(f"{wanted}:") and key not in self._known:
             self._known.add(key)
             source, target = (key, self._own) if inward else (self._own, key)
             self._add(text, key, EdgeStatement(source, edge, target, self._chunk_ids, rule="causes", confidence=0.9))
 
     def mention(self, text: str) -> None:
-        key = of_shape(text)
+        key = reference_of_identifier(text)
         if key not in self._known:
             self._known.add(key)
             self._add(text, key, EdgeStatement(self._own, "mentions", key, self._chunk_ids, rule="causes"))
 
     def _add(self, text: str, key: str, edge: EdgeStatement) -> None:
         if text != value_of(key):
-            self._findings.add(named(text, key, self._chunk_ids))
+            self._findings.add(named_node(text, key, self._chunk_ids))
         self._findings.add(edge)
 
 
@@ -214,7 +221,7 @@ def alerts_of_rules(material: Material, findings: Findings) -> None:
 def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
     of_alert: dict[str, list[AlertRule]] = {}
     for rule in rules:
-        key = made("alert", rule.name)
+        key = make_reference("alert", rule.name)
         if key:
             of_alert.setdefault(key, []).append(rule)
         else:
@@ -228,7 +235,7 @@ def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
     about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
     about["severity"] = ", ".join(dict.fromkeys(rule.severity for rule in rules if rule.severity))
     texts = {name: _line(text)[: _LENGTHS[name]] for name, text in about.items() if text}
-    statement = named(_line(rules[0].name), key, declared=True)
+    statement = named_node(_line(rules[0].name), key, declared=True)
     findings.add(replace(statement, properties={**statement.properties, **texts}))
     named_by: dict[str, list[AlertRule]] = {}
     for rule in rules:
@@ -275,7 +282,7 @@ _FILE = re.compile(
 def author(material: Material, findings: Findings) -> None:
     """A document rule: user -creates-> commit."""
     name = material.document.author
-    key = made("user", name) if _is_commit(material) else ""
+    key = make_reference("user", name) if _is_commit(material) else ""
     if key:
         findings.add(
             NodeStatement(key, "user", {"name": name}), EdgeStatement(key, "creates", material.own, rule=COMMIT_RULE)
@@ -287,7 +294,7 @@ def changes(material: Material, chunk: DocumentChunk, findings: Findings) -> Non
     if not _is_commit(material):
         return
     for match in _FILE.finditer(chunk.content):
-        key = made("file", match["path"])
+        key = make_reference("file", match["path"])
         if key:
             where = (chunk.chunk_id,)
             findings.add(
@@ -304,7 +311,7 @@ def _issues(material: Material, chunk: DocumentChunk, findings: Findings, page: 
         if match["mark"] == "!" and forge == "github":
             continue
         repository = match["repository"] or page["repository"]
-        key = made(forge, f"{repository}{match['mark']}{match['number']}")
+        key = make_reference(forge, f"{repository}{match['mark']}{match['number']}")
         if key:
             kind = "fixes" if match["verb"] else "references"
             findings.add(EdgeStatement(material.own, kind, key, (chunk.chunk_id,), rule=COMMIT_RULE, confidence=0.9))

@@ -70,8 +70,8 @@ def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]
     document's type, or its path. Several documents can be about one node.
     """
     stated = facts.get("entity", ()) if document.tier is Tier.INTERNAL else ()
-    named = read(stated[0], "") if len(stated) == 1 and has_namespace(stated[0].strip()) else ""
-    known = named or _by_identity(document) or _by_id(document, facts)
+    entity = read_reference(stated[0], "") if len(stated) == 1 and has_namespace(stated[0].strip()) else ""
+    known = entity or _by_identity(document) or _by_id(document, facts)
     return known or reference_of_source(document.key.source, document.category)
 
 
@@ -86,11 +86,11 @@ def reference_of_source(source: str, category: str = "") -> str:
     namespace, below = _namespace_of(folders, category)
     if path.suffix.lower() in LANGUAGES:
         below = below[2:] if below[:1] == ("sources",) else below
-        return made("file", "/".join((*below, path.name)))
+        return make_reference("file", "/".join((*below, path.name)))
     name = path.stem if path.suffix.lower() in _PAGES or namespace not in ("runbook", "document") else path.name
     if namespace in _IDS and _RECORD.fullmatch(name):
-        return made(namespace, name)
-    return made(namespace, "/".join((*below, name)))
+        return make_reference(namespace, name)
+    return make_reference(namespace, "/".join((*below, name)))
 
 
 def runbook_of(text: str) -> str:
@@ -99,7 +99,7 @@ def runbook_of(text: str) -> str:
     if "://" in text:
         return ""
     if has_namespace(text):
-        return read(text, "runbook")
+        return read_reference(text, "runbook")
     path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
     return reference_of_source(path) if path else ""
 
@@ -116,7 +116,7 @@ def runbook_at(location: str) -> str:
     if not parts:
         return ""
     known = _last(parts[:-1])[0]
-    return reference_of_source("/".join(parts) + _PAGES[0]) if known else made("runbook", parts[-1])
+    return reference_of_source("/".join(parts) + _PAGES[0]) if known else make_reference("runbook", parts[-1])
 
 
 def page_parts(location: str) -> tuple[str, ...]:
@@ -165,9 +165,9 @@ def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> s
     namespace = _NAMESPACES.get(_last(document.category.split("/"))[0], "")
     for field in _IDS.get(namespace, ()):
         if len(found := facts.get(field, ())) == 1:
-            return read(found[0], namespace)
+            return read_reference(found[0], namespace)
     match = _TITLED.match(document.title) if document.category in _RECORDS else None
-    return made(namespace, match[1]) if match else ""
+    return make_reference(namespace, match[1]) if match else ""
 
 
 def _by_identity(document: KnowledgeDocument) -> str:
@@ -175,12 +175,12 @@ def _by_identity(document: KnowledgeDocument) -> str:
     name = PurePosixPath(document.key.source).stem
     if document.category == "security/cve":
         match = _CVE.match(name) or _CVE.match(document.title)
-        return made("cve", match[0]) if match else ""
+        return make_reference("cve", match[0]) if match else ""
     if document.category == "security/mitre":
         return _of_attack(document)
     if document.category == "standards/rfc":
         match = _RFC.fullmatch(name)
-        return made("rfc", match[1]) if match else ""
+        return make_reference("rfc", match[1]) if match else ""
     return _of_connector(document, name)
 
 
@@ -188,19 +188,19 @@ def _of_connector(document: KnowledgeDocument, name: str) -> str:
     """The reference of a document from a connector, by its name and address."""
     address = document.source_uri
     if "commit" in document.tags and _COMMIT.fullmatch(name):
-        return made("commit", name)
+        return make_reference("commit", name)
     if (match := _JIRA.fullmatch(address)) and match[1] == name:
-        return made("jira", name)
+        return make_reference("jira", name)
     if name.isdecimal() and _CONFLUENCE.fullmatch(address):
-        return made("confluence", name)
+        return make_reference("confluence", name)
     match = _GITHUB.fullmatch(address)
-    return made("github", f"{match[1]}#{match[2]}") if match else ""
+    return make_reference("github", f"{match[1]}#{match[2]}") if match else ""
 
 
 def _of_attack(document: KnowledgeDocument) -> str:
     for tag in document.tags:
         if match := _ATTACK.fullmatch(tag):
-            return made(_ATTACK_KINDS[match[1]], tag)
+            return make_reference(_ATTACK_KINDS[match[1]], tag)
     return ""
 
 
@@ -229,15 +229,15 @@ _VERSIONED = re.compile(
 )
 
 
-def of_shape(text: str) -> str:
+def reference_of_identifier(text: str) -> str:
     """The reference of an identifier with a known shape; "" for other strings."""
     for namespace, shape in _SHAPES:
         if shape.fullmatch(text):
-            return made(namespace, text)
+            return make_reference(namespace, text)
     return ""
 
 
-def made(namespace: str, value: str) -> str:
+def make_reference(namespace: str, value: str) -> str:
     """The reference, or "" for a value that none can be made of."""
     try:
         return reference(namespace, value)
@@ -250,11 +250,11 @@ def has_namespace(text: str) -> bool:
     return bool(_NAMESPACED.fullmatch(text))
 
 
-def read(text: str, default: str) -> str:
+def read_reference(text: str, default: str) -> str:
     """The reference in a field's value, in the default namespace if it has none; "" for an invalid one."""
     text = text.strip()
     if not has_namespace(text):
-        return made(default, text)
+        return make_reference(default, text)
     try:
         return normalised(text)
     except InvalidReferenceError:
@@ -262,16 +262,20 @@ def read(text: str, default: str) -> str:
 
 
 def read_id(text: str, default: str) -> str:
-    """As `read`, for fields about changes and incidents: `change CHG-12` contains the id."""
-    words = (of_shape(word.strip(".,;:()")) for word in text.split())
-    return of_shape(text.strip()) or next((key for key in words if key.startswith(_EVENTS)), "") or read(text, default)
+    """As `read_reference`, for fields about changes and incidents: `change CHG-12` contains the id."""
+    words = (reference_of_identifier(word.strip(".,;:()")) for word in text.split())
+    return (
+        reference_of_identifier(text.strip())
+        or next((key for key in words if key.startswith(_EVENTS)), "")
+        or read_reference(text, default)
+    )
 
 
 def product_key(text: str) -> str:
     """The reference of a product in the form of its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" for a
     value without a letter."""
     value = text.partition(":")[2] if text.lower().startswith("product:") else text
-    return made("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
+    return make_reference("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
 
 
 def value_of(key: str) -> str:
@@ -284,7 +288,7 @@ def is_alert_name(text: str) -> bool:
     return bool(_ALERT.fullmatch(text)) and sum(map(str.isupper, text)) > 1 and any(map(str.islower, text))
 
 
-def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
+def named_node(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
     """A node with its name as written."""
     return NodeStatement(key, node_type(key), {"name": name}, chunk_ids, declared)
 

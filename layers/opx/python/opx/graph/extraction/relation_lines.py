@@ -19,7 +19,13 @@ from opx.domain.knowledge import Tier
 from opx.errors import InvalidReferenceError
 from opx.formats.registry import is_known
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import has_namespace, made, of_shape, reference_of_source, value_of
+from opx.graph.extraction.own_node import (
+    has_namespace,
+    make_reference,
+    reference_of_identifier,
+    reference_of_source,
+    value_of,
+)
 from opx.graph.names import edge_type, normalised
 from opx.ingestion.events import DOCUMENTS_FOLDER
 
@@ -204,7 +210,7 @@ def _strict_parts(text: str, own: str) -> _Parts | None:
 def _is_end(text: str, own: str) -> bool:
     if "|" in text or "->" in text:
         return False
-    return has_namespace(text) or bool(of_shape(text)) or _is_own(text, own)
+    return has_namespace(text) or bool(reference_of_identifier(text)) or _is_own(text, own)
 
 
 def _is_own(text: str, own: str) -> bool:
@@ -216,7 +222,7 @@ def _end(text: str, own: str) -> tuple[str, str]:
     `InvalidReferenceError`."""
     if "://" in text:
         raise MalformedRelationError(f"{text[:60]!r} is an address, not a reference; write namespace:value")
-    key = normalised(text) if ":" in text else own if _is_own(text, own) else of_shape(text)
+    key = normalised(text) if ":" in text else own if _is_own(text, own) else reference_of_identifier(text)
     if not key:
         raise MalformedRelationError(
             f"{text[:60]!r} has no namespace, and is neither the page's own name nor an id; write namespace:value"
@@ -284,7 +290,7 @@ def named_code(material: Material, chunk: DocumentChunk, findings: Findings) -> 
 
 
 def _document(material: Material, findings: Findings, chunk: DocumentChunk, namespace: str, name: str) -> None:
-    key = made(namespace, name)
+    key = make_reference(namespace, name)
     if key:
         where = (chunk.chunk_id,)
         findings.add(

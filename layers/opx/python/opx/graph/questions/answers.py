@@ -60,13 +60,13 @@ _CODES = ("jira", "technique", "mitigation")
 _PLAIN = ("service", "user", "email", "file")
 
 
-def walked(graph: KnowledgeGraph, starts: Iterable[str], walk: Walk) -> Subgraph:
+def walk_from(graph: KnowledgeGraph, starts: Iterable[str], walk: Walk) -> Subgraph:
     """A walk from these canonical references. Raises `StoreUnavailableError`."""
     found = list(dict.fromkeys(starts))
     return Traversal(graph.store, graph.reader.visible).walk(found, walk) if found else Subgraph()
 
 
-def along(hops: int, direction: Direction, *edge_types: str, since: str = "", until: str = "") -> Walk:
+def widest_walk(hops: int, direction: Direction, *edge_types: str, since: str = "", until: str = "") -> Walk:
     """Options of a walk with the widest permitted limits."""
     return Walk(hops, direction, edge_types, MAX_FAN_OUT, MAX_NODES, since, until)
 

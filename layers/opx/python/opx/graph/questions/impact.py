@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
 from opx.domain.record import replace
-from opx.graph.questions.answers import GraphAnswer, Row, along, counted, is_a, name_of, paths_of, walked
+from opx.graph.questions.answers import GraphAnswer, Row, counted, is_a, name_of, paths_of, walk_from, widest_walk
 from opx.graph.versions import each_of, version_in
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
-MAKERS = ("change", "commit")
+CHANGERS = ("change", "commit")
 """Namespaces of nodes that change others."""
 
 BREAKS_WITH = ("depends_on", "hosted_on", "runs")
@@ -35,19 +35,19 @@ def changes(
     `StoreUnavailableError`.
     """
     what = ("change", "changes", "what changed")
-    return _happened(graph, reference, MAKERS, what, since=since, until=until, hops=hops, upstream=upstream)
+    return _events(graph, reference, CHANGERS, what, since=since, until=until, hops=hops, upstream=upstream)
 
 
 def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
     """Incidents of the dependencies of a node, as `changes`."""
     what = ("incident", "incidents", "incidents")
-    return _happened(graph, reference, ("incident",), what, since=since)
+    return _events(graph, reference, ("incident",), what, since=since)
 
 
-def _happened(
+def _events(
     graph: KnowledgeGraph,
     reference: str,
-    makers: tuple[str, ...],
+    namespaces: tuple[str, ...],
     what: tuple[str, str, str],
     *,
     since: str = "",
@@ -56,12 +56,12 @@ def _happened(
     upstream: bool = True,
 ) -> GraphAnswer:
     start = graph.key_of(reference)
-    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    around = walk_from(graph, [start], widest_walk(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
     paths = {key: path for key, path in paths_of(around).items() if key != start}
-    made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
+    made = walk_from(graph, paths, widest_walk(1, Direction.IN, "affects", "modifies", since=since, until=until))
     rows: dict[str, Row] = {}
     for edge in made.edges:
-        if not is_a(edge.source, *makers) or edge.target not in paths:
+        if not is_a(edge.source, *namespaces) or edge.target not in paths:
             continue
         row = Row(edge.source, (*paths[edge.target], edge), edge.at, {"affects": edge.target})
         known = rows.get(edge.source)
@@ -87,10 +87,10 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
     rules: dict[str, tuple[Edge, ...]] = {start: ()}
     cut = False
     if is_a(start, "alert_event"):
-        of = walked(graph, [start], along(1, Direction.OUT, "instance_of"))
+        of = walk_from(graph, [start], widest_walk(1, Direction.OUT, "instance_of"))
         rules = {edge.target: (edge,) for edge in of.edges}
         cut = bool(of.cut)
-    handled = walked(graph, rules, along(1, Direction.IN, "handles"))
+    handled = walk_from(graph, rules, widest_walk(1, Direction.IN, "handles"))
     edges = sorted(handled.edges, key=lambda edge: (-edge.confidence, edge.source))
     rows = {edge.source: Row(edge.source, (*rules[edge.target], edge)) for edge in edges if edge.target in rules}
     explanation = f"{counted(len(rows), 'runbook')} for {name_of(start)}"
@@ -101,7 +101,7 @@ def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) ->
     """Direct and indirect dependents of a service, the nearest first; of a host or a product, the services that are hosted
     on it or run it, and their dependents. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.key_of(reference)
-    found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
+    found = walk_from(graph, [start], widest_walk(hops, Direction.IN, *BREAKS_WITH))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
     direct = sum(1 for row in rows if row.values["distance"] == 1)
     explanation = (
@@ -117,9 +117,9 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`.
     """
     start = graph.key_of(cve)
-    products = walked(graph, [start], along(1, Direction.OUT, "affects"))
+    products = walk_from(graph, [start], widest_walk(1, Direction.OUT, "affects"))
     by_product = {edge.target: edge for edge in products.edges if is_a(edge.target, "product")}
-    running = walked(graph, by_product, along(1, Direction.IN, "runs"))
+    running = walk_from(graph, by_product, widest_walk(1, Direction.IN, "runs"))
     rows: dict[str, Row] = {}
     for edge in running.edges:
         row = _row(by_product[edge.target], edge) if edge.target in by_product else None
@@ -153,7 +153,7 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
     start = graph.resolve(cve)
     services = affected(graph, start)
     paths = {row.key: row for row in services.rows}
-    documented = walked(graph, paths, along(1, Direction.IN, "documents"))
+    documented = walk_from(graph, paths, widest_walk(1, Direction.IN, "documents"))
     rows: dict[tuple[str, str], Row] = {}
     for edge in documented.edges:
         if is_a(edge.source, "runbook") and edge.target in paths:

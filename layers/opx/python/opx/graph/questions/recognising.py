@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from opx.domain.ids import day_text, first_day, iso_time
-from opx.graph.extraction.own_node import has_namespace, made, of_shape, read
+from opx.graph.extraction.own_node import has_namespace, make_reference, read_reference, reference_of_identifier
 from opx.graph.questions.answers import GraphAnswer, Row, Uncovered, coverage, is_a
 from opx.graph.questions.impact import blast_radius, changes, exposure, incidents, runbooks_for_cve, what_handles
 
@@ -108,7 +108,7 @@ class GraphQuestion:
 
     def reference(self, *namespaces: str) -> str:
         """The first node of these namespaces that the question names, in the order of the namespaces; "" for none."""
-        found = named(self.graph, self.text, self.identifiers)
+        found = named_nodes(self.graph, self.text, self.identifiers)
         return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
 
 
@@ -221,17 +221,17 @@ def candidates(text: str, identifiers: Sequence[str] = ()) -> list[str]:
     """
     words = [word for word in map(_bare, _WORD.findall(text)[: 4 * _MAX_WORDS]) if word][:_MAX_WORDS]
     names = dict.fromkeys((*words, *identifiers))
-    found = dict.fromkeys(read(name, "") for name in names if has_namespace(name))
-    found.update(dict.fromkeys(map(of_shape, names)))
+    found = dict.fromkeys(read_reference(name, "") for name in names if has_namespace(name))
+    found.update(dict.fromkeys(map(reference_of_identifier, names)))
     found.update(dict.fromkeys(key for name in names for key in _by_form(name)))
     plain = [word for word in words if word.casefold() not in _COMMON and len(word) > 1 and not has_namespace(word)]
     for namespace in ("service", "product", "team"):
-        found.update(dict.fromkeys(made(namespace, name) for name in _joined(plain, words)))
+        found.update(dict.fromkeys(make_reference(namespace, name) for name in _joined(plain, words)))
     found.pop("", None)
     return list(found)[:MAX_CANDIDATES]
 
 
-def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[str]:
+def named_nodes(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[str]:
     """Canonical references of the nodes in the reader's graph that the text names, the likeliest first. Raises
     `StoreUnavailableError`."""
     return list(dict.fromkeys(graph.existing(candidates(text, identifiers)).values()))
@@ -245,13 +245,13 @@ def _by_form(name: str) -> Iterator[str]:
     if has_namespace(name):
         return
     if _CAMEL.search(name) and "/" not in name:
-        yield made("alert", name)
-        yield made("class", name)
+        yield make_reference("alert", name)
+        yield make_reference("class", name)
     if _PATH.match(name):
-        yield made("file", name)
-        yield made("runbook", name)
+        yield make_reference("file", name)
+        yield make_reference("runbook", name)
     if any(character.isdigit() for character in name) and not name.isdigit():
-        yield made("host", name)
+        yield make_reference("host", name)
 
 
 def _joined(plain: Sequence[str], words: Sequence[str]) -> Iterable[str]:
