@@ -25,6 +25,8 @@ from opx.errors import AliasTakenError, InvalidScopeError
 from opx.graph.names import canonical_form
 from opx.ports import Item, KeyRange, Table
 
+log = logging.getLogger(__name__)
+
 MAX_DOCUMENTS = 200
 """Documents that are recorded of an alias. More may state it; it is deleted with the last of these."""
 
@@ -165,8 +167,6 @@ def _width(area: str) -> int:
 
 
 # -- resolution
-
-log = logging.getLogger(__name__)
 
 MAX_STEPS = 50
 """Steps from one name to the next. A longer chain counts as a loop."""

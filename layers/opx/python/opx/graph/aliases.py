@@ -31,6 +31,8 @@ from opx.graph.alias_rows import (
 from opx.graph.names import canonical_form, normalised
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
+log = logging.getLogger(__name__)
+
 # -- cache
 
 SECONDS = 30.0
@@ -107,9 +109,6 @@ def _size(kept: _Entry) -> int:
 
 
 # -- registry
-
-
-log = logging.getLogger(__name__)
 
 MAX_OF_A_DOCUMENT = 100
 """Aliases that one document may state."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from opx.graph.views import Passage
     from opx.ports import Clock
 
+log = logging.getLogger(__name__)
 
 # -- evidence pack
 
@@ -230,9 +231,6 @@ def _cut(text: str, most: int) -> str:
 
 # -- expansion
 
-
-log = logging.getLogger(__name__)
-
 NO_GRAPH = "the graph is missing from this answer (it didn't answer in time, or is unavailable)"
 NO_PASSAGES = "the passages behind relations are missing (they could not be read in time)"
 INCOMPLETE = "; there may be more, as some things have more relations than are followed"
@@ -361,7 +359,6 @@ def wanted_types(text: str) -> frozenset[str]:
 
 
 # -- leads
-
 
 HOPS = 2
 DECAY = 0.7

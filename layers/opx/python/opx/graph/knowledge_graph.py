@@ -10,7 +10,7 @@ from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node
 from opx.domain.scopes import Reader
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.graph.names import normalised
-from opx.graph.traversal import MOST_HOPS, Traversal
+from opx.graph.traversal import MAX_FOUND, MOST_HOPS, Traversal
 
 if TYPE_CHECKING:
     from opx.graph.alias_rows import AliasView
@@ -24,8 +24,6 @@ NAMESPACES = (
     "alert_event",
 )  # fmt: skip
 """Namespaces that are searched for a name without one, the likeliest first."""
-
-MOST_FOUND = 200
 
 
 class KnowledgeGraph:
@@ -114,8 +112,8 @@ class KnowledgeGraph:
     def find(self, text: str, type: str = "", limit: int = 20) -> list[Node]:  # noqa: A002 - as callers name it
         """Nodes whose reference begins with the text, `service:che` or just `che`; with `type`, only nodes of this type. Keys
         and types alone. Raises `InvalidInputError` for a limit that isn't 1 to 200."""
-        if not 1 <= limit <= MOST_FOUND:
-            raise InvalidInputError(f"limit must be 1 to {MOST_FOUND}, not {limit}")
+        if not 1 <= limit <= MAX_FOUND:
+            raise InvalidInputError(f"limit must be 1 to {MAX_FOUND}, not {limit}")
         beginning = " ".join(text.split()).casefold()
         namespace, colon, value = beginning.partition(":")
         if not colon:

@@ -146,7 +146,6 @@ def manifest_partition(key_id: str) -> str:
 
 # -- statements
 
-
 MOST_PASSAGES = 100
 """Evidence of a node in one document: it may be an end of every edge there, and the size of a row is limited."""
 

@@ -75,7 +75,6 @@ def _of_any(document_ids: Collection[str] | None) -> Condition | None:
 
 # -- adjacent edges
 
-
 LAST = "\U0010ffff"
 MOST_TYPES = 64
 """Edge types that are queried one by one in a partition; edges of further types are left out, and `more` reports that."""

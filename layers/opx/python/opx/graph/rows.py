@@ -217,7 +217,6 @@ def _value(value: Value) -> Value | None:
 
 # -- times
 
-
 _DAY = re.compile(r"\d{4}(-\d\d(-\d\d)?)?\Z")
 
 
@@ -235,7 +234,6 @@ def moment(text: str) -> str:
 
 
 # -- nodes and edges from rows
-
 
 MOST_EVIDENCE = 50
 

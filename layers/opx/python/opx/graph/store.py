@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 # -- reads
 
-
 INDEXES = {
     Direction.OUT: ("out-index",),
     Direction.IN: ("in-index",),
@@ -227,7 +226,6 @@ def _nowhere_else(scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...
 
 # -- writes
 
-
 Filed = Callable[[Scope, Sequence[str]], Mapping[str, tuple[str, ...]]]
 """All references under which statements may be filed at present, by reference; those filed under themselves are absent."""
 
@@ -356,7 +354,6 @@ def _ends(marks: Iterable[Mark]) -> list[str]:
 
 
 # -- moves after a merge
-
 
 ROWS_AT_ONCE = 100
 

@@ -17,6 +17,11 @@ from opx.graph.views import GraphReads
 # -- paths
 
 MOST_HOPS = 6
+PATH_WALK = Walk(fan_out=200, most_nodes=5_000)
+KEYS_AT_ONCE = 64
+MIN_KEYS_AT_ONCE = 8
+"""Nodes whose edges are read together."""
+
 _BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
 
 
@@ -118,9 +123,6 @@ class _End:
 
 # -- neighbourhood
 
-KEYS_AT_ONCE = 64
-MIN_KEYS_AT_ONCE = 8
-
 
 class Traversal:
     """Walks within scopes (their keys) and the bounds of a `Walk`; a cycle is walked once."""
@@ -166,9 +168,6 @@ class Traversal:
                 if key in adjacent:
                     following.extend(found.follow(key, *adjacent[key]))
         return following
-
-
-PATH_WALK = Walk(fan_out=200, most_nodes=5_000)
 
 
 class _Found:

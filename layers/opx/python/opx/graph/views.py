@@ -135,7 +135,6 @@ def evidence_of(things: Iterable[Node | Edge]) -> Iterable[GraphEvidence]:
 
 # -- port
 
-
 Adjacent = tuple[list[Edge], bool]
 """Edges of a node, the newest first, and whether there are more."""
 

@@ -62,7 +62,6 @@ PassagesRule = Callable[[Material, Passages, Findings], None]
 
 # -- gathering
 
-
 MAX_EDGES = 5_000
 MAX_NODES = 5_000
 """Nodes of one document, without the ends of its edges. Further nodes and edges are left out, with a remark."""
@@ -195,7 +194,6 @@ def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 
 # -- passages
-
 
 MAX_LINE = 16_384
 """Characters of the longest line that is joined from several passages."""

@@ -185,7 +185,6 @@ class _CauseEdges:
 
 # -- alert rules
 
-
 _YAML = (".yaml", ".yml", ".rules")
 _LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
 _MAX_WHEN = 20
@@ -257,7 +256,6 @@ def _remark(findings: Findings, text: str) -> None:
 
 
 # -- commits
-
 
 COMMIT_RULE = "commit"
 

@@ -206,7 +206,6 @@ def _of_attack(document: KnowledgeDocument) -> str:
 
 # -- references
 
-
 _SHAPES = (
     ("cve", re.compile(r"CVE-\d{4}-\d{4,9}", re.IGNORECASE)),
     ("change", re.compile(r"(?:CHG|CHANGE|CRQ)[-_]?\d{1,12}", re.IGNORECASE)),

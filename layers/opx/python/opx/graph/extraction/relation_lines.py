@@ -247,7 +247,6 @@ def _add(parts: _Parts, material: Material, chunk_ids: tuple[str, ...], findings
 
 # -- pages
 
-
 LINK_RULE, CODE_RULE = "link", "code name"
 PAGES = frozenset(("document", "runbook", "confluence_page"))
 """Types of nodes whose documents are written about code."""

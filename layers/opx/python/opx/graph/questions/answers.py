@@ -82,7 +82,6 @@ def paths_of(found: Subgraph) -> dict[str, tuple[Edge, ...]]:
 
 # -- coverage
 
-
 MOST_LOOKED_AT = 1_000
 """Nodes of each type that the report reads."""
 
