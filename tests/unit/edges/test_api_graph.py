@@ -112,7 +112,7 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
         ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be a whole number from 1 to 3"),
         ("list_neighbours", {"ref": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
         ("list_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is not a time"),
-        ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no edge type"),
+        ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is not an edge type"),
         ("list_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be a whole number from 1 to 500"),
         ("list_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
         ("get_node", {"ref": ":checkout"}, "namespace"),

@@ -81,7 +81,7 @@ def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
         ({"reference": "service:checkout", "hops": "9"}, "hops must be a whole number from 1 to 3"),
         ({"reference": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
         ({"reference": "service:checkout", "since": "soon"}, "'soon' is not a time"),
-        ({"reference": ":"}, "no reference"),
+        ({"reference": ":"}, "not a reference"),
         ({"reference": "x" * 501}, "at most 500 characters"),
     ],
 )

@@ -174,5 +174,5 @@ def test_what_the_store_would_refuse_fails_before_anything_is_written() -> None:
     def too_long(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
         findings.add(EdgeStatement(material.own, "mentions", f"service:{'x' * 600}", (chunk.chunk_id,)))
 
-    with pytest.raises(InvalidInputError, match="no reference"):
+    with pytest.raises(InvalidInputError, match="not a reference"):
         Extractor(known=(too_long,))(DOCUMENT, {}, lambda: iter(passages("text")), no_object)

@@ -119,13 +119,13 @@ def test_files_of_other_categories_are_not_inventories(extraction: Extraction) -
 @pytest.mark.parametrize(
     ("content", "suffix", "expected"),
     [
-        ("services: [\n", "yaml", "it is no YAML"),
+        ("services: [\n", "yaml", "it is not valid YAML"),
         ("a: &x [1]\nservices: *x\n", "yaml", "YAML aliases"),
         ("services: " + "[" * 60 + "]" * 60, "yaml", "deeper than 50"),
         ("services: 7\n", "yaml", "neither a list"),
         ("services: []\n# none\n", "yaml", "lists no services"),
         ("# nothing\n", "yaml", "neither a list"),
-        ('name\n"unclosed\n', "csv", "it is no CSV"),
+        ('name\n"unclosed\n', "csv", "it is not valid CSV"),
         ("# Page\n", "md", "neither YAML, JSON nor CSV"),
     ],
 )

@@ -107,9 +107,9 @@ def test_product_is_read_in_the_ways_that_people_write_it(
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ("services: [a]\nruns: ['1.24']", "'runs' has '1.24', which is no product"),
-        ("runbook: https://wiki.example/x", "which is no runbook's name or path"),
-        ("owner: '|'", "'team' has '|', which is no name"),
+        ("services: [a]\nruns: ['1.24']", "'runs' has '1.24', which is not a product"),
+        ("runbook: https://wiki.example/x", "which is not the name or path of a runbook"),
+        ("owner: '|'", "'team' has '|', which is not a name"),
         (f"alerts: [{', '.join(f'A{number}' for number in range(60))}]", "'alerts' has 50 values"),
     ],
 )
@@ -125,7 +125,7 @@ def test_field_of_several_services_is_refused_and_not_guessed(extraction: Extrac
 
 
 def test_entity_without_a_namespace_is_reported(extraction: Extraction) -> None:
-    assert "'entity' has 'checkout', which is no reference" in page(extraction, "entity: checkout").remarks
+    assert "'entity' has 'checkout', which is not a reference" in page(extraction, "entity: checkout").remarks
 
 
 def test_aliases_are_other_names_of_the_own_node(extraction: Extraction) -> None:

@@ -118,8 +118,8 @@ def test_short_form_counts_for_the_own_node_only(extraction: Extraction) -> None
         ("|MENTIONS|", "from and to are empty"),
         ("TASK-123|MENTIONS|john", "'john' has no namespace"),
         ("TASK-123|MENTIONS|https://example.com/x", "is an address"),
-        ("TASK-123|MENTIONS|user:", "no reference"),
-        ("TASK-123|***|user:john", "no edge type"),
+        ("TASK-123|MENTIONS|user:", "not a reference"),
+        ("TASK-123|***|user:john", "not an edge type"),
         ("just words", "1 part and not 3"),
         ("TASK-123|MENTIONS|user:" + "x" * 1_000, "at most 1,000 are read"),
     ],
@@ -138,7 +138,7 @@ def test_block_continues_in_the_next_passage(on_issue: _OnIssue) -> None:
     extracted = on_issue("\n".join(["relationships:", *items, "- TASK-123|oops"]), tokens=100)
     assert len(extracted.chunks) > 5
     assert len(extracted.edges) == 100
-    assert extracted.remarks.count("no relation") == 1
+    assert extracted.remarks.count("malformed relation") == 1
 
 
 def test_line_across_two_passages_is_read_once_and_whole(extraction: Extraction) -> None:

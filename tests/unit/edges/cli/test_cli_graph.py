@@ -116,7 +116,7 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
         (("show", "nonesuch"), "no node has the name"),
         (("neighbours", "service:checkout", "--hops", "9"), "9 is not in the range 1<=x<=3"),
         (("neighbours", "service:checkout", "--since", "yesterday"), "'yesterday' is not a time"),
-        (("neighbours", "service:checkout", "--type", "!"), "no edge type"),
+        (("neighbours", "service:checkout", "--type", "!"), "not an edge type"),
     ],
 )
 def test_what_can_not_be_is_wrong_usage(opx: Opx, arguments: tuple[str, ...], told: str) -> None:

@@ -123,7 +123,9 @@ def partition_of(area: str) -> str:
         return GLOBAL_KEY
     match = _AREA.match(area)
     if not match:
-        raise InvalidScopeError(f"{area[:100]!r} is no key of a scope, such as client:acme or client:acme/project:shop")
+        raise InvalidScopeError(
+            f"{area[:100]!r} is not the key of a scope, such as client:acme or client:acme/project:shop"
+        )
     client, kind, name = match.groups()
     Scope(client, **({f"{kind}_id": name} if kind else {}))
     return client

@@ -51,10 +51,10 @@ def normalised(text: str) -> str:
     value = _trimmed(value)
     if not colon or not namespace or not value:
         missing = "value" if namespace and colon else "namespace"
-        raise InvalidReferenceError(f"{text[:100]!r} is no reference, it has no {missing}: {_ACCEPTED}")
+        raise InvalidReferenceError(f"{text[:100]!r} is not a reference, it has no {missing}: {_ACCEPTED}")
     if not _NAMESPACE.match(namespace) or len(namespace.encode()) > MAX_NAMESPACE:
         raise InvalidReferenceError(
-            f"{text[:100]!r} is no reference: before the colon goes a word of letters, digits and _ "
+            f"{text[:100]!r} is not a reference: before the colon goes a word of letters, digits and _ "
             f"with at most {MAX_NAMESPACE} bytes; {_ACCEPTED}"
         )
     return f"{namespace}:{_cut(value, MAX_BYTES - len(namespace.encode()) - 1)}"
@@ -63,7 +63,7 @@ def normalised(text: str) -> str:
 def reference(namespace: str, value: str) -> str:
     """The normalised reference of a namespace and a value. Raises `InvalidReferenceError`."""
     if ":" in namespace:
-        raise InvalidReferenceError(f"{namespace[:100]!r} is no namespace: it has a colon in it; {_ACCEPTED}")
+        raise InvalidReferenceError(f"{namespace[:100]!r} is not a namespace: it contains a colon; {_ACCEPTED}")
     return normalised(f"{namespace}:{value}")
 
 
@@ -83,7 +83,7 @@ def edge_type(text: str) -> str:
     words = re.sub(r"[\W_]+", "_", _folded(_CAMEL.sub("_", text[:MAX_TEXT]))).strip("_")
     if not words or not words.isascii() or len(words) > MAX_EDGE_TYPE:
         raise InvalidReferenceError(
-            f"{text[:100]!r} is no edge type: write a word or two such as depends_on, "
+            f"{text[:100]!r} is not an edge type: write a word or two such as depends_on, "
             f"in at most {MAX_EDGE_TYPE} letters of a-z, digits and underscores"
         )
     return words

@@ -192,14 +192,14 @@ def check_key(key: str) -> None:
     namespace, colon, value = key.partition(":")
     if not (namespace and colon and value) or len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
         raise InvalidInputError(
-            f"{key[:100]!r} is no reference: write namespace:value, such as service:checkout, in {MAX_KEY_BYTES} bytes"
+            f"{key[:100]!r} is not a reference: write namespace:value, such as service:checkout, in {MAX_KEY_BYTES} bytes"
         )
 
 
 def _check_edge_type(edge_type: str) -> None:
     if not edge_type or "#" in edge_type or len(edge_type.encode("utf-8", "replace")) > MAX_EDGE_TYPE_BYTES:
         raise InvalidInputError(
-            f"{edge_type[:100]!r} is no edge type: write a word such as depends_on, of at most {MAX_EDGE_TYPE_BYTES} bytes"
+            f"{edge_type[:100]!r} is not an edge type: write a word such as depends_on, at most {MAX_EDGE_TYPE_BYTES} bytes"
         )
 
 

@@ -141,13 +141,15 @@ class _Fields:
     def _read(self, text: str, namespace: str) -> str:
         key = read_reference(text, namespace)
         if not key:
-            self._refuse(namespace, f"has {text[:60]!r}, which is no name; write a name or namespace:value")
+            self._refuse(namespace, f"has {text[:60]!r}, which is not a name; write a name or namespace:value")
         return self._thing(text, key)
 
     def _entity(self) -> None:
         for text in self.material.facts.get("entity", ()):
             if not (has_namespace(text.strip()) and read_reference(text, "")):
-                self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
+                self._refuse(
+                    "entity", f"has {text[:60]!r}, which is not a reference; write one such as service:checkout"
+                )
 
     def _cut(self) -> None:
         """Remark on fields with the maximum number of values: further values were dropped when they were read."""
@@ -190,7 +192,7 @@ class _Fields:
     def _versioned(self, field: str, text: str) -> tuple[str, dict[str, str]]:
         key, version = product_of(text)
         if not key:
-            self._refuse(field, f"has {text[:60]!r}, which is no product; write one such as nginx 1.24.0")
+            self._refuse(field, f"has {text[:60]!r}, which is not a product; write one such as nginx 1.24.0")
         return self._thing(name_of_product(text), key), {"version": version} if version else {}
 
     def _tested(self, text: str) -> None:
@@ -217,7 +219,7 @@ class _Fields:
     def _known_runbook(self, field: str, text: str) -> str:
         key = runbook_of(text)
         if not key and self._kind != "alert_event":  # alerts often have an address in this field
-            self._refuse(field, f"has {text[:60]!r}, which is no runbook's name or path")
+            self._refuse(field, f"has {text[:60]!r}, which is not the name or path of a runbook")
         return key
 
     def _fixes(self, text: str) -> None:

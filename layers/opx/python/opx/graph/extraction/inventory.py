@@ -232,7 +232,7 @@ def _rows(text: str, delimiter: str) -> dict[str, Any]:
     try:
         rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
     except csv.Error as exc:
-        raise UnreadableInventoryError(f"it is no CSV: {exc}") from exc
+        raise UnreadableInventoryError(f"it is not valid CSV: {exc}") from exc
     return {"services": [_row(row) for row in rows]}
 
 
@@ -249,7 +249,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise UnreadableInventoryError(f"it is no JSON: {str(exc)[:200]}") from exc
+        raise UnreadableInventoryError(f"it is not valid JSON: {str(exc)[:200]}") from exc
 
 
 def _yaml(text: str) -> Any:
@@ -270,7 +270,7 @@ def _yaml(text: str) -> Any:
     except (yaml.YAMLError, ValueError) as exc:
         if isinstance(exc, UnreadableInventoryError):
             raise
-        raise UnreadableInventoryError(f"it is no YAML: {' '.join(str(exc).split())[:200]}") from exc
+        raise UnreadableInventoryError(f"it is not valid YAML: {' '.join(str(exc).split())[:200]}") from exc
 
 
 def _services(loaded: Any) -> Iterator[Listed]:

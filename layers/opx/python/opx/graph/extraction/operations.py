@@ -224,7 +224,7 @@ def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
         if key:
             of_alert.setdefault(key, []).append(rule)
         else:
-            _remark(findings, f"line {rule.line}: {rule.name[:60]!r} is no name of an alert")
+            _remark(findings, f"line {rule.line}: {rule.name[:60]!r} is not the name of an alert")
     for key, own in of_alert.items():
         _state(key, own, findings)
 

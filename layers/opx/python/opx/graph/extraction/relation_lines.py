@@ -168,7 +168,7 @@ def _state(text: str, material: Material, chunk_ids: tuple[str, ...], findings: 
         _add(_parts(text), material, chunk_ids, findings)
     except (MalformedRelationError, InvalidReferenceError) as exc:
         shown = text if len(text) <= 120 else text[:117] + "..."
-        findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"no relation: {shown!r}: {exc}"))
+        findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"malformed relation {shown!r}: {exc}"))
 
 
 def _parts(text: str) -> _Parts:
