@@ -28,7 +28,7 @@ from opx.domain.graph import Direction, EdgeStatement, Origin, Statements, Walk
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
-from opx.graph.manifest import said
+from opx.graph.manifest import statements_by_mark
 from opx.graph.rows import head_row
 from opx.graph.store import GraphStore
 from opx.graph.traversal import Traversal
@@ -75,7 +75,7 @@ def rows_of(world: World) -> Iterator[Item]:
     """The heads come at the end."""
     heads: dict[tuple[str, str], str] = {}
     for origin, statements in world.documents():
-        for row in said(origin, statements, "").rows({}):
+        for row in statements_by_mark(origin, statements, "").rows({}):
             name = (origin.scope.key, str(row.get("node", "")))
             if name not in heads:
                 yield row

@@ -1,4 +1,4 @@
-"""What a graph over any `Table` must do. A test class inherits this and gives the fixture `table`."""
+"""Contract of the graph over any `Table`. A test class inherits this and provides the fixture `table`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def store(table: Table, time: FakeTime, names: Renaming) -> GraphStore:
     return GraphStore(table, time.clock, aliases=names)  # type: ignore[arg-type]
 
 
-def said(store: GraphStore, key: str = "web", walk: Walk = Walk(), scopes: tuple[str, ...] = ALL) -> list[str]:  # noqa: B008
-    """The edges of a service, as words."""
+def edge_texts(store: GraphStore, key: str = "web", walk: Walk = Walk(), scopes: tuple[str, ...] = ALL) -> list[str]:  # noqa: B008
+    """The edges of a service as strings."""
     edges, _ = store.edges(scopes, f"service:{key}", walk)
     return [f"{edge.source} {edge.edge_type} {edge.target}".replace("service:", "") for edge in edges]
 
@@ -38,13 +38,13 @@ def said(store: GraphStore, key: str = "web", walk: Walk = Walk(), scopes: tuple
 def is_empty(store: GraphStore, *keys: str) -> bool:
     wanted = [f"service:{key}" for key in keys]
     listed = store.of_type(ALL, "service") + store.nodes(ALL, wanted)
-    return not listed and not any(said(store, key) for key in keys) and not store.existing(ALL, wanted)
+    return not listed and not any(edge_texts(store, key) for key in keys) and not store.existing(ALL, wanted)
 
 
 class WritingContract:
-    """What comes and goes with documents."""
+    """Writes, additions and removals of documents."""
 
-    def test_what_nobody_stated_is_not_there(self, store: GraphStore) -> None:
+    def test_an_empty_graph_has_no_nodes(self, store: GraphStore) -> None:
         assert is_empty(store, "web", "db")
         assert store.between(ALL, "service:web", "service:db") == []
         assert store.references(ALL, [("k", "c"), ("", "")]) == {}
@@ -67,14 +67,14 @@ class WritingContract:
     def test_writing_again_changes_nothing(self, store: GraphStore) -> None:
         for _ in range(2):
             store.write(an_origin(), stating(DEPENDS, DEPENDS, a_node("web", "c2", owner="ada")))
-        assert said(store) == ["web depends_on db"]
+        assert edge_texts(store) == ["web depends_on db"]
         (node,) = store.nodes(ALL, ["service:web"])
         assert (node.rag_chunks, node.properties) == (("c2", "c1"), {"owner": "ada"})
 
-    def test_what_a_new_version_does_not_state_goes(self, store: GraphStore) -> None:
+    def test_a_new_version_replaces_the_statements(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS, an_edge("web", "calls", "cache")))
         store.write(an_origin(document="d2"), stating(an_edge("web", "calls", "cache", "c9")))
-        assert said(store) == ["web calls cache"]
+        assert edge_texts(store) == ["web calls cache"]
         assert [node.key for node in store.of_type(ALL, "service")] == ["service:cache", "service:web"]
         assert store.edges(ALL, "service:web", Walk())[0][0].evidence_chunk_ids == ("c9",)
         assert store.references(ALL, [("global/k1", "c1")]) == {}
@@ -84,7 +84,7 @@ class WritingContract:
         store.write(an_origin(document="d2"), Statements())
         assert is_empty(store, "web", "db")
 
-    def test_an_edge_goes_with_its_last_evidence(self, store: GraphStore) -> None:
+    def test_an_edge_is_deleted_with_its_last_evidence(self, store: GraphStore) -> None:
         store.write(an_origin("k1"), stating(DEPENDS))
         store.write(an_origin("k2"), stating(an_edge("web", "depends_on", "db", "c7")))
         store.remove("global/k1", Scope())
@@ -95,19 +95,19 @@ class WritingContract:
     def test_removing_another_version_removes_nothing(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS))
         store.remove("global/k1", Scope(), document_ids=["k1-d2"])
-        assert said(store) == ["web depends_on db"]
+        assert edge_texts(store) == ["web depends_on db"]
         store.remove("global/k1", Scope(), document_ids=["k1-d1", "k1-d2"])
         assert is_empty(store, "web", "db")
 
-    def test_what_is_added_is_stated_too(self, store: GraphStore) -> None:
+    def test_added_statements_are_joined_to_the_others(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS))
         assert store.add(an_origin(), stating(DEPENDS, an_edge("web", "mentions", "cache")))
-        assert said(store) == ["web depends_on db", "web mentions cache"]
+        assert edge_texts(store) == ["web depends_on db", "web mentions cache"]
         assert store.references(ALL, [("global/k1", "c1")]) == {"c1": ("service:cache", "service:db", "service:web")}
         store.remove("global/k1", Scope())
         assert is_empty(store, "web", "db", "cache")
 
-    def test_what_is_added_of_a_thing_is_said_once_with_all_passages(self, store: GraphStore) -> None:
+    def test_an_added_statement_about_a_node_joins_its_evidence(self, store: GraphStore) -> None:
         about = NodeStatement("service:web", "service", {"title": "Web"}, ("c1",), declared=True)
         store.write(an_origin(), Statements(own="service:web", nodes=(about,)))
         for _ in range(2):
@@ -121,9 +121,9 @@ class WritingContract:
         assert not store.add(an_origin(), stating(DEPENDS))
         store.write(an_origin(), stating(DEPENDS))
         assert not store.add(an_origin(document="d2"), stating(an_edge("web", "mentions", "cache")))
-        assert said(store) == ["web depends_on db"]
+        assert edge_texts(store) == ["web depends_on db"]
 
-    def test_what_has_no_evidence_or_is_no_relation_is_refused(self, store: GraphStore) -> None:
+    def test_a_statement_without_evidence_or_a_valid_form_is_refused(self, store: GraphStore) -> None:
         for wrong in (
             an_edge("web", "calls", "db", ""),
             a_node("web", ""),
@@ -140,7 +140,7 @@ class WritingContract:
         store.write(an_origin(), stating(DEPENDS))
         with pytest.raises(InvalidInputError, match="another scope"):
             store.remove("global/k1", ACME)
-        assert said(store) == ["web depends_on db"]
+        assert edge_texts(store) == ["web depends_on db"]
 
     def test_a_chunk_with_many_statements_has_several_entries(
         self, store: GraphStore, monkeypatch: pytest.MonkeyPatch
@@ -156,31 +156,31 @@ class WritingContract:
 
 
 class ReadingContract:
-    """What is found, and in which order."""
+    """Reads, their selection and order."""
 
     def test_other_scopes_are_invisible(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS))
         store.write(
             an_origin(scope=ACME), stating(an_edge("web", "calls", "secret", "c2"), a_node("web", "c2", owner="x"))
         )
-        assert said(store, scopes=GLOBAL) == ["web depends_on db"]
-        assert said(store, scopes=("client:acme2", "client:acme/project:p", "client:*", "")) == []
+        assert edge_texts(store, scopes=GLOBAL) == ["web depends_on db"]
+        assert edge_texts(store, scopes=("client:acme2", "client:acme/project:p", "client:*", "")) == []
         assert store.nodes(GLOBAL, ["service:web"])[0].properties == {}
         assert store.nodes(GLOBAL, ["service:secret"]) == []
         assert [node.key for node in store.of_type(GLOBAL, "service")] == ["service:db", "service:web"]
         assert store.between(GLOBAL, "service:web", "service:secret") == []
         assert store.references(GLOBAL, [("client:acme/k1", "c2")]) == {}
         assert store.existing(GLOBAL, ["service:secret", "service:db"]) == {"service:db": "service:db"}
-        assert said(store) == ["web calls secret", "web depends_on db"]
+        assert edge_texts(store) == ["web calls secret", "web depends_on db"]
 
-    def test_scopes_say_one_edge_together(self, store: GraphStore) -> None:
+    def test_evidence_of_several_scopes_belongs_to_one_edge(self, store: GraphStore) -> None:
         store.write(an_origin(), stating(DEPENDS))
         store.write(an_origin(scope=ACME), stating(an_edge("web", "depends_on", "db", "c2", at="2026-11-05")))
         ((edge,), _) = store.edges(ALL, "service:web", Walk())
         assert [one.key_id for one in edge.evidence] == ["client:acme/k1", "global/k1"]
         assert edge.at == "2026-11-05"
 
-    def test_direction_type_and_time_bound_what_is_followed(self, store: GraphStore) -> None:
+    def test_edges_are_selected_by_direction_type_and_time(self, store: GraphStore) -> None:
         store.write(
             an_origin(),
             stating(
@@ -189,17 +189,22 @@ class ReadingContract:
                 an_edge("c", "calls", "web", at="2026-11-01"),
             ),
         )
-        assert said(store) == ["web calls a", "web affects b", "c calls web"]
-        assert said(store, walk=Walk(direction=Direction.OUT)) == ["web calls a", "web affects b"]
-        assert said(store, walk=Walk(direction=Direction.IN)) == ["c calls web"]
-        assert said(store, walk=Walk(edge_types=("calls",))) == ["web calls a", "c calls web"]
+        assert edge_texts(store) == ["web calls a", "web affects b", "c calls web"]
+        assert edge_texts(store, walk=Walk(direction=Direction.OUT)) == ["web calls a", "web affects b"]
+        assert edge_texts(store, walk=Walk(direction=Direction.IN)) == ["c calls web"]
+        assert edge_texts(store, walk=Walk(edge_types=("calls",))) == ["web calls a", "c calls web"]
         for types in ((), ("calls", "affects")):
-            assert said(store, walk=Walk(edge_types=types, since="2026-11-02T10:00:00Z")) == [
+            assert edge_texts(store, walk=Walk(edge_types=types, since="2026-11-02T10:00:00Z")) == [
                 "web calls a",
                 "web affects b",
             ]
-            assert said(store, walk=Walk(edge_types=types, until="2026-11-02")) == ["web affects b", "c calls web"]
-            assert said(store, walk=Walk(edge_types=types, since="2026-11-02", until="2026-11-02")) == ["web affects b"]
+            assert edge_texts(store, walk=Walk(edge_types=types, until="2026-11-02")) == [
+                "web affects b",
+                "c calls web",
+            ]
+            assert edge_texts(store, walk=Walk(edge_types=types, since="2026-11-02", until="2026-11-02")) == [
+                "web affects b"
+            ]
         with pytest.raises(InvalidInputError, match="since"):
             store.edges(ALL, "service:web", Walk(since="yesterday"))
 
@@ -216,11 +221,11 @@ class ReadingContract:
         assert not more
         assert [edge.at for edge in found] == ["2026-11-03", "2026-11-02"]
 
-    def test_an_edge_that_many_state_does_not_hide_another(self, store: GraphStore) -> None:
+    def test_an_edge_with_much_evidence_does_not_hide_another(self, store: GraphStore) -> None:
         for number in range(6):
             store.write(an_origin(f"k{number}"), stating(an_edge("web", "calls", "db", at="2026-11-02")))
         store.write(an_origin("rare"), stating(an_edge("web", "calls", "cache", at="2026-11-01")))
-        assert said(store, walk=Walk(fan_out=2)) == ["web calls db", "web calls cache"]
+        assert edge_texts(store, walk=Walk(fan_out=2)) == ["web calls db", "web calls cache"]
 
     def test_properties_are_those_of_the_most_trusted_then_the_newest(self, store: GraphStore) -> None:
         store.write(
@@ -235,7 +240,7 @@ class ReadingContract:
         assert [one.document_id for one in node.evidence] == ["k5-d1", "k4-d1", "k3-d1", "k2-d1", "k1-d1"]
         assert node.declared
 
-    def test_of_a_thing_that_many_documents_name_the_best_statements_are_read(
+    def test_the_best_statements_about_a_node_are_read(
         self, store: GraphStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (rows, graph_store):
@@ -246,7 +251,7 @@ class ReadingContract:
         (node,) = store.nodes(ALL, ["service:web"])
         assert (len(node.evidence), node.declared, dict(node.properties)) == (3, True, {"owner": "ada"})
 
-    def test_declared_things_are_listed_apart(self, store: GraphStore) -> None:
+    def test_declared_nodes_are_listed_separately(self, store: GraphStore) -> None:
         store.write(an_origin("k1"), stating(a_node("web", declared=True), a_node("db")))
         store.write(an_origin("k2"), stating(a_node("web", declared=True), a_node("cache")))
         declared = store.of_type(ALL, "service", declared=True)
@@ -254,18 +259,18 @@ class ReadingContract:
         assert [node.key for node in store.of_type(ALL, "service", limit=2)] == ["service:cache", "service:db"]
         assert [node.key for node in store.of_type(ALL, "service", begins_with="service:w")] == ["service:web"]
 
-    def test_references_of_any_text_are_found(self, store: GraphStore) -> None:
+    def test_references_with_any_characters_are_found(self, store: GraphStore) -> None:
         keys = ["größe/日本", "a#b", "a|b", "x/?a=1#b%c", "\U0001f525"]
         edges = [edge for key in keys for edge in (an_edge("a", "calls", key), an_edge(key, "calls", "b"))]
         store.write(an_origin(), stating(*edges))
         for key in keys:
-            assert said(store, key) == [f"a calls {key}", f"{key} calls b"]
+            assert edge_texts(store, key) == [f"a calls {key}", f"{key} calls b"]
             assert len(store.between(ALL, f"service:{key}", "service:a")) == 1
         assert store.between(ALL, "service:a", "service:a") == []
         store.remove("global/k1", Scope())
         assert is_empty(store, "a", "b", *keys)
 
-    def test_what_documents_state_is_given_as_they_state_it(self, store: GraphStore, names: Renaming) -> None:
+    def test_statements_of_a_document_have_their_stated_references(self, store: GraphStore, names: Renaming) -> None:
         names.names = {"service:db": "service:database"}
         store.write(an_origin(), replace(stating(DEPENDS), own="service:web"))
         store.add(an_origin(), stating(a_node("db")))
@@ -278,37 +283,41 @@ class ReadingContract:
 
 
 class MergingContract:
-    """Names that become one, and two again."""
+    """Merged references, and undone merges."""
 
-    def test_rows_lie_under_canonical_references(self, store: GraphStore, names: Renaming) -> None:
+    def test_rows_are_filed_under_canonical_references(self, store: GraphStore, names: Renaming) -> None:
         names.names = {"service:db": "service:database"}
         store.write(an_origin(), stating(DEPENDS))
-        assert said(store) == ["web depends_on database"]
+        assert edge_texts(store) == ["web depends_on database"]
         (edge,) = store.between(ALL, "service:database", "service:web")
         assert edge.evidence[0].stated == ("service:web", "service:db")
         assert store.references(ALL, [("global/k1", "c1")]) == {"c1": ("service:database", "service:web")}
-        assert said(store, "db") == []
+        assert edge_texts(store, "db") == []
         store.remove("global/k1", Scope())
         assert is_empty(store, "web", "db", "database")
 
-    def test_a_merge_moves_edges_with_their_evidence_and_its_undoing_sorts_them_again(
+    def test_a_merge_moves_edges_with_their_evidence_and_undoing_restores_them(
         self, store: GraphStore, names: Renaming
     ) -> None:
         store.write(an_origin("k1"), stating(DEPENDS, a_node("db", declared=True)))
         store.write(an_origin("k2"), stating(an_edge("api", "calls", "database"), an_edge("db", "runs", "engine")))
-        before = [said(store, key) for key in ("web", "db", "database")]
+        before = [edge_texts(store, key) for key in ("web", "db", "database")]
         names.names = {"service:db": "service:database"}
         assert store.rewrite(Scope(), "service:db") > 0
-        assert said(store, "db") == []
-        assert said(store, "database") == ["api calls database", "database runs engine", "web depends_on database"]
+        assert edge_texts(store, "db") == []
+        assert edge_texts(store, "database") == [
+            "api calls database",
+            "database runs engine",
+            "web depends_on database",
+        ]
         assert store.of_type(ALL, "service", declared=True)[0].key == "service:database"
         assert "service:db" not in {node.key for node in store.of_type(ALL, "service")}
         assert store.rewrite(Scope(), "service:db") == 0
         store.write(an_origin("k3"), stating(an_edge("batch", "calls", "db")))
         names.names = {}
         store.rewrite(Scope(), "service:database")
-        assert said(store, "db") == ["batch calls db", "db runs engine", "web depends_on db"]
-        assert [said(store, "web"), said(store, "database")] == [before[0], before[2]]
+        assert edge_texts(store, "db") == ["batch calls db", "db runs engine", "web depends_on db"]
+        assert [edge_texts(store, "web"), edge_texts(store, "database")] == [before[0], before[2]]
         for key in ("k1", "k2", "k3"):
             store.remove(f"global/{key}", Scope())
         assert is_empty(store, "web", "db", "database", "api", "engine", "batch")
@@ -317,9 +326,9 @@ class MergingContract:
         store.write(an_origin(), stating(DEPENDS))
         names.names = {"service:db": "service:database"}
         assert store.rewrite(ACME, "service:db") == 0
-        assert said(store) == ["web depends_on db"]
+        assert edge_texts(store) == ["web depends_on db"]
 
-    def test_aliases_that_a_document_states_are_passed_on_and_taken_back(
+    def test_aliases_that_a_document_states_are_registered_and_removed(
         self, store: GraphStore, names: Renaming
     ) -> None:
         aliases = (("service:pg", "service:db"),)

@@ -1,4 +1,4 @@
-"""The graph keeps its contract over both tables."""
+"""Contract tests of the graph over SQLite and DynamoDB."""
 
 from __future__ import annotations
 

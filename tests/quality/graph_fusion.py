@@ -1,7 +1,7 @@
-"""Would nearness in the graph help as a third list, beside words and meaning?
+"""Measures proximity in the graph as a third leg of fusion, beside the lexical and the vector leg.
 
-`python -m tests.quality.graph_fusion` fuses the pages that an answer has with those that relations lead to, by reciprocal
-ranks, at several weights of the latter, and prints what that does to our own questions and to those of the graph.
+`python -m tests.quality.graph_fusion` fuses the pages of an answer with those that edges lead to, by reciprocal ranks, at
+several weights of the latter, and prints the effect on our own questions and on those of the graph.
 docs/decisions/0038-graph-in-answers.md has the figures. `FOLDER ...` are further sets of questions in BEIR form.
 """
 
@@ -21,13 +21,13 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.expected import FOLDER as OWN
 from tests.quality.graph_questions import FOLDER as GRAPH
-from tests.quality.graph_questions import NOW, PATIENCE, Asked, GraphQuestions
+from tests.quality.graph_questions import NOW, PATIENCE, Comparison, GraphQuestions
 
 WEIGHTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-def fused(asked: Asked, near: Sequence[str], weight: float) -> list[str]:
-    """The pages of the answer and those nearby as one list."""
+def fused(asked: Comparison, near: Sequence[str], weight: float) -> list[str]:
+    """Fuses the pages of the answer with those nearby."""
     lists = [[(page, 0.0) for page in pages] for pages in (asked.text, near)]
     return [page for page, _ in reciprocal_rank_fusion(lists, (1.0, weight))] if weight else list(asked.text)
 
@@ -53,7 +53,7 @@ def _measure(folder: Path, home: Path) -> None:
 
 
 def _near(pack: EvidencePack | None) -> Iterable[str]:
-    """Documents that relations lead to, in the order of the pack; no answers to questions of the graph."""
+    """Documents that edges lead to, in the order of the pack, without rows of graph answers."""
     return [item.document_id for item in pack.items if item.node and not item.answers] if pack else []
 
 

@@ -1,8 +1,8 @@
-"""Questions whose answer is a relation or two away from what words find, asked with and without the graph.
+"""Evaluates questions whose answer is one or two edges away from the hits of search, with and without the graph.
 
-`python -m tests.quality.graph_questions` prints how often one of the first five documents answers and how many of those that
-answer are among the first ten, by kind of question and by half: rules and weights were chosen on `dev` alone. With `--show`,
-each question that the graph makes better or worse. It is a made-up ferry company; `graph/documents` are its pages.
+`python -m tests.quality.graph_questions` prints hit@5, recall@10 and MRR by kind of question and by split: rules and weights
+were chosen on `dev` alone. `--show` lists each question that the graph improves or worsens. The corpus is of a made-up ferry
+company; `graph/documents` are its pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opx.system import bootstrap
 
 FOLDER = Path(__file__).with_name("graph")
 NOW = 1_936_342_800.0
-"""2031-05-12T09:00:00Z, when the questions are asked."""
+"""2031-05-12T09:00:00Z, the time of the questions."""
 
 PATIENCE = 60.0
 CONFIG = QueryConfig(min_confidence=0.0, max_results=10)
@@ -35,8 +35,8 @@ RELATED = QueryConfig(min_confidence=0.0, max_results=10, expand_graph=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question with the pages that each way of asking gave, best first."""
+class Comparison:
+    """A question with the pages of the plain and the expanded search, best first."""
 
     question: LabelledQuestion
     text: tuple[str, ...]
@@ -45,7 +45,7 @@ class Asked:
 
 
 class GraphQuestions:
-    """The company's pages in services of their own, and its questions."""
+    """The company's pages in a system of their own, and its questions."""
 
     def __init__(self, services: System, dataset: Dataset) -> None:
         self.services = services
@@ -54,15 +54,15 @@ class GraphQuestions:
         self.figures = intake.run()
         self._page_of_key = intake.page_of_key
 
-    def ask_all(self, *, split: str = "") -> list[Asked]:
+    def ask_all(self, *, split: str = "") -> list[Comparison]:
         return [self.ask(one) for one in self._questions if split in ("", one.split)]
 
-    def ask(self, question: LabelledQuestion) -> Asked:
+    def ask(self, question: LabelledQuestion) -> Comparison:
         query = self.services.questions.search(recorded=False)
         plain, related = query.answer(question.text, CONFIG), query.answer(question.text, RELATED)
         assert related.evidence is not None
         found = self.pages(item.document_id for item in related.evidence.items)
-        return Asked(question, self.pages(result.document_id for result in plain.results), found, related)
+        return Comparison(question, self.pages(result.document_id for result in plain.results), found, related)
 
     def pages(self, documents: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(page for document in documents if document for page in self._pages_of(document)))
@@ -74,13 +74,13 @@ class GraphQuestions:
 
 @contextmanager
 def graph_questions(home: Path, **parts: Any) -> Iterator[GraphQuestions]:
-    """At the time that the questions are about, and with all the time that answers need."""
+    """The questions at the time that they are about, with a generous time limit."""
     settings = Settings(home=str(home), graph_seconds=PATIENCE)
     with bootstrap(settings, clock=lambda: NOW, **parts) as services:
         yield GraphQuestions(services, load_dataset(FOLDER))
 
 
-def table(asked: Sequence[Asked]) -> Iterator[str]:
+def table(asked: Sequence[Comparison]) -> Iterator[str]:
     """Measures by kind, without and with the graph."""
     yield f"{'':10} {'n':>3}  {'hit@5':>13}  {'recall@10':>13}  {'MRR':>13}"
     kinds = dict.fromkeys(one.question.kind for one in asked)
@@ -91,7 +91,7 @@ def table(asked: Sequence[Asked]) -> Iterator[str]:
         yield f"{kind:10} {len(some):3}  " + "  ".join(columns)
 
 
-def _means(asked: Sequence[Asked], *, graph: bool) -> tuple[float, float, float]:
+def _means(asked: Sequence[Comparison], *, graph: bool) -> tuple[float, float, float]:
     ranked = [(one.graph if graph else one.text, one.question.relevant) for one in asked]
     return (
         fmean(hit_rate(pages, relevant, 5) for pages, relevant in ranked),
@@ -100,7 +100,7 @@ def _means(asked: Sequence[Asked], *, graph: bool) -> tuple[float, float, float]
     )
 
 
-def _differing(asked: Iterable[Asked]) -> Iterator[str]:
+def _differing(asked: Iterable[Comparison]) -> Iterator[str]:
     for one in asked:
         relevant = one.question.relevant
         before, after = recall(one.text, relevant, 10), recall(one.graph, relevant, 10)

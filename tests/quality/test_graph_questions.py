@@ -1,6 +1,6 @@
-"""Questions of the graph: that they are what docs/decisions/0038-graph-in-answers.md says, and that some are answered.
+"""Checks a sample of the graph questions of docs/decisions/0038-graph-in-answers.md.
 
-All of them, with the embedder that is shipped: `python -m tests.quality.graph_questions`.
+To run all of them, with the shipped embedder: `python -m tests.quality.graph_questions`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import pytest
 
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import recall
-from tests.quality.graph_questions import FOLDER, Asked, GraphQuestions, graph_questions
+from tests.quality.graph_questions import FOLDER, Comparison, GraphQuestions, graph_questions
 from tests.support.fakes import WordsEmbedder
 
 EXPECTED = 0.85
-"""Recall of the first ten documents over the questions that are asked here, with the graph."""
+"""Recall of the first ten documents with the graph, over the questions of `SAMPLE`."""
 
-ASKED = ("changes-05", "cve-04", "handles-02", "radius-04", "owner-05", "cause-02", "code-03", "host-04", "around-05")
+SAMPLE = ("changes-05", "cve-04", "handles-02", "radius-04", "owner-05", "cause-02", "code-03", "host-04", "around-05")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphQuestio
 
 
 @pytest.fixture(scope="module")
-def asked(questions: GraphQuestions) -> list[Asked]:
-    return [questions.ask(one) for one in load_dataset(FOLDER).questions if one.id in ASKED]
+def asked(questions: GraphQuestions) -> list[Comparison]:
+    return [questions.ask(one) for one in load_dataset(FOLDER).questions if one.id in SAMPLE]
 
 
 def test_there_are_enough_and_every_label_names_a_document() -> None:
@@ -41,15 +41,15 @@ def test_there_are_enough_and_every_label_names_a_document() -> None:
     assert {len(question.relevant) > 0 for question in dataset.questions} == {True}
 
 
-def test_the_graph_finds_what_words_do_not(asked: list[Asked]) -> None:
-    assert [one.question.id for one in asked] == list(ASKED)
+def test_the_graph_finds_what_words_do_not(asked: list[Comparison]) -> None:
+    assert [one.question.id for one in asked] == list(SAMPLE)
     with_graph = fmean(recall(one.graph, one.question.relevant, 10) for one in asked)
     without = fmean(recall(one.text, one.question.relevant, 10) for one in asked)
     assert with_graph >= EXPECTED
     assert without <= EXPECTED / 2
 
 
-def test_what_changed_upstream_is_the_newest_first_and_nothing_else(asked: list[Asked]) -> None:
+def test_what_changed_upstream_is_the_newest_first_and_nothing_else(asked: list[Comparison]) -> None:
     pack = next(one.answer.evidence for one in asked if one.question.id == "changes-05")
     assert pack is not None
     assert [item.node for item in pack.items if item.answers] == [
@@ -57,7 +57,7 @@ def test_what_changed_upstream_is_the_newest_first_and_nothing_else(asked: list[
     ]  # fmt: skip
 
 
-def test_runbooks_are_of_services_in_an_affected_version_alone(asked: list[Asked]) -> None:
+def test_runbooks_are_of_services_in_an_affected_version_alone(asked: list[Comparison]) -> None:
     pack = next(one.answer.evidence for one in asked if one.question.id == "cve-04")
     assert pack is not None
     assert [item.node for item in pack.items if item.answers] == ["runbook:leased-line", "runbook:quote-mismatch"]

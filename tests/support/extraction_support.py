@@ -1,4 +1,4 @@
-"""Documents through reading, chunking and extraction, as the pipeline does it, in one folder."""
+"""Runs reading, chunking and extraction on documents in a folder, as the pipeline does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 
 STATED = ("relationship", "metadata", "alerts", "causes", "inventory", "advisory")
-"""Rules that read what a document says of things, and don't look for names."""
+"""Rules that read explicit statements, and don't search for names."""
 
 MAX_BYTES = 40 * 1024 * 1024
 
@@ -30,8 +30,8 @@ def knowledge() -> KnowledgeModel:
     return load_knowledge(Path(__file__).parents[2] / "corpus" / "knowledge.yaml")
 
 
-class Said:
-    """What a document says, in a form that tests can read."""
+class Extracted:
+    """The statements of a document, in a form for assertions."""
 
     def __init__(self, document: KnowledgeDocument, chunks: list[DocumentChunk], statements: Statements) -> None:
         self.document = document
@@ -44,7 +44,7 @@ class Said:
 
     @property
     def edges(self) -> set[str]:
-        """`from edge to`, of what is stated; what is only named is left out."""
+        """Stated edges as `from edge to`; mentions found in text are left out."""
         return {f"{one.source} {one.edge_type} {one.target}" for one in self.statements.edges if one.rule in STATED}
 
     @property
@@ -69,14 +69,14 @@ class Extraction:
         self.reader = DocumentReader(self.store, knowledge(), max_bytes=MAX_BYTES, clock=FakeTime().clock)
         self.extractor = Extractor()
 
-    def said(
+    def extract(
         self,
         content: str | bytes | Mapping[str, Any],
         source: str = "runbooks/page.md",
         *,
         tokens: int = 500,
         **metadata: Any,
-    ) -> Said:
+    ) -> Extracted:
         data = json.dumps(content) if isinstance(content, Mapping) else content
         data = data.encode() if isinstance(data, str) else data
         name = f"documents/{source}"
@@ -86,7 +86,7 @@ class Extraction:
             owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
             chunks = list(chunk_lines(read.lines(), owner, tokens=tokens, overlap=min(50, tokens // 4)))
             opened = partial(self.store.open, name)
-            return Said(document, chunks, self.extractor(document, read.facts, partial(_all, chunks), opened))
+            return Extracted(document, chunks, self.extractor(document, read.facts, partial(_all, chunks), opened))
 
 
 def _all(chunks: list[DocumentChunk]) -> Iterator[DocumentChunk]:

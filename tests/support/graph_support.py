@@ -1,4 +1,4 @@
-"""A small system that knows how things are related: what each document says is written as its statements."""
+"""A small system with a graph: documents, and the edges that are written as their statements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXTS = {
     VAULT: "# Vault of acme\n\nThe vault service depends on checkout.",
     THEIRS: "# Ledger of another client\n\nThe ledger service depends on checkout.",
 }
-SAID: Mapping[str, tuple[EdgeStatement, ...]] = {
+STATED_EDGES: Mapping[str, tuple[EdgeStatement, ...]] = {
     CHECKOUT: (
         EdgeStatement("service:checkout", "depends_on", "service:payments", at="2026-03-01", rule="relation_line"),
         EdgeStatement("runbook:checkout", "documents", "service:checkout", rule="front_matter", confidence=0.9),
@@ -43,19 +43,19 @@ SAID: Mapping[str, tuple[EdgeStatement, ...]] = {
 }
 
 
-def tell(services: System) -> None:
-    """Put the documents, have them taken in, and write what they say."""
+def seed_graph(services: System) -> None:
+    """Put and ingest the documents, and write their statements."""
     for key, text in TEXTS.items():
         services.store.put(key, text.encode())
     list(services.manager.work())
-    for key, edges in SAID.items():
+    for key, edges in STATED_EDGES.items():
         write(services, key, edges)
 
 
 def write(
     services: System, object_key: str, edges: Sequence[EdgeStatement], nodes: Sequence[NodeStatement] = ()
 ) -> None:
-    """Make these the statements of the document, proved by its first passage."""
+    """Write the statements of a document, with its first passage as evidence."""
     key = DocumentKey(*scope_of_object(object_key))
     head = services.corpus.catalog.head(key)
     assert head is not None, object_key

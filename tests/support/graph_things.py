@@ -1,4 +1,4 @@
-"""What graph tests say of made-up services, and what is then in the table."""
+"""Builders of statements about made-up services, for tests of the graph's table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def an_origin(
 def an_edge(
     source: str, edge_type: str, target: str, *chunks: str, at: str = "", properties: Mapping[str, Any] | None = None
 ) -> EdgeStatement:
-    """Between services, where no namespace is given."""
+    """An edge; ends without a namespace are services."""
     ends = [end if ":" in end else f"service:{end}" for end in (source, target)]
     return EdgeStatement(ends[0], edge_type, ends[1], chunks or ("c1",), at, properties=properties or {})
 
@@ -45,7 +45,7 @@ def stating(*statements: EdgeStatement | NodeStatement) -> Statements:
 
 
 class Renaming:
-    """Canonical references that a test gives. What was one before may still be where something is filed."""
+    """Canonical references that a test sets. Statements may still be filed under earlier ones."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self.names = dict(names or {})
@@ -66,6 +66,6 @@ class Renaming:
 
 
 def settled(rows: Sequence[Item]) -> list[Item]:
-    """Rows without what is another at each writing, in one order."""
+    """Rows in a stable order, without the tokens that differ with each write."""
     plain = [{name: value for name, value in row.items() if name not in ("token", "moved")} for row in rows]
     return sorted(plain, key=lambda row: (row["place"], row["entry"]))

@@ -1,4 +1,4 @@
-"""A small graph without texts: what documents say is written as it is."""
+"""A small graph without documents: statements are written directly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def an_edge(
     return EdgeStatement(source, edge_type, target, at=at, confidence=confidence, properties=properties)
 
 
-def say(
+def write_statements(
     services: System,
     document: str,
     *edges: EdgeStatement,
@@ -31,7 +31,7 @@ def say(
     tier: Tier = Tier.INTERNAL,
     trust: float = 1.0,
 ) -> None:
-    """Make these the statements of a document, proved by its only passage; `nodes` are what it declares."""
+    """Write the statements of a document, with its only passage as evidence; `nodes` are those that it declares."""
     proof = (chunk_of(document),)
     services.graph.store.write(
         Origin(stable_hash("key", document), stable_hash("document", document), scope, tier, trust, "2031-05-01"),
@@ -52,8 +52,8 @@ def chunk_of(document: str) -> str:
 
 
 def shop(services: System) -> None:
-    """checkout depends on orders and payments, payments on vault; what changed there, what is watched, and what runs."""
-    say(
+    """A shop: checkout depends on orders and payments, payments on vault; with changes, alerts and products."""
+    write_statements(
         services,
         "architecture",
         an_edge("service:checkout", "depends_on", "service:orders"),
@@ -62,7 +62,7 @@ def shop(services: System) -> None:
         an_edge("service:vault", "depends_on", "service:checkout"),  # a cycle
         an_edge("document:shop", "documents", "service:payments"),
     )
-    say(
+    write_statements(
         services,
         "changes",
         an_edge("change:chg-1", "affects", "service:payments", "2031-05-12T06:00:00Z"),
@@ -72,7 +72,7 @@ def shop(services: System) -> None:
         an_edge("commit:9f3c21ab7d01", "modifies", "service:orders", "2031-05-12T08:00:00Z"),
         an_edge("incident:inc-1", "affects", "service:orders", "2031-05-12T08:30:00Z"),
     )
-    say(
+    write_statements(
         services,
         "inventory",
         an_edge("service:orders", "runs", "product:brinedb", version="14.2"),
@@ -83,23 +83,27 @@ def shop(services: System) -> None:
         nodes=["service:orders", "service:vault", "service:payments", "service:checkout"],
     )
     ranges = an_edge("cve:cve-2031-1002", "affects", "product:brinedb", versions=">=14.0 <14.3")
-    say(services, "advisory", ranges, tier=Tier.SPECIALIZED, trust=0.95)
-    say(
+    write_statements(services, "advisory", ranges, tier=Tier.SPECIALIZED, trust=0.95)
+    write_statements(
         services,
         "backlog",
         an_edge("runbook:backlog", "documents", "service:orders"),
         an_edge("runbook:backlog", "handles", "alert:backlogagehigh"),
         nodes=["runbook:backlog"],
     )
-    say(
+    write_statements(
         services,
         "seal",
         an_edge("runbook:seal", "documents", "service:vault"),
         an_edge("runbook:seal", "handles", "alert:sealrotten"),
         nodes=["runbook:seal"],
     )
-    say(services, "howto", an_edge("runbook:howto", "documents", "service:checkout"), nodes=["runbook:howto"])
+    write_statements(
+        services, "howto", an_edge("runbook:howto", "documents", "service:checkout"), nodes=["runbook:howto"]
+    )
     firing = [
         an_edge(f"alert_event:{n}", "instance_of", "alert:backlogagehigh", f"2031-05-0{n}T00:00:00Z") for n in (2, 5)
     ]
-    say(services, "firing", *firing, an_edge("alert_event:9", "instance_of", "alert:vaultsealed", "2031-05-09"))
+    write_statements(
+        services, "firing", *firing, an_edge("alert_event:9", "instance_of", "alert:vaultsealed", "2031-05-09")
+    )

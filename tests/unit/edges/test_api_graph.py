@@ -14,7 +14,7 @@ from opx.operations.system import System
 from tests.support.agent_calls import a_system
 from tests.support.api_requests import Handler, a_request, a_token, call, check_described, refusal
 from tests.support.fakes import FakeContext, function_logs
-from tests.support.graph_support import tell
+from tests.support.graph_support import seed_graph
 
 ACME, OTHER, READER, ADMIN = a_token("acme"), a_token("other"), a_token("acme", scopes=""), a_token(scopes="opx/admin")
 READING = {
@@ -34,7 +34,7 @@ OF_ONE = ("get_node", "list_neighbours", "list_changes")
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
-        tell(system)
+        seed_graph(system)
         yield system
 
 
@@ -111,8 +111,8 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
         ("list_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be a whole number from 1 to 3"),
         ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be a whole number from 1 to 3"),
         ("list_neighbours", {"ref": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
-        ("list_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is no time"),
-        ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is no type of a relation"),
+        ("list_neighbours", {"ref": "service:checkout", "since": "soon"}, "'soon' is not a time"),
+        ("list_neighbours", {"ref": "service:checkout", "type": "!!"}, "is not an edge type"),
         ("list_neighbours", {"ref": "service:checkout", "limit": 501}, "limit must be a whole number from 1 to 500"),
         ("list_neighbours", {"ref": "service:checkout", "scope": "acme"}, "unknown field scope"),
         ("get_node", {"ref": ":checkout"}, "namespace"),
@@ -183,7 +183,7 @@ class TestAliases:
 
 def test_passages_that_are_gone_are_left_out(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as system:
-        tell(system)
+        seed_graph(system)
         for info in list(system.store.list("chunks/")):
             system.store.delete(info.key)
         status, found = call(make_handler(lambda: system), "get_node", query={"ref": "service:checkout"})

@@ -23,13 +23,13 @@ from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.system import System
 from tests.support.agent_calls import a_function_event, a_system, text_of
 from tests.support.fakes import FakeContext, function_logs
-from tests.support.graph_support import CHECKOUT, tell, write
+from tests.support.graph_support import CHECKOUT, seed_graph, write
 
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with a_system(tmp_path_factory.mktemp("home"), {}) as system:
-        tell(system)
+        seed_graph(system)
         yield system
 
 
@@ -62,7 +62,7 @@ def test_a_name_alone_is_enough_where_one_thing_has_it(services: System) -> None
     assert plain(call(services, "find_related", reference="Payments"))["reference"] == "service:payments"
     with pytest.raises(InvalidReferenceError, match="'checkout' may be service:checkout, runbook:checkout: w"):
         call(services, "find_related", reference="checkout")
-    with pytest.raises(NodeNotFoundError, match="nothing is called 'ledger'"):
+    with pytest.raises(NodeNotFoundError, match="no node has the name 'ledger'"):
         call(services, "find_related", reference="ledger")
 
 
@@ -80,8 +80,8 @@ def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
     [
         ({"reference": "service:checkout", "hops": "9"}, "hops must be a whole number from 1 to 3"),
         ({"reference": "service:checkout", "direction": "up"}, "direction must be one of out, in, both"),
-        ({"reference": "service:checkout", "since": "soon"}, "'soon' is no time"),
-        ({"reference": ":"}, "no reference"),
+        ({"reference": "service:checkout", "since": "soon"}, "'soon' is not a time"),
+        ({"reference": ":"}, "not a reference"),
         ({"reference": "x" * 501}, "at most 500 characters"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_function_of_an_action_group_answers(services: System) -> None:
 
 def test_a_long_answer_is_cut_to_what_an_agent_takes(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as system:
-        tell(system)
+        seed_graph(system)
         system.store.put(CHECKOUT, ("# Checkout\n\n" + "depends on much and says so at length. " * 60).encode())
         list(system.manager.work())
         write(system, CHECKOUT, [EdgeStatement("service:checkout", "depends_on", f"service:s{n}") for n in range(40)])

@@ -20,7 +20,7 @@ from opx.formats.data.alert_rules import (
 )
 from opx.graph.bindings import Runbooks
 from opx.graph.extraction.own_node import runbook_at
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 RULES = """\
 groups:
@@ -50,8 +50,8 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
     return Extraction(tmp_path_factory.mktemp("rules"))
 
 
-def stated(extraction: Extraction, content: str) -> Said:
-    return extraction.said(content, "alert-rules/kafka.yaml")
+def stated(extraction: Extraction, content: str) -> Extracted:
+    return extraction.extract(content, "alert-rules/kafka.yaml")
 
 
 def rules_of(content: str | bytes) -> list[AlertRule]:
@@ -124,8 +124,8 @@ def test_a_rule_of_a_plain_list_is_read_with_all_its_fields() -> None:
 
 
 def test_a_secret_in_a_rule_is_masked(extraction: Extraction) -> None:
-    said = stated(extraction, "alerts:\n  - {name: Leak, summary: 'use AKIAJ5Q2M7X9K3W8R4T6'}\n")
-    assert "AKIAJ5Q2M7X9K3W8R4T6" not in str(said.node("alert:leak").properties)
+    extracted = stated(extraction, "alerts:\n  - {name: Leak, summary: 'use AKIAJ5Q2M7X9K3W8R4T6'}\n")
+    assert "AKIAJ5Q2M7X9K3W8R4T6" not in str(extracted.node("alert:leak").properties)
 
 
 # -- what other systems export
@@ -270,16 +270,16 @@ def test_a_rule_without_a_name_is_left_out_and_named_by_its_line() -> None:
 
 
 def test_each_severity_of_an_alert_is_stated_with_its_runbook(extraction: Extraction) -> None:
-    said = stated(
+    extracted = stated(
         extraction,
         "groups:\n- rules:\n"
         "  - {alert: Lag, labels: {severity: warning}, annotations: {runbook_url: 'https://wiki/warn'}}\n"
         "  - {alert: Lag, labels: {severity: critical}, annotations: {runbook_url: 'https://wiki/crit'}}\n",
     )
-    assert said.node("alert:lag").properties["severity"] == "warning, critical"
+    assert extracted.node("alert:lag").properties["severity"] == "warning, critical"
     named = {
         one.source: (one.properties["runbook"], json.loads(str(one.properties["when"])))
-        for one in said.statements.edges
+        for one in extracted.statements.edges
         if one.edge_type == "handles" and one.rule == "alert rule"
     }
     assert named == {

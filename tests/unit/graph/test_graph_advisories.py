@@ -1,4 +1,4 @@
-"""Vulnerabilities with the products and versions that they are in, and how versions compare."""
+"""Affected products and versions of vulnerabilities, and comparison of versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opx.connectors.security.cve import Feeds, cve_document
 from opx.graph.extraction import advisories
 from opx.graph.versions import between, compared, plain, union, version_in
 from tests.doubles.nvd_api import a_record
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 CVE = "CVE-2026-0001"
 
@@ -29,27 +29,29 @@ def a_node(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"operator": "OR", "negate": False, "cpeMatch": list(matches), **fields}
 
 
-def as_document(extraction: Extraction, *nodes: dict[str, Any], tokens: int = 500, **fields: Any) -> Said:
-    """As the connector writes it."""
+def as_document(extraction: Extraction, *nodes: dict[str, Any], tokens: int = 500, **fields: Any) -> Extracted:
+    """Extracts the document that the connector writes."""
     record = a_record(CVE, configurations=[{"nodes": list(nodes), **fields}])
     document = cve_document(record, Feeds())
     assert isinstance(document.content, str)
-    return extraction.said(document.content, f"security/cve/sources/nvd/{CVE}.md", tokens=tokens, **document.metadata)
+    return extraction.extract(
+        document.content, f"security/cve/sources/nvd/{CVE}.md", tokens=tokens, **document.metadata
+    )
 
 
-def as_record(extraction: Extraction, *nodes: dict[str, Any], **fields: Any) -> Said:
-    """As NVD's answer has it."""
+def as_record(extraction: Extraction, *nodes: dict[str, Any], **fields: Any) -> Extracted:
+    """Extracts the record as NVD returns it."""
     record = a_record(CVE, configurations=[{"nodes": list(nodes), **fields}])
-    return extraction.said(record, f"security/cve/{CVE}.json")
+    return extraction.extract(record, f"security/cve/{CVE}.json")
 
 
-BOTH = pytest.mark.parametrize("told", [as_document, as_record])
+BOTH = pytest.mark.parametrize("read_as", [as_document, as_record])
 
 
-def affected(said: Said) -> dict[str, str]:
+def affected(extracted: Extracted) -> dict[str, str]:
     return {
         edge.target.removeprefix("product:"): str(edge.properties["versions"])
-        for edge in said.statements.edges
+        for edge in extracted.statements.edges
         if (edge.source, edge.edge_type) == (f"cve:{CVE.lower()}", "affects")
     }
 
@@ -74,40 +76,40 @@ def affected(said: Said) -> dict[str, str]:
     ],
 )
 def test_ranges_of_versions_are_kept_as_they_are(
-    extraction: Extraction, told: Any, matches: list[dict[str, Any]], ranges: str
+    extraction: Extraction, read_as: Any, matches: list[dict[str, Any]], ranges: str
 ) -> None:
-    assert affected(told(extraction, a_node(*matches))) == {"acme/router": ranges, "router": ranges}
+    assert affected(read_as(extraction, a_node(*matches))) == {"acme/router": ranges, "router": ranges}
 
 
 @BOTH
-def test_product_is_stated_with_its_vendor_and_less_surely_by_its_name(extraction: Extraction, told: Any) -> None:
-    said = told(extraction, a_node(a_match("apache:http_server", versionEndExcluding="2.4.5")))
-    assert affected(said) == {"apache/http_server": "<2.4.5", "http_server": "<2.4.5"}
-    sure = said.edge(f"cve:{CVE.lower()} affects product:apache/http_server")
-    assert sure.confidence > said.edge(f"cve:{CVE.lower()} affects product:http_server").confidence
-    assert said.node("product:apache/http_server").properties["name"] == "apache/http server"
+def test_product_without_its_vendor_has_lower_confidence(extraction: Extraction, read_as: Any) -> None:
+    extracted = read_as(extraction, a_node(a_match("apache:http_server", versionEndExcluding="2.4.5")))
+    assert affected(extracted) == {"apache/http_server": "<2.4.5", "http_server": "<2.4.5"}
+    sure = extracted.edge(f"cve:{CVE.lower()} affects product:apache/http_server")
+    assert sure.confidence > extracted.edge(f"cve:{CVE.lower()} affects product:http_server").confidence
+    assert extracted.node("product:apache/http_server").properties["name"] == "apache/http server"
 
 
 @BOTH
-def test_what_is_only_around_or_excluded_is_not_affected(extraction: Extraction, told: Any) -> None:
+def test_exposed_and_excluded_products_are_not_affected(extraction: Extraction, read_as: Any) -> None:
     around = a_match("acme:box", version="-") | {"vulnerable": False}
-    said = told(extraction, a_node(a_match("acme:firmware")), a_node(around), operator="AND")
-    assert set(affected(said)) == {"acme/firmware", "firmware"}
-    excluded = told(extraction, a_node(a_match("acme:firmware")), a_node(a_match("acme:safe"), negate=True))
+    extracted = read_as(extraction, a_node(a_match("acme:firmware")), a_node(around), operator="AND")
+    assert set(affected(extracted)) == {"acme/firmware", "firmware"}
+    excluded = read_as(extraction, a_node(a_match("acme:firmware")), a_node(a_match("acme:safe"), negate=True))
     assert set(affected(excluded)) == {"acme/firmware", "firmware"}
-    assert not affected(told(extraction, a_node(a_match("acme:safe")), negate=True))
+    assert not affected(read_as(extraction, a_node(a_match("acme:safe")), negate=True))
 
 
-def test_versions_of_several_passages_count_together(extraction: Extraction) -> None:
+def test_versions_of_several_passages_are_united(extraction: Extraction) -> None:
     matches = [a_match(version=f"1.{number}") for number in range(130)]
-    said = as_document(extraction, a_node(*matches), tokens=120)
-    assert len(said.edge(f"cve:{CVE.lower()} affects product:acme/router").chunk_ids) > 1
-    assert affected(said)["acme/router"].split(", ") == [f"1.{number}" for number in range(130)]
+    extracted = as_document(extraction, a_node(*matches), tokens=120)
+    assert len(extracted.edge(f"cve:{CVE.lower()} affects product:acme/router").chunk_ids) > 1
+    assert affected(extracted)["acme/router"].split(", ") == [f"1.{number}" for number in range(130)]
 
 
 def test_product_is_proved_by_the_passage_that_lists_it(extraction: Extraction) -> None:
-    said = as_document(extraction, a_node(a_match("apache:struts", versionEndExcluding="2.3.32")))
-    assert "- apache/struts: before 2.3.32" in said.evidence(f"cve:{CVE.lower()} affects product:apache/struts")
+    extracted = as_document(extraction, a_node(a_match("apache:struts", versionEndExcluding="2.3.32")))
+    assert "- apache/struts: before 2.3.32" in extracted.evidence(f"cve:{CVE.lower()} affects product:apache/struts")
 
 
 def test_other_lists_of_the_document_name_no_products(extraction: Extraction) -> None:
@@ -115,13 +117,15 @@ def test_other_lists_of_the_document_name_no_products(extraction: Extraction) ->
         "Text: 1.0\n\n- before it/all: 7.1\n\n## Affected products\n\n- acme/router: 1.0\n- see the advisory: it has more\n\n"
         "## Scores\n\n- CVSS 3.1: 9.8 CRITICAL V (primary, nvd@nist.gov)\n\n## References\n\n- https://acme.example/a: 2.0\n"
     )
-    said = extraction.said(text, f"security/cve/{CVE}.md")
-    assert affected(said) == {"acme/router": "1.0", "router": "1.0"}
+    extracted = extraction.extract(text, f"security/cve/{CVE}.md")
+    assert affected(extracted) == {"acme/router": "1.0", "router": "1.0"}
 
 
 def test_product_without_a_slash_has_its_vendor_first(extraction: Extraction) -> None:
-    said = extraction.said("## Affected products\n\n- acme big router (hardware): 1.0\n", f"security/cve/{CVE}.md")
-    assert set(affected(said)) == {"acme/big_router", "big_router"}
+    extracted = extraction.extract(
+        "## Affected products\n\n- acme big router (hardware): 1.0\n", f"security/cve/{CVE}.md"
+    )
+    assert set(affected(extracted)) == {"acme/big_router", "big_router"}
 
 
 @pytest.mark.parametrize(
@@ -132,18 +136,18 @@ def test_product_without_a_slash_has_its_vendor_first(extraction: Extraction) ->
         ([{"nodes": [{"cpeMatch": [{"criteria": "cpe:x"}]}]}], "expected a CPE 2.3 name"),
     ],
 )
-def test_record_of_another_shape_is_told_and_kept(extraction: Extraction, configurations: Any, problem: str) -> None:
-    said = extraction.said(a_record(CVE, configurations=configurations), f"security/cve/{CVE}.json")
-    assert said.own == f"cve:{CVE.lower()}"
-    assert f"affected products: {problem}" in said.remarks
+def test_malformed_record_is_kept_with_a_remark(extraction: Extraction, configurations: Any, problem: str) -> None:
+    extracted = extraction.extract(a_record(CVE, configurations=configurations), f"security/cve/{CVE}.json")
+    assert extracted.own == f"cve:{CVE.lower()}"
+    assert f"affected products: {problem}" in extracted.remarks
 
 
-def test_more_versions_than_fit_are_told(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_beyond_the_limit_are_reported(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advisories, "MAX_RANGES", 100)
     matches = [a_match(version=f"1.{number}.0") for number in range(100)]
-    said = as_record(extraction, a_node(*matches))
-    assert "so many affected versions" in said.remarks
-    kept = affected(said)["acme/router"].split(", ")
+    extracted = as_record(extraction, a_node(*matches))
+    assert "so many affected versions" in extracted.remarks
+    kept = affected(extracted)["acme/router"].split(", ")
     assert kept == [f"1.{number}.0" for number in range(len(kept))]
     assert len(kept) > 5
 
@@ -182,7 +186,7 @@ def test_more_versions_than_fit_are_told(extraction: Extraction, monkeypatch: py
         ("3", ", ,", False),
     ],
 )
-def test_version_is_in_the_ranges_that_people_would_say(version: str, ranges: str, *, inside: bool) -> None:
+def test_version_in_ranges(version: str, ranges: str, *, inside: bool) -> None:
     assert version_in(version, ranges) is inside
 
 
@@ -194,14 +198,14 @@ def test_versions_have_one_order() -> None:
             assert (compared(older, newer), compared(newer, older)) == (-1, 1), (older, newer)
 
 
-def test_ranges_are_put_together_and_all_is_all() -> None:
+def test_union_of_ranges() -> None:
     assert union("1, >=2 <3", ">=2 <3", "4") == "1, >=2 <3, 4"
     assert union("1", "") == ""
     assert between(since="1", before="2") == ">=1 <2"
     assert plain(" 2008  sp1, <x> ") == "2008-sp1-x"
 
 
-def test_very_long_versions_and_ranges_are_compared_in_a_moment() -> None:
+def test_very_long_versions_and_ranges_are_compared_quickly() -> None:
     assert not version_in("1." * 5_000, "2" * 10_000)
     assert not version_in("1", ", ".join([">2"] * 5_000))
     assert not version_in("1", "> " * 5_000)

@@ -1,4 +1,4 @@
-"""Other names of things: who knows them, what they mean, and how they come and go."""
+"""Aliases: visibility by scope, resolution, concurrent changes, and removal with their documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECKOUT, SHORT, OLD = "service:checkout", "service:co", "service:checkout-old"
 
 
 class CountedTable(SqliteTable):
-    """Counts what is read, and can fail at the n-th write."""
+    """Counts reads, and can fail at the n-th write."""
 
     reads = 0
     writes_left = 10**9
@@ -78,18 +78,18 @@ def registry(table: CountedTable, time: FakeTime) -> AliasRegistry:
     return AliasRegistry(table, clock=time.clock)
 
 
-# -- who knows an alias
+# -- visibility
 
 
 @pytest.mark.parametrize("area", [ALL, ACME, GROUP, SHOP])
-def test_an_alias_is_known_to_those_who_may_see_its_scope(registry: AliasRegistry, area: Scope) -> None:
+def test_an_alias_is_visible_to_readers_of_its_scope(registry: AliasRegistry, area: Scope) -> None:
     registry.register(area, SHORT, CHECKOUT)
     assert registry.resolve(READER, [SHORT, CHECKOUT, "host:a"]) == {SHORT: CHECKOUT}
     assert registry.aliases_of(READER, CHECKOUT) == (SHORT,)
 
 
 @pytest.mark.parametrize("area", [BLOG, OTHER, Scope("acm"), Scope("acme", group_id="shop")])
-def test_an_alias_of_another_scope_is_unknown(registry: AliasRegistry, area: Scope) -> None:
+def test_an_alias_of_another_scope_is_invisible(registry: AliasRegistry, area: Scope) -> None:
     registry.register(area, SHORT, CHECKOUT)
     assert registry.resolve(READER, [SHORT]) == {}
     assert registry.aliases_of(READER, CHECKOUT) == ()
@@ -97,7 +97,7 @@ def test_an_alias_of_another_scope_is_unknown(registry: AliasRegistry, area: Sco
     assert registry.canonical(SHOP, [SHORT]) == {}
 
 
-def test_the_narrowest_scope_has_its_say(registry: AliasRegistry) -> None:
+def test_the_alias_of_the_narrowest_scope_wins(registry: AliasRegistry) -> None:
     for area, meant in ((ALL, "a:all"), (ACME, "a:client"), (GROUP, "a:group"), (SHOP, "a:project")):
         registry.register(area, "a:x", meant)
     visible = list(READER)
@@ -115,12 +115,12 @@ def test_scopes_of_two_clients_are_never_used_together(registry: AliasRegistry) 
 @pytest.mark.parametrize(
     "area", ["client:*", "client:", "", "acme", "client:acme/project:", "client:a/team:b", "client:a|b"]
 )
-def test_what_is_no_scope_is_refused(registry: AliasRegistry, area: str) -> None:
+def test_an_invalid_scope_is_refused(registry: AliasRegistry, area: str) -> None:
     with pytest.raises(InvalidScopeError):
         registry.resolve([area], [SHORT])
 
 
-# -- what it means
+# -- resolution
 
 
 def test_chains_lead_to_their_end_over_all_scopes(registry: AliasRegistry) -> None:
@@ -146,14 +146,14 @@ def test_a_name_is_no_alias_of_itself(registry: AliasRegistry) -> None:
     assert registry.aliases(READER) == []
 
 
-def test_what_is_no_reference_is_refused(registry: AliasRegistry) -> None:
+def test_an_invalid_reference_is_refused(registry: AliasRegistry) -> None:
     with pytest.raises(InvalidReferenceError):
         registry.register(ACME, "checkout", CHECKOUT)
 
 
-def test_a_name_that_means_something_else_is_refused(registry: AliasRegistry) -> None:
+def test_an_alias_with_another_value_is_refused(registry: AliasRegistry) -> None:
     registry.register(ACME, SHORT, CHECKOUT)
-    with pytest.raises(AliasTakenError, match="another name of service:checkout already"):
+    with pytest.raises(AliasTakenError, match="an alias of service:checkout already"):
         registry.register(ACME, SHORT, "service:cola")
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
 
@@ -183,7 +183,7 @@ def test_a_loop_is_refused(registry: AliasRegistry, length: int) -> None:
     assert set(registry.resolve(READER, names).values()) == {names[-1]}
 
 
-def test_a_loop_that_is_refused_was_never_there(registry: AliasRegistry, table: CountedTable) -> None:
+def test_a_refused_loop_is_never_written(registry: AliasRegistry, table: CountedTable) -> None:
     registry.register(ACME, "a:1", "a:2")
     table.writes_left = 0
     with pytest.raises(AliasLoopError):
@@ -196,16 +196,16 @@ def test_a_loop_by_way_of_a_wider_scope_is_refused(registry: AliasRegistry) -> N
         registry.register(SHOP, "a:2", "a:1")
 
 
-def test_names_in_a_loop_all_mean_the_first(registry: AliasRegistry, table: CountedTable) -> None:
+def test_names_in_a_loop_resolve_to_the_first_of_them(registry: AliasRegistry, table: CountedTable) -> None:
     for alias, canonical in (("a:in", "a:3"), ("a:1", "a:2"), ("a:2", "a:3"), ("a:3", "a:1")):
         table.put(AliasRow(ACME.key, alias, set_to=canonical, revision="r").to_item())
     assert registry.resolve(READER, ["a:1", "a:2", "a:3", "a:in"]) == dict.fromkeys(("a:2", "a:3", "a:in"), "a:1")
     assert registry.aliases_of(READER, "a:1") == ("a:2", "a:3", "a:in")
 
 
-def test_two_scopes_that_say_the_reverse_of_each_other_are_read_without_end(registry: AliasRegistry) -> None:
+def test_reverse_aliases_of_two_scopes_resolve_to_one_reference(registry: AliasRegistry) -> None:
     registry.register(SHOP, "a:1", "a:2")
-    registry.register(ACME, "a:2", "a:1")  # nobody may be told that a project says otherwise
+    registry.register(ACME, "a:2", "a:1")  # accepted: the client must not learn of aliases in its projects
     assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:2": "a:1"}
     assert registry.resolve([ACME.key], ["a:1", "a:2"]) == {"a:2": "a:1"}
 
@@ -228,7 +228,7 @@ def test_any_aliases_part_names_into_classes(narrow: dict[int, int], wide: dict[
     assert all(meant[one] == key for key, found in members.items() for one in found)
 
 
-# -- several at once
+# -- concurrency
 
 
 def test_workers_that_register_the_same_alias_are_all_counted(registry: AliasRegistry) -> None:
@@ -237,7 +237,7 @@ def test_workers_that_register_the_same_alias_are_all_counted(registry: AliasReg
     assert (alias.canonical, alias.seen_count) == (CHECKOUT, 6)
 
 
-def test_of_workers_with_different_meanings_one_wins(registry: AliasRegistry) -> None:
+def test_of_concurrent_workers_with_different_values_one_wins(registry: AliasRegistry) -> None:
     results = at_once(4, lambda number: registry.register(ACME, SHORT, f"service:{number}"))
     (won,) = [one for one in results if isinstance(one, Alias)]
     assert sum(isinstance(one, AliasTakenError) for one in results) == 3
@@ -250,14 +250,14 @@ def test_documents_that_state_one_alias_at_once_are_all_known(registry: AliasReg
     assert (alias.documents, alias.seen_count) == (6, 6)
 
 
-def test_halves_of_a_loop_at_once_leave_none(registry: AliasRegistry) -> None:
+def test_concurrent_halves_of_a_loop_leave_no_loop(registry: AliasRegistry) -> None:
     pairs = [("a:1", "a:2"), ("a:2", "a:1")]
     results = at_once(2, lambda number: registry.register(ACME, *pairs[number]))
     assert any(isinstance(one, AliasLoopError) for one in results)
     assert len(registry.aliases(READER)) <= 1
 
 
-def test_a_half_that_is_written_between_look_and_write_is_seen_after(database: Database, time: FakeTime) -> None:
+def test_a_loop_is_found_again_after_the_write(database: Database, time: FakeTime) -> None:
     class Overtaken(SqliteTable):
         def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
             if item["aliasKey"] == "a:1":
@@ -273,7 +273,7 @@ def test_a_half_that_is_written_between_look_and_write_is_seen_after(database: D
 # -- documents
 
 
-def test_an_alias_goes_with_the_last_document_that_states_it(registry: AliasRegistry) -> None:
+def test_an_alias_is_deleted_with_the_last_document_that_states_it(registry: AliasRegistry) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
     registry.state("k2", SHOP, [(SHORT, CHECKOUT)])
     registry.state("k1", SHOP, [])
@@ -282,13 +282,13 @@ def test_an_alias_goes_with_the_last_document_that_states_it(registry: AliasRegi
     assert registry.aliases_of(READER, CHECKOUT) == ()
 
 
-def test_a_new_version_of_a_document_takes_back_what_the_old_one_stated(registry: AliasRegistry) -> None:
+def test_a_new_version_of_a_document_replaces_its_aliases(registry: AliasRegistry) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
     registry.state("k1", SHOP, [(OLD, "service:cola")])
     assert registry.resolve(READER, [SHORT, OLD]) == {OLD: "service:cola"}
 
 
-def test_what_a_person_has_set_stays_when_the_document_goes(registry: AliasRegistry) -> None:
+def test_an_alias_that_a_person_set_stays_when_the_document_is_removed(registry: AliasRegistry) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
     registry.register(SHOP, SHORT, CHECKOUT)
     registry.state("k1", SHOP, [])
@@ -298,16 +298,16 @@ def test_what_a_person_has_set_stays_when_the_document_goes(registry: AliasRegis
     assert registry.resolve(READER, [SHORT]) == {}
 
 
-def test_what_a_document_states_stays_when_a_person_takes_it_back(registry: AliasRegistry) -> None:
+def test_an_alias_that_a_document_states_stays_when_a_person_removes_theirs(registry: AliasRegistry) -> None:
     registry.register(SHOP, SHORT, CHECKOUT)
     registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
     assert registry.forget(SHOP, SHORT)
-    with pytest.raises(InvalidInputError, match="said by 1 documents"):
+    with pytest.raises(InvalidInputError, match="because 1 documents state it"):
         registry.forget(SHOP, SHORT)
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
 
 
-def test_the_word_of_a_person_holds_over_that_of_a_document(registry: AliasRegistry) -> None:
+def test_a_persons_alias_wins_over_that_of_a_document(registry: AliasRegistry) -> None:
     registry.register(SHOP, SHORT, CHECKOUT)
     registry.state("k1", SHOP, [(SHORT, "service:cola")])
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
@@ -315,13 +315,13 @@ def test_the_word_of_a_person_holds_over_that_of_a_document(registry: AliasRegis
     assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
 
 
-def test_where_documents_disagree_the_first_holds_until_it_is_gone(
+def test_of_documents_that_disagree_the_first_wins_until_it_is_removed(
     registry: AliasRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
     registry.state("k2", SHOP, [(SHORT, "service:cola")])
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
-    assert "document k2 states an alias that means something else already" in caplog.text
+    assert "document k2 states an alias that has another value already" in caplog.text
     assert "cola" not in caplog.text
     registry.state("k1", SHOP, [])
     assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
@@ -331,11 +331,11 @@ def test_a_loop_in_documents_is_left_out(registry: AliasRegistry, caplog: pytest
     registry.state("k1", SHOP, [("a:2", "a:3")])
     registry.state("k2", SHOP, [("a:1", "a:2")])
     registry.state("k1", SHOP, [("a:2", "a:1")])
-    assert "would make a loop" in caplog.text
+    assert "would close a loop" in caplog.text
     assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:1": "a:2"}
 
 
-def test_an_interruption_anywhere_leaves_nothing_that_can_not_be_taken_back(
+def test_aliases_can_be_removed_after_an_interruption_at_any_write(
     registry: AliasRegistry, table: CountedTable
 ) -> None:
     for writes in range(8):
@@ -349,22 +349,20 @@ def test_an_interruption_anywhere_leaves_nothing_that_can_not_be_taken_back(
         assert list(table.query("acme")) == []
 
 
-def test_a_document_without_aliases_costs_one_look(registry: AliasRegistry, table: CountedTable) -> None:
+def test_a_document_without_aliases_costs_one_get(registry: AliasRegistry, table: CountedTable) -> None:
     table.writes_left = 0
     registry.state("k1", SHOP, [])
     assert table.reads == 0
 
 
-def test_a_document_states_so_many_aliases_and_no_more(
-    registry: AliasRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_aliases_of_a_document_are_limited(registry: AliasRegistry, caplog: pytest.LogCaptureFixture) -> None:
     registry.state("k1", SHOP, [(f"a:{number}", "b:b") for number in range(MAX_OF_A_DOCUMENT + 1)])
     assert "101 aliases: 100 are kept" in caplog.text
     assert len(registry.aliases(READER)) == 100
     assert len(registry.aliases(READER, limit=7)) == 7
 
 
-def test_of_the_documents_of_an_alias_so_many_are_kept() -> None:
+def test_documents_of_an_alias_are_limited() -> None:
     row = AliasRow("global", "a:a")
     for number in range(MAX_DOCUMENTS + 1):
         row = row.with_stated(f"k{number}", "a:b", "")
@@ -372,7 +370,7 @@ def test_of_the_documents_of_an_alias_so_many_are_kept() -> None:
     assert len(row.with_stated("k0", "a:c", "").stated) == MAX_DOCUMENTS
 
 
-def test_rows_are_as_they_always_were() -> None:
+def test_the_format_of_rows_is_stable() -> None:
     item = {
         "clientId": "acme",
         "aliasArea": "client:acme|a:1",
@@ -401,10 +399,10 @@ def test_rows_are_as_they_always_were() -> None:
     assert AliasRow.from_json(item) == row
 
 
-# -- under which reference things are filed
+# -- filing
 
 
-def test_things_are_filed_by_what_people_set_in_the_scope_itself(registry: AliasRegistry) -> None:
+def test_statements_are_filed_by_aliases_that_people_set_in_the_same_scope(registry: AliasRegistry) -> None:
     registry.register(SHOP, "a:1", "a:2")
     registry.register(SHOP, "a:2", "a:3")
     registry.register(ACME, "a:4", "a:5")
@@ -425,7 +423,7 @@ def test_filing_reads_few_keys_in_one_call_and_many_in_one_range(registry: Alias
     assert table.reads == 0
 
 
-def test_until_all_is_filed_anew_things_may_lie_where_they_were(registry: AliasRegistry) -> None:
+def test_statements_may_be_under_former_references_until_they_are_filed_again(registry: AliasRegistry) -> None:
     def filed(*keys: str) -> dict[str, tuple[str, ...]]:
         many = [f"b:{number}" for number in range(200)]
         found = registry.filed(SHOP, keys)
@@ -437,14 +435,14 @@ def test_until_all_is_filed_anew_things_may_lie_where_they_were(registry: AliasR
     registry.register(SHOP, "a:2", "a:3")
     assert filed("a:1", "a:2", "a:3") == {"a:1": ("a:1", "a:2", "a:3"), "a:2": ("a:2", "a:3")}
     registry.forget(SHOP, "a:2")
-    registry.settle(SHOP, "a:2", "a:3")  # of who set it; that it was taken back is somebody else's
+    registry.settle(SHOP, "a:2", "a:3")  # by the process that set it; the removal is settled by another one
     assert filed("a:1", "a:2") == {"a:1": ("a:1", "a:2", "a:3"), "a:2": ("a:2", "a:3")}
     registry.settle(SHOP, "a:2", "")
     assert filed("a:1", "a:2") == {"a:1": ("a:1", "a:2")}
     assert filed("order:order_5") == {"order:order_5": ("order:5",)}
 
 
-def test_filing_sees_at_once_what_another_process_has_set(
+def test_filing_uses_aliases_of_other_processes_at_once(
     registry: AliasRegistry, table: CountedTable, time: FakeTime
 ) -> None:
     assert registry.canonical(SHOP, ["a:1"]) == {}
@@ -452,7 +450,7 @@ def test_filing_sees_at_once_what_another_process_has_set(
     assert registry.canonical(SHOP, ["a:1"]) == {"a:1": "a:2"}
 
 
-# -- what is kept in memory
+# -- cache
 
 
 def test_readers_are_answered_from_memory_for_a_short_while(
@@ -469,7 +467,7 @@ def test_readers_are_answered_from_memory_for_a_short_while(
     assert table.reads == 2 * len(READER)
 
 
-def test_what_this_process_changes_it_knows_at_once(registry: AliasRegistry) -> None:
+def test_changes_of_this_process_are_visible_at_once(registry: AliasRegistry) -> None:
     assert registry.resolve(READER, [SHORT]) == {}
     registry.state("k1", ACME, [(SHORT, CHECKOUT)])
     assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
@@ -477,14 +475,14 @@ def test_what_this_process_changes_it_knows_at_once(registry: AliasRegistry) -> 
     assert registry.resolve(READER, [SHORT]) == {}
 
 
-def test_what_was_read_before_a_change_is_not_kept_after_it(time: FakeTime) -> None:
+def test_names_that_were_read_before_a_change_are_not_cached(time: FakeTime) -> None:
     stored = {"a:1": "a:2"}
 
     def load(area: str) -> LoadedNames:
         names = LoadedNames(dict(stored))
         if not stored.pop("changed", ""):
             stored.update({"a:1": "a:3", "changed": "x"})
-            cache.forget(area)
+            cache.invalidate(area)
         return names
 
     cache = AliasCache(load, clock=time.clock)
@@ -494,7 +492,7 @@ def test_what_was_read_before_a_change_is_not_kept_after_it(time: FakeTime) -> N
     assert names.canonicals(["a:1"]) == {"a:1": "a:3"}
 
 
-def test_memory_is_bounded_in_scopes_and_in_aliases(time: FakeTime) -> None:
+def test_the_cache_is_bounded_in_scopes_and_in_aliases(time: FakeTime) -> None:
     loaded: list[str] = []
 
     def load(area: str) -> LoadedNames:
@@ -507,7 +505,7 @@ def test_memory_is_bounded_in_scopes_and_in_aliases(time: FakeTime) -> None:
     assert loaded == ["1", "2", "3", "2", "9", "1"]
 
 
-def test_a_scope_with_too_many_aliases_is_asked_for_each(
+def test_aliases_of_a_scope_with_too_many_are_read_one_by_one(
     registry: AliasRegistry, table: CountedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aliases, "MAX_LOADED", 2)
@@ -518,11 +516,11 @@ def test_a_scope_with_too_many_aliases_is_asked_for_each(
     assert registry.canonical(ACME, [f"a:{number}" for number in range(101)])["a:0"] == "a:4"
 
 
-def test_of_the_names_of_one_thing_so_many_are_followed(caplog: pytest.LogCaptureFixture) -> None:
+def test_names_of_one_node_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     view = AliasView([LoadedNames({f"a:{number}": "b:b" for number in range(MAX_MEMBERS)})])
     assert len(view.members(["b:b"])["b:b"]) == MAX_MEMBERS
     assert "201 names" in caplog.text
 
 
-def test_no_alias_can_be_taken_for_one_of_another_scope() -> None:
+def test_keys_of_aliases_are_unambiguous_across_scopes() -> None:
     assert alias_key("client:a/project:b", "c:d")["aliasArea"] != alias_key("client:a", "/project:b|c:d")["aliasArea"]

@@ -1,4 +1,4 @@
-"""What source files say of classes, methods and functions."""
+"""Classes, methods, functions and calls extracted from source files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 
 @pytest.fixture(scope="module")
@@ -275,18 +275,18 @@ CASES = {
 }
 
 
-def structure(said: Said) -> set[str]:
-    edges = (f"{one.source} {one.edge_type} {one.target}" for one in said.statements.edges)
-    return {edge.replace(said.own, "file") for edge in edges}
+def structure(extracted: Extracted) -> set[str]:
+    edges = (f"{one.source} {one.edge_type} {one.target}" for one in extracted.statements.edges)
+    return {edge.replace(extracted.own, "file") for edge in edges}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_file_defines_extends_and_calls(extraction: Extraction, name: str) -> None:
-    """And nothing else: neither what comes with the language, nor functions within functions."""
+def test_definitions_inheritance_and_calls_of_a_file(extraction: Extraction, name: str) -> None:
+    """And nothing else: neither standard libraries, nor functions within functions."""
     code, edges = CASES[name]
-    said = extraction.said(code, f"code/{name}")
-    assert said.own.startswith("file:")
-    assert structure(said) == edges
+    extracted = extraction.extract(code, f"code/{name}")
+    assert extracted.own.startswith("file:")
+    assert structure(extracted) == edges
 
 
 OTHERS = {
@@ -303,12 +303,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_languages(extraction: Extraction, name: str) -> None:
-    said = structure(extraction.said(OTHERS[name], f"code/{name}"))
-    assert "class:door extends class:closer" in said
-    assert "class:door contains method:door.lock" in said
-    assert "method:door.close calls method:door.lock" in said
+    extracted = structure(extraction.extract(OTHERS[name], f"code/{name}"))
+    assert "class:door extends class:closer" in extracted
+    assert "class:door contains method:door.lock" in extracted
+    assert "method:door.close calls method:door.lock" in extracted
     turned = {"method:door.lock calls function:turn", "method:door.lock calls method:key.turn"}
-    assert len(turned & said) == 1
+    assert len(turned & extracted) == 1
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,12 @@ def test_other_languages(extraction: Extraction, name: str) -> None:
     ],
 )
 def test_languages_without_classes(extraction: Extraction, name: str, code: str) -> None:
-    said = structure(extraction.said(code, f"code/{name}"))
-    assert said == {"file contains function:lock", "file contains function:turn", "function:lock calls function:turn"}
+    extracted = structure(extraction.extract(code, f"code/{name}"))
+    assert extracted == {
+        "file contains function:lock",
+        "file contains function:turn",
+        "function:lock calls function:turn",
+    }
 
 
 def test_edges_are_proved_by_the_passages_with_the_definition_and_the_call(extraction: Extraction) -> None:
@@ -332,45 +336,45 @@ def test_edges_are_proved_by_the_passages_with_the_definition_and_the_call(extra
         "class Second(First):\n"
         f"    def run(self, total):\n{filler}\n        return self.finish(total)\n"
     )
-    said = extraction.said(code, "code/long.py", tokens=200)
-    assert len(said.chunks) > 6
-    first = said.evidence("class:first contains method:first.run")
+    extracted = extraction.extract(code, "code/long.py", tokens=200)
+    assert len(extracted.chunks) > 6
+    first = extracted.evidence("class:first contains method:first.run")
     assert "weight_0 " in first
-    second = said.edge("class:second contains method:second.run")
-    assert second.chunk_ids != said.edge("class:first contains method:first.run").chunk_ids
-    assert "self.run(total)" in said.evidence("method:first.finish calls method:first.run")
-    call = said.evidence("method:second.run calls method:first.finish")
+    second = extracted.edge("class:second contains method:second.run")
+    assert second.chunk_ids != extracted.edge("class:first contains method:first.run").chunk_ids
+    assert "self.run(total)" in extracted.evidence("method:first.finish calls method:first.run")
+    call = extracted.evidence("method:second.run calls method:first.finish")
     assert "self.finish(total)" in call
     assert "self.run(total)" not in call
 
 
 def test_names_are_kept_as_they_are_written(extraction: Extraction) -> None:
-    said = extraction.said(JAVA, "code/UserService.java")
-    assert said.node("method:userservice.login").properties["name"] == "UserService.login"
-    assert said.node("method:userservice.login").declared
-    assert said.node("class:session").properties["name"] == "Session"
-    assert not said.node("class:session").declared
+    extracted = extraction.extract(JAVA, "code/UserService.java")
+    assert extracted.node("method:userservice.login").properties["name"] == "UserService.login"
+    assert extracted.node("method:userservice.login").declared
+    assert extracted.node("class:session").properties["name"] == "Session"
+    assert not extracted.node("class:session").declared
 
 
 def test_a_call_on_something_unknown_is_left_out(extraction: Extraction) -> None:
     code = "def run(thing, other: dict):\n    thing.start()\n    other.go()\n    unknown()\n    a().b()\n"
-    assert structure(extraction.said(code, "code/a.py")) == {"file contains function:run"}
+    assert structure(extraction.extract(code, "code/a.py")) == {"file contains function:run"}
 
 
 def test_a_method_is_called_by_its_bare_name_only_where_the_language_allows_it(extraction: Extraction) -> None:
     python = "class Door:\n    def close(self):\n        lock()\n\n    def lock(self):\n        pass\n"
     java = "class Door { void close() { lock(); } void lock() {} }"
     call = "method:door.close calls method:door.lock"
-    assert call not in structure(extraction.said(python, "code/door.py"))
-    assert call in structure(extraction.said(java, "code/Door.java"))
+    assert call not in structure(extraction.extract(python, "code/door.py"))
+    assert call in structure(extraction.extract(java, "code/Door.java"))
 
 
-def test_a_variable_that_is_declared_twice_tells_no_class(extraction: Extraction) -> None:
+def test_a_variable_with_two_declared_classes_has_none(extraction: Extraction) -> None:
     code = (
         "from a import Store, Shop\ndef one(x: Store):\n    x.open()\ndef two(x: Shop):\n    x.open()\n"
         "def three(y: Shop):\n    y.open()\n"
     )
-    calls = {edge for edge in structure(extraction.said(code, "code/a.py")) if " calls " in edge}
+    calls = {edge for edge in structure(extraction.extract(code, "code/a.py")) if " calls " in edge}
     assert calls == {"function:three calls method:shop.open"}
 
 
@@ -387,22 +391,22 @@ def test_a_variable_that_is_declared_twice_tells_no_class(extraction: Extraction
     ],
 )
 def test_hostile_code_costs_little(extraction: Extraction, name: str, code: str) -> None:
-    said = extraction.said(code, f"code/{name}")
-    assert len(said.statements.edges) <= 5_000
+    extracted = extraction.extract(code, f"code/{name}")
+    assert len(extracted.statements.edges) <= 5_000
 
 
-def test_code_that_is_kept_without_sections_says_nothing(extraction: Extraction) -> None:
+def test_code_without_sections_has_no_statements(extraction: Extraction) -> None:
     minified = "function a(){b()};" * 200
-    assert structure(extraction.said(minified, "code/a.min.js")) == set()
+    assert structure(extraction.extract(minified, "code/a.min.js")) == set()
 
 
-def test_more_than_is_read_is_told(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_beyond_the_limit_is_reported(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.graph.extraction.code_reading.MAX_STEPS", 50)
-    said = extraction.said(PYTHON, "code/users.py")
-    assert "more code than is read for the graph" in said.remarks
+    extracted = extraction.extract(PYTHON, "code/users.py")
+    assert "more code than is read for the graph" in extracted.remarks
 
 
-def test_tree_sitter_is_loaded_for_code_alone(tmp_path: Path) -> None:
+def test_tree_sitter_is_imported_for_code_only(tmp_path: Path) -> None:
     import subprocess
     import sys
 

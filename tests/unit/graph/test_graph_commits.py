@@ -1,10 +1,10 @@
-"""What commits say of authors, files and issues, and what pages point at."""
+"""Authors, files and issues of commits, and links and code names of pages."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 SHA = "1f0e" * 10
 GITHUB = f"https://github.com/acme/shop/commit/{SHA}"
@@ -16,28 +16,28 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
     return Extraction(tmp_path_factory.mktemp("commits"))
 
 
-def edges(said: Said) -> set[str]:
-    return {f"{one.source} {one.edge_type} {one.target}" for one in said.statements.edges}
+def edges(extracted: Extracted) -> set[str]:
+    return {f"{one.source} {one.edge_type} {one.target}" for one in extracted.statements.edges}
 
 
-def commit(extraction: Extraction, text: str, address: str = GITHUB) -> Said:
+def commit(extraction: Extraction, text: str, address: str = GITHUB) -> Extracted:
     source = f"sources/shop/{SHA}.md"
-    return extraction.said(text, source, tags=["commit"], author="Jane Doe", source_uri=address)
+    return extraction.extract(text, source, tags=["commit"], author="Jane Doe", source_uri=address)
 
 
-def test_author_makes_the_commit(extraction: Extraction) -> None:
-    said = commit(extraction, "# Retry\n\nAuthor: Jane Doe\n")
-    assert edges(said) == {f"user:jane doe creates commit:{SHA}"}
-    assert said.node("user:jane doe").properties["name"] == "Jane Doe"
+def test_author_creates_the_commit(extraction: Extraction) -> None:
+    extracted = commit(extraction, "# Retry\n\nAuthor: Jane Doe\n")
+    assert edges(extracted) == {f"user:jane doe creates commit:{SHA}"}
+    assert extracted.node("user:jane doe").properties["name"] == "Jane Doe"
 
 
-def test_files_are_modified_in_the_way_that_the_listing_says(extraction: Extraction) -> None:
-    said = commit(
+def test_modified_files_have_their_kind_of_change(extraction: Extraction) -> None:
+    extracted = commit(
         extraction,
         "# Retry\n\n## Changed files\n\n- `src/UserService.kt` (+3, -1)\n- `old.txt`, delete\n- `logo.png`, add\n\n"
         f"relationships:\n- commit:{SHA}|MODIFIES|file:src/UserService.kt\n",
     )
-    modified = {one.target: dict(one.properties) for one in said.statements.edges if one.edge_type == "modifies"}
+    modified = {one.target: dict(one.properties) for one in extracted.statements.edges if one.edge_type == "modifies"}
     assert modified == {
         "file:src/userservice.kt": {"change": "modify", "added": 3, "removed": 1},
         "file:old.txt": {"change": "delete"},
@@ -57,17 +57,17 @@ def test_files_are_modified_in_the_way_that_the_listing_says(extraction: Extract
     ],
 )
 def test_issues_are_those_of_the_repository(extraction: Extraction, text: str, found: set[str]) -> None:
-    said = edges(commit(extraction, f"# Retry\n\n{text}\n"))
-    assert said - {f"user:jane doe creates commit:{SHA}"} == {f"commit:{SHA} {one}" for one in found}
+    extracted = edges(commit(extraction, f"# Retry\n\n{text}\n"))
+    assert extracted - {f"user:jane doe creates commit:{SHA}"} == {f"commit:{SHA} {one}" for one in found}
 
 
 def test_merge_requests_are_gitlab_s(extraction: Extraction) -> None:
-    said = edges(commit(extraction, "# Retry\n\nSee merge request !8. Resolves #3\n", GITLAB))
-    assert f"commit:{SHA} references gitlab:ops/infra/shop!8" in said
-    assert f"commit:{SHA} fixes gitlab:ops/infra/shop#3" in said
+    extracted = edges(commit(extraction, "# Retry\n\nSee merge request !8. Resolves #3\n", GITLAB))
+    assert f"commit:{SHA} references gitlab:ops/infra/shop!8" in extracted
+    assert f"commit:{SHA} fixes gitlab:ops/infra/shop#3" in extracted
 
 
-def test_without_a_repository_numbers_are_no_issues(extraction: Extraction) -> None:
+def test_without_a_repository_numbers_are_not_issues(extraction: Extraction) -> None:
     assert edges(commit(extraction, "# Retry\n\nFixes #12\n", "")) == {f"user:jane doe creates commit:{SHA}"}
 
 
@@ -86,8 +86,8 @@ def test_without_a_repository_numbers_are_no_issues(extraction: Extraction) -> N
     ],
 )
 def test_relative_links_lead_to_documents(extraction: Extraction, link: str, target: str) -> None:
-    said = extraction.said(f"# Page\n\nSee {link}.\n", "runbooks/linux/page.md")
-    assert edges(said) == {f"runbook:linux/page references {target}"}
+    extracted = extraction.extract(f"# Page\n\nSee {link}.\n", "runbooks/linux/page.md")
+    assert edges(extracted) == {f"runbook:linux/page references {target}"}
 
 
 @pytest.mark.parametrize(
@@ -108,36 +108,38 @@ def test_relative_links_lead_to_documents(extraction: Extraction, link: str, tar
     ],
 )
 def test_other_links_lead_nowhere(extraction: Extraction, link: str) -> None:
-    assert edges(extraction.said(f"# Page\n\nSee {link}.\n", "runbooks/linux/page.md")) == set()
+    assert edges(extraction.extract(f"# Page\n\nSee {link}.\n", "runbooks/linux/page.md")) == set()
 
 
-def test_link_s_reference_is_what_the_linked_document_calls_itself(extraction: Extraction) -> None:
+def test_link_target_is_the_own_reference_of_the_linked_document(extraction: Extraction) -> None:
     for source in ("runbooks/db/failover.md", "postmortems/2024-01.md", "architecture/stores.md", "runbooks/notes.txt"):
-        linked = extraction.said("# Linked\n\ntext\n", source).own
-        said = extraction.said(f"# Page\n\n[x](../{source})\n", "runbooks/page.md")
-        assert edges(said) == {f"runbook:page references {linked}"}
+        linked = extraction.extract("# Linked\n\ntext\n", source).own
+        extracted = extraction.extract(f"# Page\n\n[x](../{source})\n", "runbooks/page.md")
+        assert edges(extracted) == {f"runbook:page references {linked}"}
 
 
 def test_a_page_does_not_reference_itself(extraction: Extraction) -> None:
-    said = extraction.said(
+    extracted = extraction.extract(
         "---\nentity: service:shop\n---\n# Page\n\n[x](./page.md) [y](page.md#z)\n", "runbooks/page.md"
     )
-    assert edges(said) == set()
+    assert edges(extracted) == set()
 
 
 def test_pages_document_classes_and_methods_in_code_format(extraction: Extraction) -> None:
-    said = extraction.said("# Page\n\n`UserService.login()` fails, see `OrderRepository`.\n", "runbooks/page.md")
-    assert edges(said) == {
+    extracted = extraction.extract(
+        "# Page\n\n`UserService.login()` fails, see `OrderRepository`.\n", "runbooks/page.md"
+    )
+    assert edges(extracted) == {
         "runbook:page documents class:userservice",
         "runbook:page documents method:userservice.login",
         "runbook:page documents class:orderrepository",
     }
-    assert said.node("method:userservice.login").properties["name"] == "UserService.login"
+    assert extracted.node("method:userservice.login").properties["name"] == "UserService.login"
 
 
-def test_what_only_looks_a_little_like_a_class_is_none(extraction: Extraction) -> None:
+def test_ambiguous_names_are_not_classes(extraction: Extraction) -> None:
     text = "`KubePodCrashLooping` `CPUUtilization` `Service` `OutOfMemoryError` UserService `os.path()` `a.b()` `Never.run`"
-    assert edges(extraction.said(f"# Page\n\n{text}\n", "architecture/page.md")) == set()
+    assert edges(extraction.extract(f"# Page\n\n{text}\n", "architecture/page.md")) == set()
 
 
 def test_commits_document_no_classes(extraction: Extraction) -> None:

@@ -1,4 +1,4 @@
-"""What connectors write is what extraction reads: techniques, issues, pages and commits, each about itself."""
+"""Extraction reads the documents of connectors: techniques, issues, pages and commits, each with its own node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.connectors.security.attack import attack_document
 from opx.connectors.security.attack_bundle import Knowledge
 from opx.domain.sources import SourceDocument
 from tests.doubles.attack_bundles import a_link, a_technique, an_object
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 SHELL = a_technique("T1059", "Command and Scripting Interpreter")
 POWERSHELL = a_technique("T1059.001", "PowerShell")
@@ -32,14 +32,14 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
     return Extraction(tmp_path_factory.mktemp("connectors"))
 
 
-def pulled(extraction: Extraction, document: SourceDocument, category: str) -> Said:
+def pulled(extraction: Extraction, document: SourceDocument, category: str) -> Extracted:
     assert isinstance(document.content, str)
-    return extraction.said(
+    return extraction.extract(
         document.content, f"{category}/sources/s/{document.key}.md", category=category, **document.metadata
     )
 
 
-def of_attack(extraction: Extraction, found: dict[str, Any]) -> Said:
+def of_attack(extraction: Extraction, found: dict[str, Any]) -> Extracted:
     known = Knowledge()
     for each in (SHELL, POWERSHELL, PREVENTION, BEAR, *LINKS):
         known.add(each)
@@ -69,9 +69,9 @@ def test_issue_is_the_node_of_its_relations(extraction: Extraction) -> None:
     }
     issue = {"key": "OPS-12", "fields": fields}
     document = issue_document(issue, comments=(), more=0, extra={}, root="https://jira.example")
-    said = pulled(extraction, document, "web/forums")
-    assert said.own == "jira:ops-12"
-    assert said.edges == {"jira:ops-12 assigned_to user:jörg müller", "jira:ops-12 blocks jira:ops-9"}
+    extracted = pulled(extraction, document, "web/forums")
+    assert extracted.own == "jira:ops-12"
+    assert extracted.edges == {"jira:ops-12 assigned_to user:jörg müller", "jira:ops-12 blocks jira:ops-9"}
 
 
 def test_page_is_the_node_of_its_relations(extraction: Extraction) -> None:
@@ -88,9 +88,9 @@ def test_page_is_the_node_of_its_relations(extraction: Extraction) -> None:
         labels=(),
         address="https://acme.atlassian.net/wiki/spaces/OPS/pages/98304/Deploy",
     )
-    said = pulled(extraction, page_document(page, ()), "web/forums")
-    assert said.own == "confluence:98304"
-    assert said.edges == {"confluence:98304 parent confluence:98000"}
+    extracted = pulled(extraction, page_document(page, ()), "web/forums")
+    assert extracted.own == "confluence:98304"
+    assert extracted.edges == {"confluence:98304 parent confluence:98000"}
 
 
 def test_commit_is_the_node_of_its_relations(extraction: Extraction, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_commit_is_the_node_of_its_relations(extraction: Extraction, tmp_path: P
         commit = porcelain.commit(
             repo, message=b"Fix login (OPS-12)", author=b"Ann <a@example.com>", committer=b"Ann <a@example.com>"
         )
-        said = pulled(extraction, CommitReader(repo, "", ()).document(commit), "web/forums")
+        extracted = pulled(extraction, CommitReader(repo, "", ()).document(commit), "web/forums")
     own = f"commit:{commit.decode()}"
-    assert said.own == own
-    assert said.edges == {f"{own} modifies file:a file.py", f"{own} fixes jira:ops-12"}
+    assert extracted.own == own
+    assert extracted.edges == {f"{own} modifies file:a file.py", f"{own} fixes jira:ops-12"}

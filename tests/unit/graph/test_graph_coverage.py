@@ -1,4 +1,4 @@
-"""Which alerts have no runbook, and which runbooks nothing calls for."""
+"""The coverage report: alerts without runbooks, and runbooks without firings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.fakes import WordsEmbedder
-from tests.support.graph_world import ACME, NOW, an_edge, say, shop
+from tests.support.graph_world import ACME, NOW, an_edge, shop, write_statements
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     home = tmp_path_factory.mktemp("shop")
     with bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder()) as services:
         shop(services)
-        say(services, "acme's", an_edge("runbook:acme", "handles", "alert:vaultsealed"), scope=ACME)
+        write_statements(services, "acme's", an_edge("runbook:acme", "handles", "alert:vaultsealed"), scope=ACME)
         yield services
 
 
@@ -42,15 +42,15 @@ def test_another_clients_runbook_covers_its_alerts_alone(services: System) -> No
     assert coverage(services.graph.seen_by(Identity("acme"))).alerts_without_runbook == ()
 
 
-def test_runbooks_whose_alerts_did_not_fire_never_do(graph: KnowledgeGraph) -> None:
+def test_runbooks_whose_alerts_never_fired_are_listed(graph: KnowledgeGraph) -> None:
     assert keys(coverage(graph).runbooks_never_fired) == ["runbook:seal"]
 
 
-def test_firings_before_the_time_that_is_looked_at_do_not_count(graph: KnowledgeGraph) -> None:
+def test_firings_before_the_start_do_not_count(graph: KnowledgeGraph) -> None:
     assert keys(coverage(graph, since="2031-05-06").runbooks_never_fired) == ["runbook:backlog", "runbook:seal"]
 
 
-def test_runbooks_for_no_alert_are_apart(graph: KnowledgeGraph) -> None:
+def test_runbooks_without_an_alert_are_listed_separately(graph: KnowledgeGraph) -> None:
     assert keys(coverage(graph).runbooks_without_alert) == ["runbook:howto"]
 
 
@@ -58,7 +58,7 @@ def test_services_without_a_runbook(graph: KnowledgeGraph) -> None:
     assert keys(coverage(graph).services_without_runbook) == ["service:loyalty", "service:payments"]
 
 
-def test_what_was_not_looked_at_is_named(graph: KnowledgeGraph) -> None:
+def test_types_beyond_the_limit_are_named(graph: KnowledgeGraph) -> None:
     found = coverage(graph, limit=2)
     assert found.cut == ("alert", "runbook", "service")
     assert found.looked_at == {"alert": 2, "runbook": 2, "service": 2}

@@ -1,4 +1,4 @@
-"""Answers that go on along the graph: what an evidence pack has, what it never has, and what happens without a graph."""
+"""Answers with graph expansion: contents and limits of the evidence pack, visibility, and failures of the graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.api_requests import call, check_described
 from tests.support.cli_support import Opx
 from tests.support.fakes import function_logs
 from tests.support.graph_support import write
-from tests.support.graph_world import an_edge, say
+from tests.support.graph_world import an_edge, write_statements
 
 SLOW = "documents/runbooks/checkout.md"
 PARTS = "documents/architecture/parts.md"
@@ -58,7 +58,7 @@ CORPUS = {
 }
 QUESTION = "checkout is slow"
 RELATIONS_3 = math.sqrt(math.log2(1 + 3))
-"""What a thing with three relations divides confidence by."""
+"""Divisor of the confidence at a node with three edges."""
 
 RELATED = QueryConfig(min_confidence=0.0, max_results=1, expand_graph=True)
 
@@ -93,7 +93,7 @@ def pack_of(answer: Answer) -> EvidencePack:
 
 
 def by_node(found: Answer | EvidencePack) -> dict[str, EvidenceItem]:
-    """The best item that leads to each thing."""
+    """The best item for each node."""
     pack = found if isinstance(found, EvidencePack) else pack_of(found)
     return {item.node: item for item in reversed(pack.items) if item.node}
 
@@ -112,7 +112,7 @@ class BrokenGraph:
 
 
 class ForgetfulGraph:
-    """A graph in which things are gone as soon as they were found."""
+    """A graph whose nodes are deleted as soon as they were found."""
 
     def __getattr__(self, name: str) -> Any:
         raise NodeNotFoundError("no service:checkout")
@@ -136,7 +136,7 @@ def an_expansion(services: System, store: Any, seconds: float = 30.0) -> GraphEx
 
 
 NOTHING_FOUND = FoundText(QUESTION, (), (), (), frozenset((Tier.INTERNAL, Tier.SPECIALIZED)))
-"""The question names checkout, which is all that there is to begin with."""
+"""The question names checkout, the only start node."""
 
 
 def from_checkout(services: System, question: str = QUESTION) -> dict[str, EvidenceItem]:
@@ -162,7 +162,7 @@ class TestUnasked:
 
 
 class TestPack:
-    def test_has_the_text_and_what_is_related_to_it(self, services: System) -> None:
+    def test_has_search_results_and_related_nodes(self, services: System) -> None:
         answer = ask(services)
         found = by_node(answer)["service:payments"]
         assert (found.source, found.relation) == (EvidenceSource.GRAPH, "checkout depends on payments")
@@ -173,29 +173,29 @@ class TestPack:
         assert not found.untrusted
         assert pack_of(answer).items[-1].confidence <= pack_of(answer).items[0].confidence
 
-    def test_has_what_is_related_to_a_name_that_the_text_is_filtered_by(self, services: System) -> None:
+    def test_has_nodes_related_to_a_filter_identifier(self, services: System) -> None:
         assert "service:payments" in by_node(ask(services, "zebra service:checkout"))
 
-    def test_sums_up_what_there_is(self, services: System) -> None:
+    def test_has_a_summary(self, services: System) -> None:
         pack = pack_of(ask(services))
         nodes = {item.node for item in pack.items if item.node}
         assert pack.summary == f"Found 1 RAG result and {len(nodes)} related graph nodes."
 
-    def test_confidence_falls_with_each_relation(self, services: System) -> None:
-        """checkout has three relations that may be seen, and so has payments."""
+    def test_confidence_decreases_with_each_edge(self, services: System) -> None:
+        """checkout has three visible edges, and so has payments."""
         found = from_checkout(services)
         first = 0.9 * DECAY / RELATIONS_3
         assert found["service:payments"].confidence == pytest.approx(first, abs=1e-6)
         assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / RELATIONS_3, abs=1e-6)
 
-    def test_things_of_another_kind_than_asked_for_come_behind(self, services: System) -> None:
+    def test_nodes_of_other_kinds_than_requested_rank_lower(self, services: System) -> None:
         plain, asked = from_checkout(services), from_checkout(services, "which runbook is there around checkout")
         assert asked["runbook:seal"].confidence == pytest.approx(plain["runbook:seal"].confidence)
         assert asked["service:payments"].confidence == pytest.approx(
             plain["service:payments"].confidence * UNWANTED, abs=1e-6
         )
 
-    def test_goes_two_relations_far_and_says_which(self, services: System) -> None:
+    def test_follows_two_edges_and_returns_the_path(self, services: System) -> None:
         found = from_checkout(services)
         assert [step.to_json() for step in found["service:vault"].path] == [
             {"from": "service:checkout", "edgeType": "depends_on", "to": "service:payments"},
@@ -203,7 +203,7 @@ class TestPack:
         ]
         assert "service:far-away" not in found
 
-    def test_passages_that_were_found_lead_as_far_as_they_are_good(self, services: System) -> None:
+    def test_confidence_of_a_hit_scales_that_of_its_nodes(self, services: System) -> None:
         key = DocumentKey(*scope_of_object(PARTS))
         chunk = next(iter(read_chunks(services.store, key, document_id(services, PARTS))))
         found = replace(NOTHING_FOUND, text="zebra", hits=[Hit(key.id, chunk.chunk_id, 0.5)])
@@ -211,8 +211,8 @@ class TestPack:
         seed = 0.5 / math.sqrt(4)  # the passage names four things
         assert by_node(pack)["runbook:seal"].confidence == pytest.approx(seed * DECAY / RELATIONS_3, abs=1e-6)
 
-    def test_has_no_passage_twice(self, services: System) -> None:
-        """The relation that a result's passage proves is told with it."""
+    def test_has_no_duplicate_passages(self, services: System) -> None:
+        """The item of a result's passage has the edge that it proves."""
         answer = ask(services)
         result = answer.results[0]
         chunks = [item.chunk_id for item in pack_of(answer).items]
@@ -220,7 +220,7 @@ class TestPack:
         item = next(one for one in pack_of(answer).items if one.source is EvidenceSource.RAG)
         assert item.relation == "runbook checkout documents checkout"
 
-    def test_of_what_is_related_to_nothing_says_so(self, services: System) -> None:
+    def test_summary_without_related_nodes(self, services: System) -> None:
         answer = ask(services, "zebra", replace(RELATED, tags=("none",)))
         assert pack_of(answer).summary == "Found 0 RAG results and 0 related graph nodes."
 
@@ -229,69 +229,73 @@ class TestPack:
         data = json.loads(json.dumps(answer.to_json()))
         assert Answer.from_json(data).to_json()["evidencePack"] == data["evidencePack"]
 
-    def test_is_bounded_however_many_relations_there_are(self, services: System) -> None:
+    def test_is_bounded_with_any_number_of_edges(self, services: System) -> None:
         with services.tables.unit_of_work():
-            say(services, "hub", *(an_edge("service:hub", "mentions", f"host:h{n}") for n in range(100)))
+            write_statements(services, "hub", *(an_edge("service:hub", "mentions", f"host:h{n}") for n in range(100)))
             for n in range(2 * MAX_GRAPH_ITEMS):
-                say(services, f"spoke {n}", an_edge(f"incident:inc-{n}", "affects", "service:hub", "2031-05-02"))
+                write_statements(
+                    services, f"spoke {n}", an_edge(f"incident:inc-{n}", "affects", "service:hub", "2031-05-02")
+                )
         found = from_checkout(services, "service:hub")
         assert len(found) == MAX_GRAPH_ITEMS
         assert sum(key.startswith("host:") for key in found) <= MAX_OF_ONE_DOCUMENT
 
 
 class TestWhatReadersMaySee:
-    def test_relations_of_another_client_are_not_there(self, services: System) -> None:
+    def test_edges_of_another_client_are_invisible(self, services: System) -> None:
         assert "service:acme-only" not in by_node(ask(services))
         assert "acme" not in json.dumps(
             ask(services, "service:acme-only depends on checkout").to_json()["evidencePack"]
         )
 
-    def test_a_client_has_its_own_beside_those_of_everybody(self, services: System) -> None:
+    def test_a_client_has_its_own_and_global_edges(self, services: System) -> None:
         assert {"service:acme-only", "service:payments"} <= by_node(ask(services, client="acme")).keys()
 
-    def test_what_is_known_from_outside_is_marked(self, services: System) -> None:
+    def test_evidence_from_outside_is_marked(self, services: System) -> None:
         found = by_node(ask(services))["cve:cve-2031-1001"]
         assert (found.tier, found.untrusted) == ("specialized", True)
 
-    def test_so_is_what_only_something_from_outside_leads_to(self, services: System) -> None:
+    def test_a_path_over_evidence_from_outside_is_marked(self, services: System) -> None:
         found = from_checkout(services, "CVE-2031-1001")["service:payments"]
         assert found.document_id == document_id(services, PARTS)
         assert (found.tier, found.untrusted) == ("specialized", True)
 
-    def test_tiers_that_are_not_searched_prove_nothing(self, services: System) -> None:
+    def test_tiers_that_are_not_searched_are_no_evidence(self, services: System) -> None:
         assert "product:rumour" not in by_node(ask(services))
         assert "product:rumour" in by_node(ask(services, config=replace(RELATED, include_internet=True)))
         assert "cve:cve-2031-1001" not in by_node(ask(services, config=replace(RELATED, tiers=("internal",))))
 
 
 class TestQuestionsOfTheGraph:
-    def test_rows_come_first_with_how_the_question_was_understood(self, services: System) -> None:
+    def test_rows_come_first_with_the_interpretation_of_the_question(self, services: System) -> None:
         pack = pack_of(ask(services, "what depends on payments?"))
         assert pack.understood == "1 thing depends on payments, 1 of them directly"
         assert (pack.items[0].node, pack.items[0].answers) == ("service:checkout", True)
         assert not any(item.answers for item in pack.items[1:])
 
-    def test_of_many_rows_it_says_how_many_are_there(self, services: System) -> None:
+    def test_number_of_shown_rows_is_stated(self, services: System) -> None:
         with services.tables.unit_of_work():
-            say(services, "fans", *(an_edge(f"service:fan-{n}", "depends_on", "service:idol") for n in range(20)))
+            write_statements(
+                services, "fans", *(an_edge(f"service:fan-{n}", "depends_on", "service:idol") for n in range(20))
+            )
         pack, _ = an_expansion(services, services.graph.seen_by().store)(
             replace(NOTHING_FOUND, text="what depends on idol?")
         )
         assert sum(item.answers for item in pack.items) == MAX_GRAPH_ITEMS
         assert pack.understood.endswith(f"; the first {MAX_GRAPH_ITEMS} are here")
 
-    def test_rows_that_tiers_keep_out_prove_nothing_either(self, services: System) -> None:
+    def test_rows_of_tiers_that_are_not_searched_are_left_out(self, services: System) -> None:
         pack = pack_of(ask(services, "what depends on payments?", replace(RELATED, tiers=("specialized",))))
         assert not any(item.answers for item in pack.items)
         assert "1 not shown" in pack.understood
 
-    def test_other_questions_are_not_understood_by_it(self, services: System) -> None:
+    def test_other_questions_have_no_interpretation(self, services: System) -> None:
         assert pack_of(ask(services)).understood == ""
         assert not any(item.answers for item in pack_of(ask(services)).items)
 
 
 class TestWithoutAGraph:
-    def test_the_text_is_answered_with_a_note(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_search_results_are_returned_with_a_note(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(services.graph, "store", BrokenGraph())
         answer = ask(services)
         assert answer.results
@@ -299,7 +303,7 @@ class TestWithoutAGraph:
         assert answer.partial
         assert pack_of(answer).summary == "Found 1 RAG result and 0 related graph nodes."
 
-    def test_things_that_are_gone_meanwhile_are_no_error(self, services: System) -> None:
+    def test_nodes_that_were_deleted_meanwhile_are_no_error(self, services: System) -> None:
         assert an_expansion(services, ForgetfulGraph())(NOTHING_FOUND) == (EvidencePack(), (NO_GRAPH,))
 
     def test_a_slow_one_is_not_waited_for(self, services: System) -> None:
@@ -310,14 +314,14 @@ class TestWithoutAGraph:
             slow.released.set()
         assert (pack.items, notes) == ((), (NO_GRAPH,))
 
-    def test_relations_are_told_without_passages_that_can_not_be_read(self, services: System) -> None:
+    def test_edges_are_shown_without_unreadable_passages(self, services: System) -> None:
         expansion = an_expansion(services, services.graph.seen_by().store)
         expansion._passages = BrokenGraph()  # type: ignore[assignment]
         pack, notes = expansion(NOTHING_FOUND)
         assert notes == (NO_PASSAGES,)
         assert "checkout depends on payments" in [item.content for item in pack.items]
 
-    def test_what_is_named_is_related_though_nothing_can_be_searched(
+    def test_named_nodes_are_expanded_when_the_index_is_unavailable(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         class BrokenIndex:
@@ -329,7 +333,7 @@ class TestWithoutAGraph:
         assert INDEX_DOWN in answer.notes
         assert "service:payments" in by_node(answer)
 
-    def test_a_hit_that_states_nothing_leads_nowhere(self, services: System) -> None:
+    def test_a_hit_without_statements_has_no_related_nodes(self, services: System) -> None:
         found = replace(NOTHING_FOUND, text="zebra", hits=[Hit("no such key", "no such chunk", 0.9)])
         assert an_expansion(services, services.graph.seen_by().store)(found) == (EvidencePack(), ())
 
@@ -343,11 +347,11 @@ class TestWithoutAGraph:
         ("checkout is slow", set()),
     ],
 )
-def test_words_say_what_kind_of_thing_is_asked_for(text: str, kinds: set[str]) -> None:
+def test_kinds_of_nodes_that_words_request(text: str, kinds: set[str]) -> None:
     assert wanted_types(text) == kinds
 
 
-def test_the_command_line_prints_what_is_related(services: System) -> None:
+def test_the_command_line_prints_related_nodes(services: System) -> None:
     output = click.unstyle("\n".join(related_lines(pack_of(ask(services)))))
     assert "related graph nodes." in output
     assert "- checkout depends on payments  (" in output
@@ -355,7 +359,7 @@ def test_the_command_line_prints_what_is_related(services: System) -> None:
     assert "untrusted: from outside (specialized)" in output
 
 
-def test_the_command_line_has_a_way_to_ask_for_it(tmp_path: Path) -> None:
+def test_the_command_line_has_an_option_for_it(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx.write("runbooks/checkout.md", "---\nservices: [checkout]\n---\n\n# Checkout is slow\n\nLook at its latency.\n")
     assert opx("ingest", str(tmp_path / "docs")).exit_code == 0
@@ -364,7 +368,7 @@ def test_the_command_line_has_a_way_to_ask_for_it(tmp_path: Path) -> None:
     assert "related graph node" not in opx(*found).stdout
 
 
-def test_the_http_api_gives_the_pack_where_it_is_asked_for(services: System) -> None:
+def test_the_http_api_returns_the_pack_on_request(services: System) -> None:
     handler = make_handler(lambda: services)
     with function_logs():
         status, found = call(handler, "search", query={"q": QUESTION, "graph": "true"}, kbId="default")

@@ -1,4 +1,4 @@
-"""All rules together: what is merged, what is kept, where evidence comes from, and whole lines."""
+"""All extraction rules together: merged statements, limits, evidence, and whole lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MATERIAL = Material(DOCUMENT, "runbook:page", {}, no_object)
 
 
 def passages(*texts: str, overlap: int = 0) -> list[DocumentChunk]:
-    """Each begins `overlap` characters before the end of the one before, with those characters."""
+    """Chunks of these texts, each beginning with the last `overlap` characters of the one before."""
     found: list[DocumentChunk] = []
     at, before = 0, ""
     for number, text in enumerate(texts):
@@ -41,12 +41,12 @@ def passages(*texts: str, overlap: int = 0) -> list[DocumentChunk]:
     return found
 
 
-def said(*texts: str, **rules: object) -> Statements:
+def statements_of(*texts: str, **rules: object) -> Statements:
     return extract(MATERIAL, lambda: iter(passages(*texts)), **rules)  # type: ignore[arg-type]
 
 
-def test_document_without_passages_says_nothing() -> None:
-    assert said() == Statements()
+def test_document_without_passages_has_no_statements() -> None:
+    assert statements_of() == Statements()
 
 
 def test_passages_are_read_once_for_all_rules_that_read_one() -> None:
@@ -77,16 +77,16 @@ def test_relation_that_two_rules_state_is_the_surest_rules_with_the_passages_of_
             )
         )
 
-    (edge,) = said("one", "two", known=[rule]).edges
+    (edge,) = statements_of("one", "two", known=[rule]).edges
     assert (edge.rule, edge.confidence, edge.at, edge.chunk_ids) == ("sure", 1.0, "2026", ("c0", "c1"))
     assert edge.properties == {"x": True, "p0": 1, "p1": 1}
 
 
-def test_thing_of_many_passages_keeps_the_first() -> None:
+def test_node_of_many_passages_keeps_the_first() -> None:
     def rule(_: Material, chunk: DocumentChunk, findings: Findings) -> None:
         findings.add(NodeStatement("service:a", "service", {}, (chunk.chunk_id,)))
 
-    node = said(*["text"] * 50, known=[rule]).nodes[-1]
+    node = statements_of(*["text"] * 50, known=[rule]).nodes[-1]
     assert node.chunk_ids == tuple(f"c{number}" for number in range(MAX_PASSAGES))
 
 
@@ -94,7 +94,7 @@ def test_rules_for_all_passages_read_them_after_the_others() -> None:
     def rule(_: Material, read: Passages, findings: Findings) -> None:
         findings.add(NodeStatement("service:last", "service", {}, tuple(chunk.chunk_id for chunk in read())))
 
-    assert said("a", "b", whole=[rule]).nodes[-1].chunk_ids == ("c0", "c1")
+    assert statements_of("a", "b", whole=[rule]).nodes[-1].chunk_ids == ("c0", "c1")
 
 
 def test_passages_after_too_many_relations_are_not_searched_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_passages_after_too_many_relations_are_not_searched_for_more(monkeypatch
         read.append(chunk.chunk_index)
         findings.add(EdgeStatement(f"service:{chunk.chunk_index}", "calls", "service:b", (chunk.chunk_id,)))
 
-    found = said("a", "b", "c", "d", "e", known=[rule])
+    found = statements_of("a", "b", "c", "d", "e", known=[rule])
     assert len(found.edges) == 2
     assert read == [0, 1, 2]
     assert "more than 2 relations" in found.remarks[0].text
@@ -174,5 +174,5 @@ def test_what_the_store_would_refuse_fails_before_anything_is_written() -> None:
     def too_long(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
         findings.add(EdgeStatement(material.own, "mentions", f"service:{'x' * 600}", (chunk.chunk_id,)))
 
-    with pytest.raises(InvalidInputError, match="no reference"):
+    with pytest.raises(InvalidInputError, match="not a reference"):
         Extractor(known=(too_long,))(DOCUMENT, {}, lambda: iter(passages("text")), no_object)

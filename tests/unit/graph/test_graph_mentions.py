@@ -1,4 +1,4 @@
-"""Mentions of things: by the shape of their identifiers, and by names that documents declared, before or after."""
+"""Mentions of nodes: by the shape of identifiers, and by names that earlier or later documents declare."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
         ("T4000 XT1059 T1059.5 CVE-24-1", set()),
     ],
 )
-def test_identifiers_show_what_they_are(extraction: Extraction, text: str, found: set[str]) -> None:
-    said = extraction.said(f"# Page\n\n{text}\n")
-    assert {one.target for one in said.statements.edges} == found
-    assert all(one.rule == "pattern" for one in said.statements.edges)
+def test_identifiers_are_recognised_by_their_shape(extraction: Extraction, text: str, found: set[str]) -> None:
+    extracted = extraction.extract(f"# Page\n\n{text}\n")
+    assert {one.target for one in extracted.statements.edges} == found
+    assert all(one.rule == "pattern" for one in extracted.statements.edges)
 
 
-def test_a_mention_is_left_out_where_more_is_said(extraction: Extraction) -> None:
-    said = extraction.said("---\nfixes: OPS-12\n---\n# Page\n\nOPS-12 and OPS-13\n")
-    assert {(one.edge_type, one.target) for one in said.statements.edges} == {
+def test_a_mention_is_left_out_beside_a_more_specific_edge(extraction: Extraction) -> None:
+    extracted = extraction.extract("---\nfixes: OPS-12\n---\n# Page\n\nOPS-12 and OPS-13\n")
+    assert {(one.edge_type, one.target) for one in extracted.statements.edges} == {
         ("fixes", "jira:ops-12"),
         ("mentions", "jira:ops-13"),
     }
 
 
-def test_what_internal_documents_list_is_declared_and_what_others_say_is_not(extraction: Extraction) -> None:
+def test_metadata_of_internal_documents_only_declares_nodes(extraction: Extraction) -> None:
     text = "---\nservices: [orders]\nentity: service:shop\nhosts: [erp-db-01]\n---\n# Page\n\ntext\n"
-    internal = extraction.said(text)
-    external = extraction.said(text, category="security/cve")
+    internal = extraction.extract(text)
+    external = extraction.extract(text, category="security/cve")
     assert internal.document.tier is not external.document.tier
     for key in ("service:orders", "host:erp-db-01"):
         assert internal.node(key).declared
@@ -101,7 +101,7 @@ def names(*keys: str) -> Dictionary:
         ("class:user", "see `User`"),
     ],
 )
-def test_a_name_counts_where_the_text_shows_that_it_is_one(key: str, text: str) -> None:
+def test_a_name_counts_where_the_text_shows_that_it_is_a_name(key: str, text: str) -> None:
     assert names(key).found_in(text) == [key]
 
 
@@ -125,11 +125,11 @@ def test_a_name_counts_where_the_text_shows_that_it_is_one(key: str, text: str) 
         ("class:userservice", "the UserService logs in"),
     ],
 )
-def test_a_word_that_may_be_an_ordinary_one_does_not_count(key: str, text: str) -> None:
+def test_an_ordinary_word_does_not_count(key: str, text: str) -> None:
     assert names(key).found_in(text) == []
 
 
-def test_what_is_found_does_not_depend_on_how_many_names_there_are() -> None:
+def test_mentions_do_not_depend_on_the_number_of_names() -> None:
     many = names("service:checkout-api", *(f"host:node-{n}" for n in range(10_000)))
     assert many.found_in("checkout-api on node-77, node-9999 and node-10000") == [
         "service:checkout-api",
@@ -139,7 +139,7 @@ def test_what_is_found_does_not_depend_on_how_many_names_there_are() -> None:
 
 
 class Nodes:
-    """A store that has these names, by scope."""
+    """A store with these names by scope."""
 
     def __init__(self, **declared: list[str]) -> None:
         self.declared = declared
@@ -154,7 +154,7 @@ class Nodes:
         return [Node(key, node_type, declared=True) for key in keys if key.startswith(node_type)][:limit]
 
 
-def test_names_are_those_that_the_document_s_scope_may_know() -> None:
+def test_names_are_those_visible_to_the_scope_of_the_document() -> None:
     known = KnownNames(Nodes(**{"global": ["host:g-1"], "acme": ["host:a-1"], "acme/project:p": ["host:p-1"]}))
     text = "g-1 a-1 p-1"
     assert known.dictionary(Scope()).found_in(text) == ["host:g-1"]
@@ -167,7 +167,7 @@ def test_names_of_a_group_are_not_those_of_its_projects() -> None:
     assert scopes_that_name(Scope("acme", project_id="p")) == ("global", "client:acme", "client:acme/project:p")
 
 
-def test_other_names_of_things_are_names() -> None:
+def test_aliases_are_names() -> None:
     known = KnownNames(Nodes(), lambda _: ["service:checkout-svc", "user:jane"])
     assert known.dictionary(Scope()).found_in("checkout-svc by jane") == ["service:checkout-svc"]
 
@@ -184,7 +184,7 @@ def test_names_are_read_once_a_minute() -> None:
     assert known.dictionary(Scope()).found_in("g-2") == ["host:g-2"]
 
 
-def test_what_this_process_declares_is_known_at_once_within_its_scope() -> None:
+def test_names_that_this_process_declares_are_known_at_once_in_their_scope() -> None:
     known = KnownNames(Nodes(**{"global": ["host:g-1"]}))
     for scope in (Scope(), Scope("acme"), Scope("acme", project_id="p"), Scope("other")):
         known.dictionary(scope)
@@ -212,7 +212,7 @@ FOUND = {(OUTAGE, "host:erp-db-01"), (OUTAGE, "service:orders")}
 
 @dataclass(frozen=True)
 class Client:
-    """A client of the system with documents of its own: what one test does concerns no other."""
+    """A client of the system with documents of its own, so that tests are independent."""
 
     services: System
     name: str
@@ -233,17 +233,17 @@ class Client:
         return {source: self.services.graph.store.statements_of(self.document_key(source).id) for source in TEXTS}
 
     def found(self) -> set[tuple[str, str]]:
-        """What documents mention that say nothing of it in their metadata."""
-        said = self.statements().items()
+        """Mentions found in text, by document."""
+        stated = self.statements().items()
         return {
             (source, edge.target)
-            for source, one in said
+            for source, one in stated
             for edge in one.edges
             if edge.edge_type == "mentions" and source != INVENTORY
         }
 
     def evidence(self) -> set[tuple[str, ...]]:
-        """All that is said, with its passages, whose ids depend on the texts alone."""
+        """All statements with their evidence; chunk ids depend on the texts alone."""
         edges = {
             (one.source, one.edge_type, one.target, *one.chunk_ids)
             for each in self.statements().values()
@@ -267,7 +267,7 @@ def client(services: System) -> Client:
     return Client(services, f"c{uuid4().hex[:8]}")
 
 
-def test_it_makes_no_difference_which_document_came_first(services: System) -> None:
+def test_the_order_of_documents_makes_no_difference(services: System) -> None:
     first, second, together = (Client(services, name) for name in ("first", "second", "together"))
     first.take_in(INVENTORY)
     first.take_in(OUTAGE)
@@ -279,7 +279,7 @@ def test_it_makes_no_difference_which_document_came_first(services: System) -> N
     assert first.evidence() == second.evidence() == together.evidence()
 
 
-def test_names_of_a_client_are_not_looked_for_in_documents_of_others(services: System, client: Client) -> None:
+def test_names_of_a_client_are_not_searched_in_documents_of_others(services: System, client: Client) -> None:
     other = Client(services, "other")
     other.take_in(OUTAGE)
     services.store.put(OUTAGE.removeprefix("projects/p/"), TEXTS[OUTAGE].encode())
@@ -291,7 +291,7 @@ def test_names_of_a_client_are_not_looked_for_in_documents_of_others(services: S
     assert services.graph.store.statements_of(everybody_s.id).edges == ()
 
 
-def test_what_is_declared_for_everybody_is_looked_for_in_the_documents_of_all(services: System, client: Client) -> None:
+def test_global_names_are_searched_in_documents_of_all_clients(services: System, client: Client) -> None:
     client.take_in(OUTAGE, text="# Outage\n\nLost gw-77 there.\n")
     source = "documents/architecture/gateways.md"
     services.store.put(source, b"---\nentity: service:gateway\nhosts: [gw-77]\n---\n# Gateways\n\ntext\n")
@@ -300,7 +300,7 @@ def test_what_is_declared_for_everybody_is_looked_for_in_the_documents_of_all(se
 
 
 def in_two_passages(name: str) -> str:
-    """A long page that has a name where two passages overlap."""
+    """A long page with a name where two passages overlap."""
     lines = [f"Then step {n} of the long night began for all of us." for n in range(120)]
     owner = ChunkOwner("d", "Outage", "postmortems")
     for at in range(len(lines)):
@@ -311,7 +311,7 @@ def in_two_passages(name: str) -> str:
     raise AssertionError("no place lies in two passages: the test shows nothing")
 
 
-def test_passages_that_overlap_prove_the_same_before_and_after(services: System) -> None:
+def test_overlapping_passages_are_the_same_evidence_before_and_after(services: System) -> None:
     text = in_two_passages("erp-db-01")
     before, after = Client(services, "before"), Client(services, "after")
     before.take_in(OUTAGE, text=text)
@@ -322,7 +322,7 @@ def test_passages_that_overlap_prove_the_same_before_and_after(services: System)
     assert before.evidence() == after.evidence()
 
 
-def test_a_mention_is_one_of_what_the_document_is_about(client: Client) -> None:
+def test_a_mention_begins_at_the_own_node_of_the_document(client: Client) -> None:
     client.take_in(QUIET, text="---\nentity: service:front\n---\n# Front\n\nIt stands beside erp-db-01.\n")
     client.take_in(INVENTORY)
     [edge] = client.statements()[QUIET].edges
@@ -345,7 +345,7 @@ def test_linking_again_adds_nothing(client: Client) -> None:
     assert client.evidence() == before
 
 
-def test_what_a_batch_left_out_the_next_full_run_does(
+def test_the_next_full_run_completes_what_a_batch_left_out(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.take_in(OUTAGE)
@@ -359,14 +359,14 @@ def test_what_a_batch_left_out_the_next_full_run_does(
     assert client.found() == FOUND
 
 
-def test_where_no_daily_run_follows_no_new_name_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_daily_run_no_new_name_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.take_in(OUTAGE)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
     client.take_in(INVENTORY)
     assert client.found() == FOUND
 
 
-def test_a_run_may_end_after_some_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_at_its_time_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.take_in(*TEXTS)
     time = FakeTime()
 
@@ -375,14 +375,14 @@ def test_a_run_may_end_after_some_time(client: Client, monkeypatch: pytest.Monke
         return ()
 
     monkeypatch.setattr(client.services.relinking.relinker, "_clock", time.clock)
-    monkeypatch.setattr(client.services.relinking.relinker, "_naming", slow)
+    monkeypatch.setattr(client.services.relinking.relinker, "_passages_with", slow)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
     done = client.services.relinking.relinker.relink_all(seconds=15)
     assert done.names == 2
     assert "names" in done.left_out[0]
 
 
-def test_passages_beyond_those_that_are_looked_at_are_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passages_beyond_the_limit_are_reported(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.take_in(*TEXTS)
     monkeypatch.setattr("opx.graph.relinking.HITS_A_NAME", 1)
     monkeypatch.setattr("opx.graph.relinking.DOCUMENTS_A_RUN", 0)
@@ -392,7 +392,7 @@ def test_passages_beyond_those_that_are_looked_at_are_told(client: Client, monke
     )
 
 
-def test_an_index_that_is_away_fails_no_batch(
+def test_an_unavailable_index_fails_no_batch(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away(_: object) -> None:
@@ -406,7 +406,7 @@ def test_an_index_that_is_away_fails_no_batch(
     assert client.found() == set()
 
 
-def test_a_document_that_another_worker_has_is_left_to_it(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_another_worker_claims_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.take_in(OUTAGE)
     catalog = client.services.corpus.catalog
     with monkeypatch.context() as patch:
@@ -420,14 +420,14 @@ def test_a_document_that_another_worker_has_is_left_to_it(client: Client, monkey
     assert client.found() == {(OUTAGE, "service:orders")}
 
 
-def test_a_document_that_an_interrupted_attempt_left_is_left_to_the_next(client: Client) -> None:
+def test_a_document_of_an_interrupted_attempt_is_left_out(client: Client) -> None:
     client.take_in(OUTAGE)
     client.services.corpus.catalog.note_unfinished(client.document_key(OUTAGE), "half-written")
     assert client.linked("service:orders").documents == 0
     assert client.found() == set()
 
 
-def test_claims_are_given_back(client: Client) -> None:
+def test_claims_are_released(client: Client) -> None:
     client.take_in(OUTAGE)
     client.take_in(INVENTORY)
     head = client.services.corpus.catalog.head(client.document_key(OUTAGE))
@@ -436,7 +436,7 @@ def test_claims_are_given_back(client: Client) -> None:
     assert (head["leaseToken"], head["tries"]) == ("", 0)
 
 
-def test_a_replaced_document_says_what_it_says_now(client: Client) -> None:
+def test_a_replaced_document_has_its_new_statements(client: Client) -> None:
     client.take_in(OUTAGE)
     client.take_in(INVENTORY)
     client.take_in(OUTAGE, text="# Outage\n\nThe orders service again.\n")

@@ -1,4 +1,4 @@
-"""Two things made one and two again: what documents say of them is kept, and sorted by what they state."""
+"""Merging nodes and undoing it: statements of documents are kept, and filed by their stated references."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Relation = tuple[str, str, str]
 
 
 class WatchedTable(SqliteTable):
-    """Tells what was written."""
+    """Calls `after_put` after each write."""
 
     after_put: Callable[[Item], None] | None = None
 
@@ -61,7 +61,7 @@ class Graph:
         self.rewritten.append((scope.key, key))
         return self.store.rewrite(scope, key)
 
-    def say(
+    def write(
         self,
         key_id: str,
         *edges: Relation,
@@ -70,7 +70,7 @@ class Graph:
         aliases: Any = (),
         **properties: str,
     ) -> None:
-        """A document that states these relations, each in a chunk `<key id>-<number>`, and properties of what is first."""
+        """Write a document with these edges, each in a chunk `<key id>-<number>`, and properties of the first node."""
         origin = Origin(f"{scope.key}/{key_id}", f"d-{key_id}", scope, Tier.INTERNAL, 1.0, at)
         keys = dict.fromkeys(key for source, _, target in edges for key in (source, target))
         nodes = [
@@ -87,11 +87,11 @@ class Graph:
         return sorted((edge.source, edge.edge_type, edge.target) for edge in self.edges(key, scopes))
 
     def rows(self) -> list[Any]:
-        """All statements as they are filed, but for what only tells who filed them."""
-        places = [
+        """All stored statements, without the tokens of their writers."""
+        partitions = [
             f"{scope.key}|{key}" for scope in (ALL, ACME, SHOP) for key in (OLD, NEW, DATABASE, RUNBOOK, "service:v3")
         ]
-        rows = [row for place in places for row in self.table.query(place)]
+        rows = [row for partition in partitions for row in self.table.query(partition)]
         return [{name: value for name, value in row.items() if name not in ("moved", "token")} for row in rows]
 
 
@@ -103,14 +103,14 @@ def graph(tmp_path: Path, time: FakeTime) -> Iterator[Graph]:
 
 
 def a_graph_of_two(graph: Graph) -> None:
-    graph.say("k1", (OLD, "depends_on", DATABASE), (RUNBOOK, "documents", OLD), owner="ann")
-    graph.say("k2", (NEW, "depends_on", DATABASE), at="2026-02-01", owner="bob")
+    graph.write("k1", (OLD, "depends_on", DATABASE), (RUNBOOK, "documents", OLD), owner="ann")
+    graph.write("k2", (NEW, "depends_on", DATABASE), at="2026-02-01", owner="bob")
 
 
 # -- merging
 
 
-def test_what_was_said_of_either_is_said_of_the_one(graph: Graph) -> None:
+def test_edges_of_both_nodes_belong_to_the_merged_one(graph: Graph) -> None:
     a_graph_of_two(graph)
     graph.merging.merge(SHOP, OLD, NEW, by="ann")
     expected = [(RUNBOOK, "documents", NEW), (NEW, "depends_on", DATABASE)]
@@ -127,7 +127,7 @@ def test_evidence_of_both_is_kept_the_newest_first(graph: Graph) -> None:
     assert (node.key, set(node.rag_chunks)) == (NEW, {"k1-0", "k1-1", "k2-0"})
 
 
-def test_rows_are_filed_under_the_one(graph: Graph) -> None:
+def test_rows_are_filed_under_the_merged_node(graph: Graph) -> None:
     a_graph_of_two(graph)
     graph.merging.merge(SHOP, OLD, NEW)
     assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
@@ -135,16 +135,16 @@ def test_rows_are_filed_under_the_one(graph: Graph) -> None:
     assert [edge.source for edge in graph.store.edges([SHOP.key], DATABASE, Walk())[0]] == [NEW]
 
 
-def test_what_comes_later_is_filed_under_the_one_too(graph: Graph) -> None:
+def test_later_statements_are_filed_under_the_merged_node(graph: Graph) -> None:
     graph.merging.merge(SHOP, OLD, NEW)
     a_graph_of_two(graph)
     assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
     assert graph.relations(OLD) == [(RUNBOOK, "documents", NEW), (NEW, "depends_on", DATABASE)]
 
 
-def test_a_merge_is_no_affair_of_other_scopes(graph: Graph) -> None:
+def test_a_merge_does_not_affect_other_scopes(graph: Graph) -> None:
     for scope in (ALL, ACME, SHOP, OTHER):
-        graph.say("k1", (OLD, "depends_on", DATABASE), scope=scope)
+        graph.write("k1", (OLD, "depends_on", DATABASE), scope=scope)
     graph.merging.merge(SHOP, OLD, NEW)
     assert {scope for scope, _ in graph.rewritten} == {SHOP.key}
     assert graph.relations(NEW) == [(NEW, "depends_on", DATABASE)]
@@ -154,9 +154,9 @@ def test_a_merge_is_no_affair_of_other_scopes(graph: Graph) -> None:
         assert graph.relations(NEW, [scope.key]) == []
 
 
-def test_a_relation_between_the_two_is_none_of_the_one(graph: Graph) -> None:
-    graph.say("k1", (OLD, "references", NEW), (OLD, "calls", OLD))
-    graph.say("k2", (OLD, "references", NEW), (NEW, "references", NEW), scope=ACME)
+def test_an_edge_between_the_merged_nodes_is_left_out(graph: Graph) -> None:
+    graph.write("k1", (OLD, "references", NEW), (OLD, "calls", OLD))
+    graph.write("k2", (OLD, "references", NEW), (NEW, "references", NEW), scope=ACME)
     merge = graph.merging.merge(SHOP, OLD, NEW)
     assert graph.relations(OLD) == [(NEW, "calls", NEW), (NEW, "references", NEW)]
     assert [edge.evidence_chunk_ids for edge in graph.reads.between(READER, OLD, NEW)] == []
@@ -164,14 +164,14 @@ def test_a_relation_between_the_two_is_none_of_the_one(graph: Graph) -> None:
     assert graph.relations(OLD) == [(OLD, "calls", OLD), (OLD, "references", NEW)]
 
 
-def test_a_relation_to_itself_has_no_evidence_that_names_two(graph: Graph) -> None:
-    graph.say("k1", (OLD, "references", NEW), (NEW, "references", NEW))
+def test_a_self_edge_has_no_evidence_of_edges_between_the_two(graph: Graph) -> None:
+    graph.write("k1", (OLD, "references", NEW), (NEW, "references", NEW))
     graph.merging.merge(SHOP, OLD, NEW)
     assert [edge.evidence_chunk_ids for edge in graph.edges(NEW)] == [("k1-1",)]
 
 
-def test_the_thing_that_an_alias_means_is_merged(graph: Graph) -> None:
-    graph.say("k1", ("service:v3", "depends_on", DATABASE))
+def test_the_canonical_node_of_an_alias_is_merged(graph: Graph) -> None:
+    graph.write("k1", ("service:v3", "depends_on", DATABASE))
     graph.merging.merge(SHOP, OLD, "service:v3")
     merge = graph.merging.merge(SHOP, OLD, NEW)
     assert (merge.source, merge.into) == ("service:v3", NEW)
@@ -179,14 +179,14 @@ def test_the_thing_that_an_alias_means_is_merged(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(("source", "into"), [(NEW, OLD), (OLD, NEW), (NEW, " Service:Checkout"), (OLD, OLD)])
-def test_what_is_one_already_is_not_merged_again(graph: Graph, source: str, into: str) -> None:
+def test_nodes_that_are_one_already_are_refused(graph: Graph, source: str, into: str) -> None:
     graph.merging.merge(SHOP, OLD, NEW)
-    with pytest.raises(InvalidInputError, match="the same thing already"):
+    with pytest.raises(InvalidInputError, match="the same node already"):
         graph.merging.merge(SHOP, source, into)
     assert len(graph.merging.merges(SHOP)) == 1
 
 
-def test_an_alias_that_somebody_else_has_just_set_leaves_no_record(graph: Graph) -> None:
+def test_an_alias_that_another_process_has_just_set_leaves_no_record(graph: Graph) -> None:
     register = graph.registry.register
 
     def overtaken(scope: Scope, alias: str, canonical: str, *, by: str = "") -> Any:
@@ -202,9 +202,9 @@ def test_an_alias_that_somebody_else_has_just_set_leaves_no_record(graph: Graph)
 # -- undoing
 
 
-def test_undoing_brings_back_every_row_as_it_was(graph: Graph) -> None:
+def test_undoing_restores_every_row(graph: Graph) -> None:
     a_graph_of_two(graph)
-    graph.say("k3", (OLD, "calls", NEW), scope=ACME)
+    graph.write("k3", (OLD, "calls", NEW), scope=ACME)
     before = graph.rows()
     merge = graph.merging.merge(SHOP, OLD, NEW)
     assert graph.rows() != before
@@ -214,7 +214,7 @@ def test_undoing_brings_back_every_row_as_it_was(graph: Graph) -> None:
     assert graph.relations(OLD) == [(RUNBOOK, "documents", OLD), (OLD, "calls", NEW), (OLD, "depends_on", DATABASE)]
 
 
-def test_what_came_since_is_sorted_by_what_it_states(graph: Graph) -> None:
+def test_statements_after_the_merge_are_filed_by_their_stated_references(graph: Graph) -> None:
     merge = graph.merging.merge(SHOP, OLD, NEW)
     a_graph_of_two(graph)
     graph.merging.undo(SHOP, merge.merge_id)
@@ -224,7 +224,7 @@ def test_what_came_since_is_sorted_by_what_it_states(graph: Graph) -> None:
 
 def test_merges_on_top_of_each_other_are_undone_in_any_order(graph: Graph) -> None:
     a_graph_of_two(graph)
-    graph.say("k3", ("service:v3", "calls", DATABASE))
+    graph.write("k3", ("service:v3", "calls", DATABASE))
     before = graph.rows()
     first = graph.merging.merge(SHOP, OLD, NEW)
     second = graph.merging.merge(SHOP, NEW, "service:v3")
@@ -255,7 +255,7 @@ def test_a_merge_of_another_scope_or_client_is_not_found(graph: Graph) -> None:
             graph.merging.undo(SHOP, wrong)
 
 
-def test_merges_are_on_record(graph: Graph, time: FakeTime) -> None:
+def test_merges_are_recorded(graph: Graph, time: FakeTime) -> None:
     first = graph.merging.merge(SHOP, OLD, NEW, by="ann")
     time.sleep(1)
     second = graph.merging.merge(SHOP, DATABASE, "service:postgres", by="bob")
@@ -274,7 +274,7 @@ def test_merges_are_on_record(graph: Graph, time: FakeTime) -> None:
 # -- interruptions
 
 
-def test_an_interrupted_merge_is_read_as_one_and_finished_later(graph: Graph) -> None:
+def test_an_interrupted_merge_is_effective_and_completed_later(graph: Graph) -> None:
     a_graph_of_two(graph)
     graph.interrupted_at = 0
     with pytest.raises(StoreUnavailableError):
@@ -299,7 +299,7 @@ def test_an_interrupted_merge_can_be_undone(graph: Graph) -> None:
     assert graph.rows() == before
 
 
-def test_an_interrupted_undoing_is_finished_later(graph: Graph) -> None:
+def test_an_interrupted_undoing_is_completed_later(graph: Graph) -> None:
     a_graph_of_two(graph)
     before = graph.rows()
     merge = graph.merging.merge(SHOP, OLD, NEW)
@@ -311,7 +311,7 @@ def test_an_interrupted_undoing_is_finished_later(graph: Graph) -> None:
     assert graph.merging.merges(SHOP)[0].state is MergeState.UNDONE
 
 
-def test_the_next_merge_finishes_what_was_interrupted(graph: Graph) -> None:
+def test_the_next_merge_completes_an_interrupted_one(graph: Graph) -> None:
     a_graph_of_two(graph)
     graph.interrupted_at = 0
     with pytest.raises(StoreUnavailableError):
@@ -321,7 +321,7 @@ def test_the_next_merge_finishes_what_was_interrupted(graph: Graph) -> None:
     assert {merge.state for merge in graph.merging.merges(SHOP)} == {MergeState.MERGED}
 
 
-def test_a_merge_that_was_interrupted_and_whose_name_was_taken_since_is_left_alone(graph: Graph) -> None:
+def test_an_interrupted_merge_whose_alias_was_set_meanwhile_is_dropped(graph: Graph) -> None:
     graph.interrupted_at = 0
     with pytest.raises(StoreUnavailableError):
         graph.merging.merge(SHOP, OLD, NEW)
@@ -332,7 +332,7 @@ def test_a_merge_that_was_interrupted_and_whose_name_was_taken_since_is_left_alo
     assert graph.registry.resolve(READER, [OLD]) == {OLD: "service:v3"}
 
 
-def test_undoing_slowly_leaves_a_merge_alone_that_was_made_meanwhile(graph: Graph) -> None:
+def test_a_slow_undoing_keeps_a_merge_that_was_made_meanwhile(graph: Graph) -> None:
     a_graph_of_two(graph)
     merge = graph.merging.merge(SHOP, OLD, NEW)
     newer: list[Merge] = []
@@ -363,16 +363,16 @@ def test_a_merge_that_is_undone_before_it_is_done_leaves_no_alias(graph: Graph) 
     assert graph.rows() == before
 
 
-def test_rewriting_goes_on_while_there_is_something_and_not_for_ever(graph: Graph) -> None:
+def test_rewriting_is_repeated_a_limited_number_of_times(graph: Graph) -> None:
     graph.store.rewrite = lambda scope, key: 1  # type: ignore[method-assign]
     graph.merging.merge(SHOP, OLD, NEW)
     assert graph.rewritten == [(SHOP.key, OLD)] * MAX_PASSES
 
 
-def test_documents_that_are_written_while_two_are_merged_end_where_they_belong(graph: Graph) -> None:
+def test_documents_that_are_written_during_a_merge_are_filed_correctly(graph: Graph) -> None:
     def write(number: int) -> None:
         for round_ in range(4):
-            graph.say(f"k{number}", (OLD, "calls", f"service:{round_}"), at=f"2026-01-0{round_ + 1}")
+            graph.write(f"k{number}", (OLD, "calls", f"service:{round_}"), at=f"2026-01-0{round_ + 1}")
 
     with ThreadPoolExecutor(3) as pool:
         writing = [pool.submit(write, number) for number in range(2)]
@@ -389,7 +389,7 @@ def test_documents_that_are_written_while_two_are_merged_end_where_they_belong(g
 # -- aliases that people set
 
 
-def test_an_alias_is_set_and_taken_back(graph: Graph) -> None:
+def test_an_alias_is_set_and_removed(graph: Graph) -> None:
     a_graph_of_two(graph)
     before = graph.rows()
     alias = graph.merging.add(SHOP, "Service:CO", NEW, by="ann")
@@ -399,7 +399,7 @@ def test_an_alias_is_set_and_taken_back(graph: Graph) -> None:
     assert graph.rows() == before
 
 
-def test_an_alias_without_a_record_is_taken_back_too(graph: Graph) -> None:
+def test_an_alias_without_a_recorded_merge_is_removed_too(graph: Graph) -> None:
     graph.registry.register(SHOP, OLD, NEW)
     a_graph_of_two(graph)
     assert graph.merging.remove(SHOP, OLD)
@@ -409,9 +409,9 @@ def test_an_alias_without_a_record_is_taken_back_too(graph: Graph) -> None:
 # -- reading by any name
 
 
-def test_an_alias_in_a_document_holds_for_what_was_written_before_and_goes_with_it(graph: Graph) -> None:
+def test_an_alias_in_a_document_applies_to_earlier_statements_until_it_is_removed(graph: Graph) -> None:
     a_graph_of_two(graph)
-    graph.say("k3", (NEW, "calls", DATABASE), aliases=((OLD, NEW),))
+    graph.write("k3", (NEW, "calls", DATABASE), aliases=((OLD, NEW),))
     assert len(graph.relations(OLD)) == 3
     graph.store.remove(f"{SHOP.key}/k3", SHOP)
     assert graph.relations(OLD) == [(RUNBOOK, "documents", OLD), (OLD, "depends_on", DATABASE)]
@@ -420,59 +420,61 @@ def test_an_alias_in_a_document_holds_for_what_was_written_before_and_goes_with_
 
 @pytest.fixture
 def named(graph: Graph) -> Graph:
-    """A graph in which an alias of the client holds for what a project's documents say."""
+    """A graph where an alias of the client applies to statements of a project's documents."""
     a_graph_of_two(graph)
     graph.registry.register(ACME, OLD, NEW)
     return graph
 
 
-def test_the_newest_relations_of_all_names_are_read_and_no_more(named: Graph) -> None:
+def test_only_the_newest_edges_of_all_names_are_read(named: Graph) -> None:
     for number in range(4):
-        named.say(f"n{number}", (OLD if number % 2 else NEW, "calls", f"service:{number}"), at=f"2026-03-0{number + 1}")
+        named.write(
+            f"n{number}", (OLD if number % 2 else NEW, "calls", f"service:{number}"), at=f"2026-03-0{number + 1}"
+        )
     edges, cut = named.reads.edges(READER, OLD, Walk(fan_out=3))
     assert [edge.target for edge in edges] == ["service:3", "service:2", "service:1"]
     assert cut
     assert named.reads.edges(READER, "service:nothing", Walk()) == ([], False)
 
 
-def test_several_things_are_read_at_once_by_any_name(named: Graph) -> None:
+def test_several_nodes_are_read_together_by_any_name(named: Graph) -> None:
     found = named.reads.edges_of(READER, [OLD, DATABASE, NEW, "host:none"], Walk())
     assert found[OLD] == found[NEW]
     assert set(found) == {OLD, NEW, DATABASE}
     assert [node.key for node in named.reads.nodes(READER, [DATABASE, OLD, NEW, "host:none"])] == [DATABASE, NEW]
 
 
-def test_a_thing_exists_under_any_of_its_names(named: Graph) -> None:
+def test_a_node_exists_under_any_of_its_names(named: Graph) -> None:
     named.registry.register(SHOP, "service:short", "host:none")
     asked = [OLD, NEW, DATABASE, "host:none", "service:short"]
     assert named.reads.existing(READER, asked) == {OLD: NEW, NEW: NEW, DATABASE: DATABASE}
 
 
-def test_of_a_property_the_newest_word_holds(named: Graph) -> None:
+def test_the_newest_value_of_a_property_wins(named: Graph) -> None:
     (node,) = named.reads.nodes(READER, [OLD])
     assert node.properties == {"owner": "bob"}
-    named.say("k3", (OLD, "calls", DATABASE), at="2026-03-01", owner="eve")
+    named.write("k3", (OLD, "calls", DATABASE), at="2026-03-01", owner="eve")
     (node,) = named.reads.nodes(READER, [OLD])
     assert node.properties == {"owner": "eve"}
 
 
-def test_a_thing_under_a_name_of_another_type_is_not_listed_with_those(named: Graph) -> None:
-    named.say("k3", ("host:db", "runs", "product:x"))
+def test_a_node_is_listed_only_with_its_canonical_type(named: Graph) -> None:
+    named.write("k3", ("host:db", "runs", "product:x"))
     named.registry.register(ACME, "host:db", DATABASE)
     assert named.reads.of_type(READER, "host") == []
 
 
-def test_relations_between_two_things_are_found_by_any_name(named: Graph) -> None:
+def test_edges_between_two_nodes_are_found_by_any_name(named: Graph) -> None:
     (edge,) = named.reads.between(READER, DATABASE, OLD)
     assert (edge.source, len(edge.evidence)) == (NEW, 2)
     assert named.reads.between(READER, OLD, NEW) == []
 
 
-def test_chunks_lead_to_the_thing_by_its_canonical_reference(named: Graph) -> None:
+def test_chunks_lead_to_the_node_by_its_canonical_reference(named: Graph) -> None:
     found = named.reads.references(READER, [(f"{SHOP.key}/k1", "k1-0")])
     assert set(found["k1-0"]) == {NEW, DATABASE, RUNBOOK}
 
 
-def test_a_thing_is_listed_once_and_found_by_the_beginning_of_any_name(named: Graph) -> None:
+def test_a_node_is_listed_once_and_found_by_the_beginning_of_any_name(named: Graph) -> None:
     assert [node.key for node in named.reads.of_type(READER, "service")] == [NEW, DATABASE]
     assert [node.key for node in named.reads.of_type(READER, "service", begins_with=OLD)] == [NEW]

@@ -1,4 +1,4 @@
-"""References are written in one way, whatever text they come from."""
+"""Normalised references and edge types."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ ANY_TEXT = st.text(max_size=60) | st.text(
         ("user:half\ud800", "user:half"),
     ],
 )
-def test_a_reference_is_written_in_one_way(text: str, expected: str) -> None:
+def test_a_reference_is_normalised(text: str, expected: str) -> None:
     assert normalised(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "checkout", ":", ":x", "x:", "service:...", "service: |>", "10:30", "a/b:c", "->:x", "|:x"]
 )
-def test_what_is_no_reference_is_refused_with_an_example_of_one(text: str) -> None:
+def test_an_invalid_reference_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidReferenceError, match="service:checkout"):
         normalised(text)
 
 
-def test_a_text_of_any_length_is_refused_quickly_and_shown_in_part() -> None:
+def test_a_string_of_any_length_is_refused_quickly_and_quoted_in_part() -> None:
     with pytest.raises(InvalidReferenceError, match="too long") as caught:
         normalised("service:" + "x" * MAX_TEXT)
     assert len(str(caught.value)) < 200
@@ -83,7 +83,7 @@ def test_a_reference_is_never_longer_than_a_key_may_be(text: str) -> None:
     assert normalised(key) == key
 
 
-def test_long_values_that_begin_alike_stay_apart() -> None:
+def test_long_values_with_the_same_beginning_stay_distinct() -> None:
     one, other = (normalised("file:" + "ü" * 500 + end) for end in ("a", "b"))
     assert one != other
 
@@ -108,7 +108,7 @@ def test_a_reference_is_made_of_a_namespace_and_a_value() -> None:
         ("file:file_1.txt", "file:file_1.txt"),
     ],
 )
-def test_an_identifier_needs_not_repeat_what_it_identifies(key: str, expected: str) -> None:
+def test_an_identifier_need_not_repeat_its_namespace(key: str, expected: str) -> None:
     assert canonical_form(key) == expected
 
 
@@ -128,18 +128,18 @@ def test_the_canonical_form_is_a_reference_and_its_own_canonical_form(value: str
         ("  is--a ", "is_a"),
     ],
 )
-def test_types_of_relations_are_words_with_underscores(text: str, expected: str) -> None:
+def test_edge_types_are_words_with_underscores(text: str, expected: str) -> None:
     assert edge_type(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "->", "_", "hängt ab von", "x" * 61])
-def test_a_relation_without_a_usable_type_is_refused(text: str) -> None:
+def test_an_invalid_edge_type_is_refused(text: str) -> None:
     with pytest.raises(InvalidReferenceError, match="depends_on"):
         edge_type(text)
 
 
 @given(ANY_TEXT)
-def test_a_type_is_its_own_type(text: str) -> None:
+def test_normalising_an_edge_type_is_idempotent(text: str) -> None:
     try:
         name = edge_type(text)
     except InvalidReferenceError:

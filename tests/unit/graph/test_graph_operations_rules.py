@@ -1,4 +1,4 @@
-"""Relations from metadata, and from what runbooks, incidents and changes say in their text."""
+"""Edges from metadata, and from the text of runbooks, incidents and changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "documents" / "runbooks"
 
@@ -17,8 +17,8 @@ def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
     return Extraction(tmp_path_factory.mktemp("rules"))
 
 
-def page(extraction: Extraction, fields: str, text: str = "text", source: str = "runbooks/page.md") -> Said:
-    return extraction.said(f"---\n{fields}\n---\n# Page\n\n{text}\n", source)
+def page(extraction: Extraction, fields: str, text: str = "text", source: str = "runbooks/page.md") -> Extracted:
+    return extraction.extract(f"---\n{fields}\n---\n# Page\n\n{text}\n", source)
 
 
 # -- metadata
@@ -54,10 +54,10 @@ def page(extraction: Extraction, fields: str, text: str = "text", source: str = 
         ),
     ],
 )
-def test_fields_of_a_page_are_relations(extraction: Extraction, fields: str, edges: list[str]) -> None:
-    said = page(extraction, fields)
-    assert said.edges == set(edges)
-    assert said.remarks == ""
+def test_fields_of_a_page_are_edges(extraction: Extraction, fields: str, edges: list[str]) -> None:
+    extracted = page(extraction, fields)
+    assert extracted.edges == set(edges)
+    assert extracted.remarks == ""
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_fields_of_a_page_are_relations(extraction: Extraction, fields: str, edg
         ("products: [nginx 1.24]", {"incident:inc-7 mentions product:nginx"}),
     ],
 )
-def test_fields_of_an_incident_are_about_what_happened(extraction: Extraction, fields: str, edges: set[str]) -> None:
+def test_fields_of_an_incident_are_edges_of_the_event(extraction: Extraction, fields: str, edges: set[str]) -> None:
     assert page(extraction, f"incident: INC-7\n{fields}", source="postmortems/a.md").edges == edges
 
 
-def test_version_is_a_property_of_what_runs(extraction: Extraction) -> None:
-    said = page(extraction, "entity: service:shop\nruns: [OpenSSL 1.1.1k, Windows Server 2008 SP1, nginx]")
-    assert said.edge("service:shop runs product:openssl").properties == {"version": "1.1.1k"}
-    assert said.edge("service:shop runs product:windows_server").properties == {"version": "2008 SP1"}
-    assert said.edge("service:shop runs product:nginx").properties == {}
+def test_version_is_a_property_of_the_runs_edge(extraction: Extraction) -> None:
+    extracted = page(extraction, "entity: service:shop\nruns: [OpenSSL 1.1.1k, Windows Server 2008 SP1, nginx]")
+    assert extracted.edge("service:shop runs product:openssl").properties == {"version": "1.1.1k"}
+    assert extracted.edge("service:shop runs product:windows_server").properties == {"version": "2008 SP1"}
+    assert extracted.edge("service:shop runs product:nginx").properties == {}
 
 
 @pytest.mark.parametrize(
@@ -99,80 +99,80 @@ def test_version_is_a_property_of_what_runs(extraction: Extraction) -> None:
 def test_product_is_read_in_the_ways_that_people_write_it(
     extraction: Extraction, text: str, product: str, version: str
 ) -> None:
-    said = page(extraction, f"entity: service:shop\nruns: ['{text}']")
-    found = said.edge(f"service:shop runs product:{product}")
+    extracted = page(extraction, f"entity: service:shop\nruns: ['{text}']")
+    found = extracted.edge(f"service:shop runs product:{product}")
     assert found.properties == ({"version": version} if version else {})
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
-        ("services: [a]\nruns: ['1.24']", "'runs' has '1.24', which is no product"),
-        ("runbook: https://wiki.example/x", "which is no runbook's name or path"),
-        ("owner: '|'", "'team' has '|', which is no name"),
+        ("services: [a]\nruns: ['1.24']", "'runs' has '1.24', which is not a product"),
+        ("runbook: https://wiki.example/x", "which is not the name or path of a runbook"),
+        ("owner: '|'", "'team' has '|', which is not a name"),
         (f"alerts: [{', '.join(f'A{number}' for number in range(60))}]", "'alerts' has 50 values"),
     ],
 )
-def test_value_that_is_none_is_told(extraction: Extraction, fields: str, told: str) -> None:
-    assert told in page(extraction, fields).remarks
+def test_invalid_value_is_reported(extraction: Extraction, fields: str, expected: str) -> None:
+    assert expected in page(extraction, fields).remarks
 
 
 def test_field_of_several_services_is_refused_and_not_guessed(extraction: Extraction) -> None:
-    said = page(extraction, "services: [a, b]\ndepends_on: [c]\nruns: [nginx 1.2]")
-    assert not [edge for edge in said.edges if "depends_on" in edge or "runs" in edge]
-    assert "'depends_on' says nothing about which service" in said.remarks
-    assert "'runs' says nothing about which service" in said.remarks
+    extracted = page(extraction, "services: [a, b]\ndepends_on: [c]\nruns: [nginx 1.2]")
+    assert not [edge for edge in extracted.edges if "depends_on" in edge or "runs" in edge]
+    assert "'depends_on' doesn't state its service" in extracted.remarks
+    assert "'runs' doesn't state its service" in extracted.remarks
 
 
-def test_entity_that_is_no_reference_is_told(extraction: Extraction) -> None:
-    assert "'entity' has 'checkout', which is no reference" in page(extraction, "entity: checkout").remarks
+def test_entity_without_a_namespace_is_reported(extraction: Extraction) -> None:
+    assert "'entity' has 'checkout', which is not a reference" in page(extraction, "entity: checkout").remarks
 
 
 def test_aliases_are_other_names_of_the_own_node(extraction: Extraction) -> None:
-    said = page(extraction, "entity: service:shop\naliases: [Web-Shop, host:shop-1, shop]")
-    assert said.statements.aliases == (("service:web-shop", "service:shop"), ("host:shop-1", "service:shop"))
+    extracted = page(extraction, "entity: service:shop\naliases: [Web-Shop, host:shop-1, shop]")
+    assert extracted.statements.aliases == (("service:web-shop", "service:shop"), ("host:shop-1", "service:shop"))
 
 
-def test_relation_of_a_field_is_proved_by_a_passage_that_names_its_end(extraction: Extraction) -> None:
+def test_evidence_of_a_field_is_a_passage_that_names_its_end(extraction: Extraction) -> None:
     text = (
         "Nothing here but checkout-edge.\n\n## More\n\n"
         + "filling words " * 60
         + "\n\n## Where\n\nAsk Checkout.\n\n"
         + "more " * 70
     )
-    said = extraction.said(f"---\nservices: [checkout, ghost]\n---\n# Page\n\n{text}\n", tokens=100)
-    assert len(said.chunks) > 2
-    assert "Ask Checkout" in said.evidence("runbook:page documents service:checkout")
-    assert "checkout-edge" not in said.evidence("runbook:page documents service:checkout")
-    assert said.edge("runbook:page documents service:ghost").chunk_ids == (said.chunks[0].chunk_id,)
+    extracted = extraction.extract(f"---\nservices: [checkout, ghost]\n---\n# Page\n\n{text}\n", tokens=100)
+    assert len(extracted.chunks) > 2
+    assert "Ask Checkout" in extracted.evidence("runbook:page documents service:checkout")
+    assert "checkout-edge" not in extracted.evidence("runbook:page documents service:checkout")
+    assert extracted.edge("runbook:page documents service:ghost").chunk_ids == (extracted.chunks[0].chunk_id,)
 
 
 @pytest.mark.parametrize("category", ["web/blogs", "vendor/cloud", "standards/owasp"])
-def test_metadata_of_others_name_and_relate_nothing_of_ours(extraction: Extraction, category: str) -> None:
+def test_metadata_of_foreign_documents_state_no_edges(extraction: Extraction, category: str) -> None:
     fields = "entity: service:shop\naliases: [evil]\nservices: [shop]\ndepends_on: [evil]\nalerts: [HighCpu]"
-    said = extraction.said(f"---\n{fields}\n---\n# Page\n\ntext\n", "page.md", category=category)
-    assert said.own == "document:page"
-    assert not said.edges
-    assert not said.statements.aliases
-    assert [node.key for node in said.statements.nodes if node.declared] == ["document:page"]
+    extracted = extraction.extract(f"---\n{fields}\n---\n# Page\n\ntext\n", "page.md", category=category)
+    assert extracted.own == "document:page"
+    assert not extracted.edges
+    assert not extracted.statements.aliases
+    assert [node.key for node in extracted.statements.nodes if node.declared] == ["document:page"]
 
 
 # -- records
 
 
-def test_record_of_an_alert_is_an_instance_of_it_when_it_fired(extraction: Extraction) -> None:
+def test_record_of_a_firing_is_an_instance_of_its_alert(extraction: Extraction) -> None:
     record = {
         "title": "Pods restart",
         "commonLabels": {"alertname": "KubePodCrashLooping", "service": "shop"},
         "fired_at": "2026-01-02T03:04:05Z",
     }
-    said = extraction.said(record, "operations/alerts/a1.json")
-    assert said.edges == {
+    extracted = extraction.extract(record, "operations/alerts/a1.json")
+    assert extracted.edges == {
         "alert_event:a1 instance_of alert:kubepodcrashlooping",
         "alert:kubepodcrashlooping fires_on service:shop",
         "alert_event:a1 affects service:shop",
     }
-    assert said.edge("alert_event:a1 instance_of alert:kubepodcrashlooping").at == "2026-01-02T03:04:05Z"
+    assert extracted.edge("alert_event:a1 instance_of alert:kubepodcrashlooping").at == "2026-01-02T03:04:05Z"
 
 
 @pytest.mark.parametrize(
@@ -187,16 +187,16 @@ def test_record_of_an_alert_is_an_instance_of_it_when_it_fired(extraction: Extra
 def test_name_of_an_alert_that_fired_is_in_a_field_a_tag_or_the_title(
     extraction: Extraction, metadata: dict[str, Any], alert: str
 ) -> None:
-    said = extraction.said("text\n", "operations/alerts/a1.md", **metadata)
-    assert said.edges == {f"alert_event:a1 instance_of {alert}"}
+    extracted = extraction.extract("text\n", "operations/alerts/a1.md", **metadata)
+    assert extracted.edges == {f"alert_event:a1 instance_of {alert}"}
 
 
-def test_records_of_incident_and_change_meet_by_their_ids(extraction: Extraction) -> None:
-    incident = extraction.said(
+def test_records_of_incident_and_change_are_linked_by_their_ids(extraction: Extraction) -> None:
+    incident = extraction.extract(
         {"id": "INC-12", "title": "Outage", "content": "Errors.", "services": ["shop"], "caused_by": "CHG-7"},
         "operations/incidents/x1.json",
     )
-    change = extraction.said(
+    change = extraction.extract(
         {"id": "CHG-7", "title": "Deploy", "description": "New version.", "affected_systems": ["shop"]},
         "operations/changes/x2.json",
     )
@@ -204,13 +204,13 @@ def test_records_of_incident_and_change_meet_by_their_ids(extraction: Extraction
     assert (change.own, change.edges) == ("change:chg-7", {"change:chg-7 affects service:shop"})
 
 
-def test_fix_that_worked_resolved_its_incident(extraction: Extraction) -> None:
+def test_successful_fix_resolved_its_incident(extraction: Extraction) -> None:
     record = {"title": "Leak", "problem": "p", "solution": "s", "incident": "INC-12"}
-    assert extraction.said(record, "evidence/remediation/r.json").edges == {
+    assert extraction.extract(record, "evidence/remediation/r.json").edges == {
         "incident:inc-12 resolved_by document:r.json"
     }
     run = {"title": "Leak", "conclusions": ["c"], "incident": "INC-12"}
-    assert extraction.said(run, "evidence/agent_runs/r.json").edges == {"document:r.json mentions incident:inc-12"}
+    assert extraction.extract(run, "evidence/agent_runs/r.json").edges == {"document:r.json mentions incident:inc-12"}
 
 
 # -- text of incidents and changes
@@ -227,10 +227,10 @@ def test_fix_that_worked_resolved_its_incident(extraction: Extraction) -> None:
         ("Caused by INC-9.", "incident:inc-7 mentions incident:inc-9"),
     ],
 )
-def test_text_of_an_incident_says_what_a_change_did(extraction: Extraction, text: str, edge: str) -> None:
-    said = page(extraction, "incident: INC-7", text, "postmortems/a.md")
-    assert said.edges == {edge}
-    assert text in said.evidence(edge)
+def test_text_of_an_incident_states_the_effect_of_a_change(extraction: Extraction, text: str, edge: str) -> None:
+    extracted = page(extraction, "incident: INC-7", text, "postmortems/a.md")
+    assert extracted.edges == {edge}
+    assert text in extracted.evidence(edge)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_text_of_an_incident_says_what_a_change_did(extraction: Extraction, text
         ("Follows INC-7.", "change:chg-3 mentions incident:inc-7"),
     ],
 )
-def test_text_of_a_change_says_what_it_did(extraction: Extraction, text: str, edge: str) -> None:
+def test_text_of_a_change_states_its_effect(extraction: Extraction, text: str, edge: str) -> None:
     assert page(extraction, "id: CHG-3", text, "operations/changes/a.md").edges == {edge}
 
 
@@ -288,38 +288,38 @@ def test_alerts_of_a_runbook_are_those_that_it_lists(extraction: Extraction, tex
         ("Pod is in CrashLoopBackOff", "The alert fires.", False),
     ],
 )
-def test_runbook_with_the_title_of_an_alert_is_for_it(
+def test_runbook_with_the_name_of_an_alert_as_title_handles_it(
     extraction: Extraction, title: str, text: str, found: bool
 ) -> None:
-    said = extraction.said(f"# {title}\n\n{text} See also alert `AnotherThing`.\n")
+    extracted = extraction.extract(f"# {title}\n\n{text} See also alert `AnotherThing`.\n")
     names = {f"runbook:page handles alert:{title.lower()}"} if found else {"runbook:page handles alert:anotherthing"}
-    assert said.edges == names
+    assert extracted.edges == names
 
 
-def test_title_with_capitals_is_no_alert_where_none_is_spoken_of(extraction: Extraction) -> None:
-    assert not extraction.said("# PodSecurityPolicy\n\nWhat it is.\n").edges
+def test_title_in_camel_case_is_no_alert_in_a_text_without_alerts(extraction: Extraction) -> None:
+    assert not extraction.extract("# PodSecurityPolicy\n\nWhat it is.\n").edges
 
 
 def test_tags_of_common_alerts_count_and_others_do_not(extraction: Extraction) -> None:
     tags = "[KubePodCrashLooping, NodeClockSkewDetected, OOMKilled, DaysToExpiry, NotReady, NodePort, KubeConfig]"
-    said = page(extraction, f"tags: {tags}")
-    assert said.edges == {
+    extracted = page(extraction, f"tags: {tags}")
+    assert extracted.edges == {
         "runbook:page handles alert:kubepodcrashlooping",
         "runbook:page handles alert:nodeclockskewdetected",
     }
-    assert said.edge("runbook:page handles alert:kubepodcrashlooping").confidence < 1
+    assert extracted.edge("runbook:page handles alert:kubepodcrashlooping").confidence < 1
 
 
 def test_only_runbooks_handle_alerts(extraction: Extraction) -> None:
     assert not page(extraction, "tags: [KubePodCrashLooping]", "**Alert:** `DiskFull`", "postmortems/x.md").edges
 
 
-def test_alerts_of_the_example_runbooks_are_those_that_a_person_finds(extraction: Extraction) -> None:
-    """Metrics, errors and states that are written like alerts are in the same lines and tags."""
+def test_alerts_of_the_example_runbooks_match_manual_labels(extraction: Extraction) -> None:
+    """The same lines and tags have metrics, errors and states with the shape of alerts."""
     found: dict[str, set[str]] = {}
     for name in ("acm-certificate-renewal", "persistent-volume-full", "vpc-nat-port-exhaustion", "eks-node-not-ready"):
-        said = extraction.said((CORPUS / f"{name}.md").read_text(), f"runbooks/{name}.md")
-        found[name] = {edge.partition(" handles alert:")[2] for edge in said.edges if " handles " in edge}
+        extracted = extraction.extract((CORPUS / f"{name}.md").read_text(), f"runbooks/{name}.md")
+        found[name] = {edge.partition(" handles alert:")[2] for edge in extracted.edges if " handles " in edge}
     assert found == {
         "acm-certificate-renewal": {"acmdaystoexpirylow"},
         "persistent-volume-full": {"kubepersistentvolumefillingup", "kubepersistentvolumeinodesfillingup"},
@@ -340,8 +340,8 @@ def test_alerts_of_the_example_runbooks_are_those_that_a_person_finds(extraction
         ("The alert: EtcdNoSpace", set()),
     ],
 )
-def test_names_without_marks_count_on_a_line_that_begins_with_alert(
+def test_names_without_quotes_count_on_a_line_that_begins_with_alert(
     extraction: Extraction, line: str, alerts: set[str]
 ) -> None:
-    said = extraction.said(f"# Disk is full\n\n{line}\n", "runbooks/page.md")
-    assert said.edges == {f"runbook:page handles alert:{alert}" for alert in alerts}
+    extracted = extraction.extract(f"# Disk is full\n\n{line}\n", "runbooks/page.md")
+    assert extracted.edges == {f"runbook:page handles alert:{alert}" for alert in alerts}

@@ -1,4 +1,4 @@
-"""What documents are about: by their own word, by what connectors give, by ids and by place."""
+"""The own node of documents: by the field `entity`, by connectors, by ids and by path."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def own(
         ("vendor/cloud/sources/aws/ec2/limits.md", "vendor/cloud", "document:sources/aws/ec2/limits"),
     ],
 )
-def test_place_tells_what_a_document_is_about(source: str, category: str, reference: str) -> None:
+def test_own_reference_by_path_and_category(source: str, category: str, reference: str) -> None:
     assert own(source, category) == reference
 
 
@@ -67,7 +67,7 @@ def test_place_tells_what_a_document_is_about(source: str, category: str, refere
         ("operations/changes/CHG-1.md", "change:chg-1"),
     ],
 )
-def test_folders_tell_it_where_the_category_is_not_known(source: str, reference: str) -> None:
+def test_own_reference_by_folders_without_a_category(source: str, reference: str) -> None:
     assert reference_of_source(source) == reference
 
 
@@ -97,9 +97,7 @@ def test_folders_tell_it_where_the_category_is_not_known(source: str, reference:
         ("sources/r/rfc9110.md", {"category": "standards/rfc"}, "rfc:9110"),
     ],
 )
-def test_names_outside_of_the_corpus_are_those_of_connectors(
-    source: str, fields: dict[str, Any], reference: str
-) -> None:
+def test_own_reference_of_documents_from_connectors(source: str, fields: dict[str, Any], reference: str) -> None:
     assert own(source, **fields) == reference
 
 
@@ -110,7 +108,7 @@ def test_entity_of_the_metadata_wins() -> None:
 
 
 @pytest.mark.parametrize("entity", [("checkout",), ("",), ("service:a", "service:b"), ("https://a",), ("user:",)])
-def test_entity_that_is_none_leaves_it_to_the_place(entity: tuple[str, ...]) -> None:
+def test_invalid_entity_falls_back_to_the_path(entity: tuple[str, ...]) -> None:
     assert own("runbooks/x.md", "runbooks/procedures", {"entity": entity}) == "runbook:x"
 
 
@@ -126,9 +124,7 @@ def test_entity_that_is_none_leaves_it_to_the_place(entity: tuple[str, ...]) -> 
         ("runbooks/procedures", {"id": ("7",), "incident": ("INC-7",)}, "runbook:a"),
     ],
 )
-def test_record_is_about_the_thing_that_its_id_names(
-    category: str, facts: dict[str, tuple[str, ...]], reference: str
-) -> None:
+def test_record_is_about_the_node_of_its_id(category: str, facts: dict[str, tuple[str, ...]], reference: str) -> None:
     assert own("a.md", category, facts) == reference
 
 
@@ -138,11 +134,11 @@ def test_long_and_odd_names_still_give_a_reference() -> None:
 
 
 def test_own_node_is_declared_with_title_and_category(tmp_path: Path) -> None:
-    said = Extraction(tmp_path).said("# My page\n\ntext\n", "runbooks/page.md")
-    node = said.node("runbook:page")
+    extracted = Extraction(tmp_path).extract("# My page\n\ntext\n", "runbooks/page.md")
+    node = extracted.node("runbook:page")
     assert (node.declared, node.type) == (True, "runbook")
     assert node.properties == {"title": "My page", "category": "runbooks/procedures"}
-    assert node.chunk_ids == (said.chunks[0].chunk_id,)
+    assert node.chunk_ids == (extracted.chunks[0].chunk_id,)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +147,8 @@ def test_own_node_is_declared_with_title_and_category(tmp_path: Path) -> None:
         ("operations/changes", "CHG-481 raise the pool of orders", "change:chg-481"),
         ("operations/incidents", "INC-7: checkout is down", "incident:inc-7"),
         ("operations/changes", "Raise the pool, see CHG-481", "change:notes"),
-        ("postmortems", "INC-7: checkout was down", "incident:notes"),  # pages link to each other by place
+        ("postmortems", "INC-7: checkout was down", "incident:notes"),  # pages link to each other by path
     ],
 )
-def test_record_without_an_id_is_about_the_one_that_its_title_begins_with(
-    category: str, title: str, reference: str
-) -> None:
+def test_record_without_an_id_is_about_the_id_in_its_title(category: str, title: str, reference: str) -> None:
     assert own("notes.json", category, title=title) == reference

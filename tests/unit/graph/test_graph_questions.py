@@ -1,4 +1,4 @@
-"""Questions that only the graph answers, and which words ask them."""
+"""Graph queries, and the questions that are recognised as such."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.fakes import WordsEmbedder
-from tests.support.graph_world import ACME, NOW, an_edge, say, shop
+from tests.support.graph_world import ACME, NOW, an_edge, shop, write_statements
 
 DAY_AGO = "2031-05-11T09:00:00Z"
 
@@ -28,7 +28,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     home: Path = tmp_path_factory.mktemp("shop")
     with bootstrap(Settings(home=str(home)), clock=lambda: NOW, embedder=WordsEmbedder()) as services:
         shop(services)
-        say(
+        write_statements(
             services,
             "acme's",
             an_edge("service:checkout", "depends_on", "service:acme-only"),
@@ -52,11 +52,11 @@ def steps(path: tuple[Edge, ...]) -> list[str]:
 
 
 class TestChanges:
-    def test_upstream_are_those_of_what_it_depends_on_the_newest_first(self, graph: KnowledgeGraph) -> None:
+    def test_upstream_are_those_of_dependencies_the_newest_first(self, graph: KnowledgeGraph) -> None:
         found = changes(graph, "service:checkout", since=DAY_AGO)
         assert keys(found) == ["commit:9f3c21ab7d01", "change:chg-1", "change:chg-2"]
 
-    def test_come_with_the_way_and_the_documents_that_prove_it(self, graph: KnowledgeGraph) -> None:
+    def test_come_with_the_path_and_its_evidence(self, graph: KnowledgeGraph) -> None:
         row = changes(graph, "service:checkout", since=DAY_AGO).rows[2]
         assert steps(row.path) == [
             "service:checkout depends_on service:payments",
@@ -66,43 +66,41 @@ class TestChanges:
         assert all(edge.evidence_chunk_ids for edge in row.path)
         assert row.at == "2031-05-11T10:00:00Z"
 
-    def test_of_the_thing_itself_are_not_upstream_though_it_is_in_a_cycle(self, graph: KnowledgeGraph) -> None:
+    def test_of_the_node_itself_are_not_upstream_even_in_a_cycle(self, graph: KnowledgeGraph) -> None:
         assert "change:chg-4" not in keys(changes(graph, "service:checkout"))
 
-    def test_without_a_bound_are_all_of_them(self, graph: KnowledgeGraph) -> None:
+    def test_without_a_time_are_all_of_them(self, graph: KnowledgeGraph) -> None:
         assert "change:chg-3" in keys(changes(graph, "service:checkout"))
 
     def test_one_hop_away_only(self, graph: KnowledgeGraph) -> None:
         assert "change:chg-2" not in keys(changes(graph, "service:checkout", hops=1))
 
-    def test_until_a_time_leaves_out_what_came_later(self, graph: KnowledgeGraph) -> None:
+    def test_until_a_time_leaves_out_later_ones(self, graph: KnowledgeGraph) -> None:
         found = changes(graph, "service:checkout", since=DAY_AGO, until="2031-05-12T06:00:00Z")
         assert keys(found) == ["change:chg-1", "change:chg-2"]
 
-    def test_downstream_are_those_of_what_depends_on_it(self, graph: KnowledgeGraph) -> None:
+    def test_downstream_are_those_of_dependents(self, graph: KnowledgeGraph) -> None:
         assert "change:chg-4" in keys(changes(graph, "service:orders", upstream=False))
 
-    def test_of_another_client_are_not_there(self, services: System, graph: KnowledgeGraph) -> None:
+    def test_of_another_client_are_invisible(self, services: System, graph: KnowledgeGraph) -> None:
         assert "change:chg-acme" not in keys(changes(graph, "service:checkout"))
         theirs = services.graph.seen_by(Identity("acme"))
         assert keys(changes(theirs, "service:checkout"))[0] == "change:chg-acme"
 
-    def test_of_something_unknown_are_refused(self, graph: KnowledgeGraph) -> None:
+    def test_of_an_unknown_node_are_refused(self, graph: KnowledgeGraph) -> None:
         with pytest.raises(NodeNotFoundError):
             changes(graph, "service:acme-only")
 
 
 class TestVulnerabilities:
-    def test_affect_what_runs_a_version_in_range_and_perhaps_what_runs_an_unknown_one(
-        self, graph: KnowledgeGraph
-    ) -> None:
+    def test_affect_services_with_a_version_in_range_or_an_unknown_one(self, graph: KnowledgeGraph) -> None:
         found = affected(graph, "CVE:CVE-2031-1002")
         assert keys(found) == ["service:orders", "service:loyalty"]
         assert [row.values["certain"] for row in found.rows] == [True, False]
         assert found.rows[0].values["version"] == "14.2"
 
-    def test_affect_what_runs_one_such_version_beside_others(self, services: System) -> None:
-        say(
+    def test_affect_services_with_an_affected_version_among_others(self, services: System) -> None:
+        write_statements(
             services,
             "two versions",
             an_edge("cve:cve-2031-9", "affects", "product:fernweb", versions="<1.25"),
@@ -112,12 +110,12 @@ class TestVulnerabilities:
         )
         assert keys(affected(services.graph.seen_by(Identity("fern")), "cve:cve-2031-9")) == ["service:both"]
 
-    def test_affect_what_runs_one_such_version_in_another_document(self, services: System) -> None:
+    def test_affect_services_with_an_affected_version_in_another_document(self, services: System) -> None:
         affects = an_edge("cve:cve-2031-8", "affects", "product:tallyd", versions="<1.25")
-        say(services, "advisory of tallyd", affects, scope=Scope("tally"))
+        write_statements(services, "advisory of tallyd", affects, scope=Scope("tally"))
         for place, version in (("production", "1.26.0"), ("staging", "1.20.0")):
             runs = an_edge("service:both", "runs", "product:tallyd", version=version)
-            say(services, f"{place} of tallyd", runs, scope=Scope("tally"))
+            write_statements(services, f"{place} of tallyd", runs, scope=Scope("tally"))
         (row,) = affected(services.graph.seen_by(Identity("tally")), "cve:cve-2031-8").rows
         assert (row.key, set(str(row.values["version"]).split(", "))) == ("service:both", {"1.26.0", "1.20.0"})
 
@@ -140,10 +138,10 @@ class TestSurroundings:
         row = what_handles(graph, "alert_event:2").rows[0]
         assert (row.key, len(row.path)) == ("runbook:backlog", 2)
 
-    def test_what_nobody_wrote_a_runbook_for_has_none(self, graph: KnowledgeGraph) -> None:
+    def test_an_alert_without_a_runbook_has_none(self, graph: KnowledgeGraph) -> None:
         assert what_handles(graph, "alert:vaultsealed").explanation == "no runbook for alert vaultsealed"
 
-    def test_a_failure_takes_with_it_what_depends_on_it(self, graph: KnowledgeGraph) -> None:
+    def test_a_failure_affects_all_dependents(self, graph: KnowledgeGraph) -> None:
         found = blast_radius(graph, "service:vault")
         assert keys(found) == ["service:payments", "service:checkout"]
         assert [row.values["distance"] for row in found.rows] == [1, 2]
@@ -173,7 +171,7 @@ class TestRecognising:
             ("services that have no runbook", "services without a runbook"),
         ],
     )
-    def test_phrasings_ask_the_same(self, graph: KnowledgeGraph, text: str, question: str) -> None:
+    def test_phrasings_of_the_same_question(self, graph: KnowledgeGraph, text: str, question: str) -> None:
         found = recognised(graph, text, now=NOW)
         assert found is not None
         assert found.question == question
@@ -192,16 +190,16 @@ class TestRecognising:
             "what changed upstream of checkout? " + "x" * 400,
         ],
     )
-    def test_other_questions_are_left_to_the_text(self, graph: KnowledgeGraph, text: str) -> None:
+    def test_other_questions_are_left_to_search(self, graph: KnowledgeGraph, text: str) -> None:
         assert recognised(graph, text, now=NOW) is None
 
-    def test_the_time_that_is_asked_about_bounds_the_answer(self, graph: KnowledgeGraph) -> None:
+    def test_the_time_in_the_question_bounds_the_answer(self, graph: KnowledgeGraph) -> None:
         found = recognised(graph, "what changed upstream of checkout in the last 4 hours?", now=NOW)
         assert found is not None
         assert keys(found) == ["commit:9f3c21ab7d01", "change:chg-1"]
         assert "since 2031-05-12T05:00:00Z" in found.explanation
 
-    def test_what_only_another_client_knows_is_not_recognised(self, graph: KnowledgeGraph) -> None:
+    def test_names_of_another_client_are_not_recognised(self, graph: KnowledgeGraph) -> None:
         assert recognised(graph, "what changed upstream of acme-only?", now=NOW) is None
 
 
@@ -237,7 +235,7 @@ class TestNaming:
         assert len(candidates(" ".join(f"word{n}" for n in range(5000)))) == MAX_CANDIDATES
 
     @pytest.mark.parametrize("text", ["", "::: ???", "\ud800", "a:b:" * 3000, "https://example.org/x"])
-    def test_of_odd_texts_breaks_nothing(self, text: str) -> None:
+    def test_of_any_string_raises_nothing(self, text: str) -> None:
         assert all(":" in key for key in candidates(text))
 
 
@@ -246,7 +244,7 @@ def test_answers_survive_the_wire(graph: KnowledgeGraph) -> None:
     assert GraphAnswer.from_json(found.to_json()).to_json() == found.to_json()
 
 
-def test_names_are_said_as_people_do() -> None:
+def test_references_in_words() -> None:
     assert [name_of(key) for key in ("service:checkout", "cve:cve-2031-1", "change:chg-1", "alert_event:2")] == [
         "checkout",
         "CVE-2031-1",

@@ -1,4 +1,4 @@
-"""Relations that are written down: the three forms, blocks, short forms, and all that only looks like them."""
+"""Written relations: the three forms, blocks, short forms, and text that only looks similar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from opx.domain.documents import RemarkKind
 from opx.domain.graph import EdgeStatement
 from opx.graph.extraction.material import MAX_EDGES
-from tests.support.extraction_support import Extraction, Said
+from tests.support.extraction_support import Extracted, Extraction
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "documents"
 JIRA: dict[str, Any] = {"title": "TASK-123: Login", "source_uri": "https://jira.example/browse/TASK-123"}
@@ -32,8 +32,8 @@ class _OnIssue:
     def __init__(self, extraction: Extraction) -> None:
         self._extraction = extraction
 
-    def __call__(self, text: str, *, tokens: int = 500) -> Said:
-        return self._extraction.said(
+    def __call__(self, text: str, *, tokens: int = 500) -> Extracted:
+        return self._extraction.extract(
             f"# TASK-123: Login\n\n{text}\n", "sources/jira/TASK-123.md", tokens=tokens, **JIRA
         )
 
@@ -59,21 +59,21 @@ class _OnIssue:
     ],
 )
 def test_line_of_each_form_is_a_relation(extraction: Extraction, line: str, edge: str) -> None:
-    assert edge in extraction.said(f"# Page\n\n{line}\n").edges
+    assert edge in extraction.extract(f"# Page\n\n{line}\n").edges
 
 
-def test_relation_is_proved_by_its_passage_and_named_as_it_is_written(extraction: Extraction) -> None:
-    said = extraction.said(
+def test_relation_has_its_passage_as_evidence_and_names_as_written(extraction: Extraction) -> None:
+    extracted = extraction.extract(
         "# Page\n\n## One\n\n" + "words " * 300 + "\n\n## Two\n\njira:A-1|BLOCKS|jira:A-2\n", tokens=100
     )
-    assert "jira:A-1|BLOCKS" in said.evidence("jira:a-1 blocks jira:a-2")
-    assert len(said.edge("jira:a-1 blocks jira:a-2").chunk_ids) == 1
-    assert said.node("jira:a-1").properties["name"] == "A-1"
+    assert "jira:A-1|BLOCKS" in extracted.evidence("jira:a-1 blocks jira:a-2")
+    assert len(extracted.edge("jira:a-1 blocks jira:a-2").chunk_ids) == 1
+    assert extracted.node("jira:a-1").properties["name"] == "A-1"
 
 
 def test_every_end_has_a_node_with_the_passages_of_its_edges(extraction: Extraction) -> None:
-    said = extraction.said("# Page\n\nservice:a|DEPENDS_ON|service:b\n")
-    assert said.node("service:b").chunk_ids == said.edge("service:a depends_on service:b").chunk_ids
+    extracted = extraction.extract("# Page\n\nservice:a|DEPENDS_ON|service:b\n")
+    assert extracted.node("service:b").chunk_ids == extracted.edge("service:a depends_on service:b").chunk_ids
 
 
 # -- blocks and short forms
@@ -94,15 +94,17 @@ def test_every_end_has_a_node_with_the_passages_of_its_edges(extraction: Extract
     ],
 )
 def test_block_of_any_form_expands_the_short_form(on_issue: _OnIssue, block: str) -> None:
-    said = on_issue(block)
-    assert said.edges == {"jira:task-123 assigned_to user:john", "jira:task-123 affects file:userservice.kt"}
-    assert said.remarks == ""
+    extracted = on_issue(block)
+    assert extracted.edges == {"jira:task-123 assigned_to user:john", "jira:task-123 affects file:userservice.kt"}
+    assert extracted.remarks == ""
 
 
-def test_short_form_is_that_of_the_own_node_alone(extraction: Extraction) -> None:
+def test_short_form_counts_for_the_own_node_only(extraction: Extraction) -> None:
     block = "relationships:\n- checkout|DEPENDS_ON|service:payments\n"
-    assert extraction.said(block, entity="service:checkout").edges == {"service:checkout depends_on service:payments"}
-    other = extraction.said(block)
+    assert extraction.extract(block, entity="service:checkout").edges == {
+        "service:checkout depends_on service:payments"
+    }
+    other = extraction.extract(block)
     assert not other.edges
     assert "'checkout' has no namespace" in other.remarks
 
@@ -116,56 +118,56 @@ def test_short_form_is_that_of_the_own_node_alone(extraction: Extraction) -> Non
         ("|MENTIONS|", "from and to are empty"),
         ("TASK-123|MENTIONS|john", "'john' has no namespace"),
         ("TASK-123|MENTIONS|https://example.com/x", "is an address"),
-        ("TASK-123|MENTIONS|user:", "no reference"),
-        ("TASK-123|***|user:john", "no type of a relation"),
+        ("TASK-123|MENTIONS|user:", "not a reference"),
+        ("TASK-123|***|user:john", "not an edge type"),
         ("just words", "1 part and not 3"),
         ("TASK-123|MENTIONS|user:" + "x" * 1_000, "at most 1,000 are read"),
     ],
 )
 def test_malformed_item_stays_text_and_is_reported_with_its_reason(on_issue: _OnIssue, item: str, reason: str) -> None:
-    said = on_issue(f"relationships:\n- {item}\n- TASK-123|AFFECTS|service:checkout\n")
-    assert said.edges == {"jira:task-123 affects service:checkout"}
-    assert reason in said.remarks
-    assert item[:30] in said.remarks
-    assert {remark.kind for remark in said.statements.remarks} == {RemarkKind.MALFORMED_RELATION}
-    assert item in "".join(chunk.content for chunk in said.chunks)
+    extracted = on_issue(f"relationships:\n- {item}\n- TASK-123|AFFECTS|service:checkout\n")
+    assert extracted.edges == {"jira:task-123 affects service:checkout"}
+    assert reason in extracted.remarks
+    assert item[:30] in extracted.remarks
+    assert {remark.kind for remark in extracted.statements.remarks} == {RemarkKind.MALFORMED_RELATION}
+    assert item in "".join(chunk.content for chunk in extracted.chunks)
 
 
-def test_block_that_goes_on_in_the_next_passage_is_still_a_block(on_issue: _OnIssue) -> None:
+def test_block_continues_in_the_next_passage(on_issue: _OnIssue) -> None:
     items = [f"- TASK-123|MENTIONS|user:person {number}" for number in range(100)]
-    said = on_issue("\n".join(["relationships:", *items, "- TASK-123|oops"]), tokens=100)
-    assert len(said.chunks) > 5
-    assert len(said.edges) == 100
-    assert said.remarks.count("no relation") == 1
+    extracted = on_issue("\n".join(["relationships:", *items, "- TASK-123|oops"]), tokens=100)
+    assert len(extracted.chunks) > 5
+    assert len(extracted.edges) == 100
+    assert extracted.remarks.count("malformed relation") == 1
 
 
-def test_line_that_a_window_cuts_is_neither_lost_nor_taken_for_another(extraction: Extraction) -> None:
+def test_line_across_two_passages_is_read_once_and_whole(extraction: Extraction) -> None:
     lines = [f"service:front-{number}|DEPENDS_ON|service:back-{number} of the shop" for number in range(200)]
-    said = extraction.said("\n".join(lines), tokens=61)
-    torn = [chunk for chunk in said.chunks if not chunk.content.startswith("service:")]
+    extracted = extraction.extract("\n".join(lines), tokens=61)
+    torn = [chunk for chunk in extracted.chunks if not chunk.content.startswith("service:")]
     assert torn, "no window begins within a line: the test shows nothing"
-    assert said.edges == {f"service:front-{n} depends_on service:back-{n} of the shop" for n in range(200)}
+    assert extracted.edges == {f"service:front-{n} depends_on service:back-{n} of the shop" for n in range(200)}
 
 
-def test_list_of_the_front_matter_counts_and_says_what_is_wrong_with_it(extraction: Extraction) -> None:
-    said = extraction.said(
+def test_list_in_front_matter_counts_and_its_errors_are_reported(extraction: Extraction) -> None:
+    extracted = extraction.extract(
         '---\nentity: jira:TASK-123\nrelationships: ["TASK-123|BLOCKS|jira:TASK-9", "x|y"]\n---\n# Page\n\nTASK-9\n'
     )
-    assert said.edges == {"jira:task-123 blocks jira:task-9"}
-    assert "'x|y': it has 2 parts" in said.remarks
+    assert extracted.edges == {"jira:task-123 blocks jira:task-9"}
+    assert "'x|y': it has 2 parts" in extracted.remarks
 
 
-# -- whose word counts
+# -- trust
 
 
-def test_documents_of_others_relate_no_service_of_ours(extraction: Extraction) -> None:
+def test_foreign_documents_state_no_edges_of_internal_services(extraction: Extraction) -> None:
     text = "service:shop|DEPENDS_ON|service:evil\njira:A-1|BLOCKS|jira:A-2\njira:A-1|MENTIONS|service:shop\n"
-    said = extraction.said(text, "page.md", category="web/blogs")
-    assert said.edges == {"jira:a-1 blocks jira:a-2", "jira:a-1 mentions service:shop"}
-    assert "only internal documents say what service:shop is related to" in said.remarks
+    extracted = extraction.extract(text, "page.md", category="web/blogs")
+    assert extracted.edges == {"jira:a-1 blocks jira:a-2", "jira:a-1 mentions service:shop"}
+    assert "only internal documents can state relations of service:shop" in extracted.remarks
 
 
-# -- what is none
+# -- text without relations
 
 
 @pytest.mark.parametrize(
@@ -193,11 +195,11 @@ def test_documents_of_others_relate_no_service_of_ours(extraction: Extraction) -
         "x|BLOCKS|y",
     ],
 )
-def test_tables_diagrams_code_and_prose_are_no_relations(extraction: Extraction, text: str) -> None:
+def test_tables_diagrams_code_and_prose_are_not_relations(extraction: Extraction, text: str) -> None:
     for page in (text, f"```\n{text}\n```", f"- {text}"):
-        said = extraction.said(f"# Page\n\n{page}\n")
-        assert not said.edges
-        assert not said.statements.remarks
+        extracted = extraction.extract(f"# Page\n\n{page}\n")
+        assert not extracted.edges
+        assert not extracted.statements.remarks
 
 
 @pytest.mark.parametrize(
@@ -212,50 +214,50 @@ def test_tables_diagrams_code_and_prose_are_no_relations(extraction: Extraction,
         "relationships: [",
     ],
 )
-def test_word_relationships_of_others_is_no_block(extraction: Extraction, text: str) -> None:
-    said = extraction.said(f"# Page\n\n{text}\n")
-    assert not said.edges
-    assert not said.statements.remarks
+def test_the_word_relationships_alone_begins_no_block(extraction: Extraction, text: str) -> None:
+    extracted = extraction.extract(f"# Page\n\n{text}\n")
+    assert not extracted.edges
+    assert not extracted.statements.remarks
 
 
 @pytest.mark.parametrize("end", ["\n", "```\n", "## Other\n"])
 def test_list_in_brackets_that_is_never_closed_ends_with_its_paragraph(on_issue: _OnIssue, end: str) -> None:
-    said = on_issue(f'```\nrelationships: [ "TASK-123|BLOCKS|jira:A-1",\n{end}"a|b", and other words\n')
-    assert said.edges == {"jira:task-123 blocks jira:a-1"}
-    assert not said.remarks
+    extracted = on_issue(f'```\nrelationships: [ "TASK-123|BLOCKS|jira:A-1",\n{end}"a|b", and other words\n')
+    assert extracted.edges == {"jira:task-123 blocks jira:a-1"}
+    assert not extracted.remarks
 
 
 def test_example_corpus_has_no_relation_lines(extraction: Extraction) -> None:
     pages = [page for page in CORPUS.rglob("*.md") if page.parent.name != "inventory"]
     assert len(pages) > 40
     for page in pages:
-        said = extraction.said(page.read_text(), str(page.relative_to(CORPUS)))
-        assert not said.statements.remarks, page
-        assert not _of_rule(said, "relationship"), page
+        extracted = extraction.extract(page.read_text(), str(page.relative_to(CORPUS)))
+        assert not extracted.statements.remarks, page
+        assert not _of_rule(extracted, "relationship"), page
 
 
-def _of_rule(said: Said, rule: str) -> list[EdgeStatement]:
-    return [edge for edge in said.statements.edges if edge.rule == rule]
+def _of_rule(extracted: Extracted, rule: str) -> list[EdgeStatement]:
+    return [edge for edge in extracted.statements.edges if edge.rule == rule]
 
 
-# -- too much
+# -- limits
 
 
 def test_more_relations_than_are_kept_are_left_out_with_a_remark(extraction: Extraction) -> None:
     lines = (f"service:a{number}|DEPENDS_ON|service:b{number}" for number in range(MAX_EDGES + 10))
-    said = extraction.said("\n".join(lines))
-    assert len(said.edges) == MAX_EDGES
-    assert f"more than {MAX_EDGES:,} relations" in said.remarks
-    assert said.node(f"service:b{MAX_EDGES - 1}")
+    extracted = extraction.extract("\n".join(lines))
+    assert len(extracted.edges) == MAX_EDGES
+    assert f"more than {MAX_EDGES:,} relations" in extracted.remarks
+    assert extracted.node(f"service:b{MAX_EDGES - 1}")
 
 
-def test_first_of_many_malformed_lines_are_told_and_the_rest_counted(on_issue: _OnIssue) -> None:
-    said = on_issue("relationships:\n" + "\n".join(f"- TASK-123|{number}" for number in range(80)))
-    assert len(said.statements.remarks) == 50
-    assert "31 more" in said.remarks
+def test_first_malformed_lines_are_reported_and_the_rest_counted(on_issue: _OnIssue) -> None:
+    extracted = on_issue("relationships:\n" + "\n".join(f"- TASK-123|{number}" for number in range(80)))
+    assert len(extracted.statements.remarks) == 50
+    assert "31 more" in extracted.remarks
 
 
 @pytest.mark.parametrize("line", ["a|" * 32_768, "->" * 32_768, "-[" * 32_768, "a:b -[" * 10_000, " " * 65_536 + "|x"])
-def test_long_lines_are_passed_over(extraction: Extraction, line: str) -> None:
-    said = extraction.said(f"# Page\n\nrelationships: [\n{line}\n\nservice:a|CALLS|service:b\n")
-    assert said.edges == {"service:a calls service:b"}
+def test_long_lines_are_skipped(extraction: Extraction, line: str) -> None:
+    extracted = extraction.extract(f"# Page\n\nrelationships: [\n{line}\n\nservice:a|CALLS|service:b\n")
+    assert extracted.edges == {"service:a calls service:b"}

@@ -1,4 +1,4 @@
-"""The graph's table after interruptions at any write, and after writers that got in each other's way."""
+"""The graph's table after interruptions at any write, and after concurrent writers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_WRITES = 80
 
 
 class Died(BaseException):
-    """The process is gone: nobody catches this."""
+    """Ends the process: no code catches this."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class World:
         self.store.rewrite(Scope(), "service:database")
 
     def clear(self) -> None:
-        """Take everything out, and see that nothing is left."""
+        """Remove all documents, and check that no row is left."""
         self.hooked.disarm()
         for key in (KEY, "global/other"):
             self.store.remove(key, Scope())
@@ -104,7 +104,7 @@ def die() -> None:
 
 
 def each_write(world: World, before: Act, act: Act, hook: Callable[[], None]) -> Iterator[int]:
-    """Do `act` again and again, with `hook` before the first of its writes, the second, and so on."""
+    """Repeat `act`, with `hook` before its first write, its second, and so on."""
     for number in range(MOST_WRITES):
         before(world)
         world.hooked.arm(number, hook)
@@ -124,9 +124,7 @@ def each_write(world: World, before: Act, act: Act, hook: Callable[[], None]) ->
 
 @pytest.mark.parametrize("act", [World.new, World.remove])
 @pytest.mark.parametrize("then", [World.new, World.remove, World.old])
-def test_who_comes_after_an_interruption_anywhere_leaves_exactly_its_own_rows(
-    world: World, act: Act, then: Act
-) -> None:
+def test_a_write_after_an_interruption_leaves_exactly_its_own_rows(world: World, act: Act, then: Act) -> None:
     expected = world.after(World.old, then)
     for number in each_write(world, World.old, act, die):
         then(world)
@@ -134,7 +132,9 @@ def test_who_comes_after_an_interruption_anywhere_leaves_exactly_its_own_rows(
 
 
 @pytest.mark.parametrize(("before", "act"), [(World.old, World.merge), (World.merge, World.undo)])
-def test_a_merge_or_its_undoing_goes_on_after_an_interruption_anywhere(world: World, before: Act, act: Act) -> None:
+def test_a_merge_or_its_undoing_completes_after_an_interruption_at_any_write(
+    world: World, before: Act, act: Act
+) -> None:
     def start(world: World) -> None:
         before(world)
         world.old()
@@ -145,14 +145,14 @@ def test_a_merge_or_its_undoing_goes_on_after_an_interruption_anywhere(world: Wo
         assert world.rows() == expected, f"died at write {number}"
 
 
-def test_a_document_goes_as_a_whole_although_a_merge_was_interrupted(world: World) -> None:
+def test_a_document_is_removed_completely_after_an_interrupted_merge(world: World) -> None:
     for number in each_write(world, World.old, World.merge, die):
         world.remove()
         left = [row for row in world.rows() if row.get("keyId") == KEY or "cache" in row["place"]]
         assert left == [], f"died at write {number}"
 
 
-def test_what_an_interruption_left_in_its_place_goes_when_that_is_rewritten(world: World) -> None:
+def test_rewriting_deletes_rows_that_an_interruption_left(world: World) -> None:
     world.old()
     for entry in ("c1", "c2"):
         world.sqlite.delete({"place": f"refs#{KEY}", "entry": entry})
@@ -161,7 +161,7 @@ def test_what_an_interruption_left_in_its_place_goes_when_that_is_rewritten(worl
     assert left == []
 
 
-def test_what_two_versions_state_stays_when_one_is_taken_out(world: World) -> None:
+def test_statements_of_two_versions_stay_when_one_is_removed(world: World) -> None:
     world.old()
     world.hooked.arm(3, die)
     with suppress(Died):
@@ -180,7 +180,7 @@ def test_a_first_version_that_was_interrupted_leaves_nothing_when_it_is_removed(
         assert world.rows() == [], f"died at write {number}"
 
 
-def test_what_was_half_added_is_added_the_next_time(world: World) -> None:
+def test_an_interrupted_addition_is_completed_the_next_time(world: World) -> None:
     def add(world: World) -> None:
         world.store.add(
             an_origin(), stating(an_edge("web", "mentions", "queue", "c2"), an_edge("web", "calls", "cache"))
@@ -192,7 +192,7 @@ def test_what_was_half_added_is_added_the_next_time(world: World) -> None:
         assert world.rows() == expected, f"died at write {number}"
 
 
-# -- at the same time
+# -- concurrent writers
 
 
 @pytest.mark.parametrize("act", [World.new, World.remove])
@@ -220,7 +220,7 @@ def test_a_document_that_changes_while_a_merge_is_undone_leaves_no_old_rows(worl
         assert world.rows() == expected, f"changed before write {number}"
 
 
-def test_a_head_stays_where_another_document_comes_while_the_last_one_goes(world: World) -> None:
+def test_a_head_stays_if_another_document_is_added_while_the_last_one_is_removed(world: World) -> None:
     def other() -> None:
         world.store.write(an_origin("other"), OTHER)
 
@@ -234,7 +234,7 @@ def test_a_head_stays_where_another_document_comes_while_the_last_one_goes(world
         assert world.rows() == expected, f"went before write {number}"
 
 
-def test_a_slow_worker_that_lost_its_claim_takes_out_what_is_only_its_own(world: World) -> None:
+def test_a_slow_worker_that_lost_its_claim_deletes_only_its_own_rows(world: World) -> None:
     def slow(world: World) -> None:
         world.store.write(an_origin(document="d3"), stating(an_edge("web", "calls", "ghost", "g1")))
         world.store.remove(KEY, Scope(), document_ids=["k1-d3"])
@@ -246,8 +246,8 @@ def test_a_slow_worker_that_lost_its_claim_takes_out_what_is_only_its_own(world:
         assert world.rows() == expected, f"overtaken before write {number}"
 
 
-def test_names_that_change_all_the_time_are_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_gives_up_if_references_change_repeatedly(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter(range(100))
     monkeypatch.setattr("opx.graph.store.StatementWriter._names", lambda *_: {"service:db": f"service:db{next(turns)}"})
-    with pytest.raises(StoreUnavailableError, match="merged again"):
+    with pytest.raises(StoreUnavailableError, match="merged repeatedly"):
         world.old()

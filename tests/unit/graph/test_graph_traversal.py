@@ -1,4 +1,4 @@
-"""Walks: how far, along what, and where they end."""
+"""Walks and paths along edges: bounds, directions, times, and resolution of names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUB_EDGES = 1_500
 
 
 class Counting:
-    """A table that counts what is read of it."""
+    """A table that counts its reads."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -95,7 +95,7 @@ def one_way(*types: str, hops: int = 3, **more: Any) -> Walk:
     return Walk(hops=hops, direction=Direction.OUT, edge_types=types, **more)
 
 
-def test_each_hop_goes_one_edge_further(walks: Traversal) -> None:
+def test_each_hop_follows_one_more_edge(walks: Traversal) -> None:
     for hops, ends in ((1, "ab"), (2, "abc"), (3, "abcd")):
         found = walks.walk(["service:a"], one_way("depends_on", hops=hops))
         assert reached(found) == {key: distance for distance, key in enumerate(ends)}
@@ -123,12 +123,12 @@ def test_several_starts_are_walked_together_and_unknown_ones_are_left_out(walks:
     assert walks.walk([], Walk()) == Subgraph()
 
 
-def test_what_is_not_visible_is_neither_reached_nor_a_start(walks: Traversal) -> None:
+def test_invisible_nodes_are_neither_reached_nor_starts(walks: Traversal) -> None:
     assert "vault" not in reached(walks.walk(["service:a"], Walk()))
     assert walks.walk(["service:vault"], Walk()) == Subgraph()
 
 
-def test_a_walk_ends_at_its_most_nodes_and_says_where(walks: Traversal) -> None:
+def test_a_walk_ends_at_its_node_limit_and_returns_the_cut_nodes(walks: Traversal) -> None:
     found = walks.walk(["service:a"], one_way("depends_on", most_nodes=3))
     assert reached(found) == {"a": 0, "b": 1, "c": 2}
     assert found.cut == ("service:c",)
@@ -148,7 +148,7 @@ def test_of_a_hub_the_newest_edges_are_followed_without_reading_all(walks: Trave
     assert table.calls < 15
 
 
-def test_times_are_read_out_of_a_hub(walks: Traversal, table: Counting) -> None:
+def test_edges_of_a_hub_are_read_by_time(walks: Traversal, table: Counting) -> None:
     table.rows = 0
     found = walks.walk(["service:hub"], Walk(fan_out=50, since="2025-06-03", until="2025-06-04"))
     assert {edge.at for edge in found.edges} == {"2025-06-03", "2025-06-04"}
@@ -156,7 +156,7 @@ def test_times_are_read_out_of_a_hub(walks: Traversal, table: Counting) -> None:
     assert table.rows < 200
 
 
-def test_edges_that_say_the_opposite_are_shown_as_contradicting(walks: Traversal) -> None:
+def test_opposite_edges_are_returned_as_contradicting(walks: Traversal) -> None:
     found = walks.walk(["service:one"], Walk())
     ((edge, back),) = found.contradicting
     assert (edge.edge_type, edge.source, back.source) == ("blocks", "service:one", "service:two")
@@ -166,7 +166,7 @@ def test_edges_that_say_the_opposite_are_shown_as_contradicting(walks: Traversal
 # -- paths
 
 
-def test_the_shortest_way_is_found_from_both_ends(walks: Traversal) -> None:
+def test_the_shortest_path_is_found_from_both_ends(walks: Traversal) -> None:
     assert way(walks.path("service:a", "service:b")) == "ab"
     assert way(walks.path("service:x", "service:e")) == "xyde"
     assert way(walks.path("service:h", "service:c")) == "hgfedc"
@@ -174,7 +174,7 @@ def test_the_shortest_way_is_found_from_both_ends(walks: Traversal) -> None:
     assert walks.path("service:a", "service:a") == Route("service:a", "service:a", ())
 
 
-def test_of_two_shortest_ways_the_newer_is_found_each_time(walks: Traversal) -> None:
+def test_of_two_shortest_paths_the_newer_is_found_each_time(walks: Traversal) -> None:
     only = Walk(direction=Direction.OUT, fan_out=200, most_nodes=5_000)
     assert {way(walks.path("service:a", "service:d", walk=only)) for _ in range(3)} == {"axyd"}
 
@@ -187,7 +187,7 @@ def test_direction_and_types_hold_for_paths(walks: Traversal) -> None:
     assert walks.path("service:b", "service:a", walk=one_way("depends_on")).edges is None
 
 
-def test_a_way_that_is_too_long_or_is_none_is_not_found(walks: Traversal) -> None:
+def test_a_path_that_is_too_long_or_missing_is_not_found(walks: Traversal) -> None:
     assert walks.path("service:b", "service:h", most_hops=5) == Route("service:b", "service:h", None)
     assert walks.path("service:a", "service:one") == Route("service:a", "service:one", None)
     assert walks.path("service:a", "service:vault") == Route("service:a", "service:vault", None)
@@ -203,14 +203,14 @@ def test_two_hubs_are_connected_by_the_edge_between_them(walks: Traversal) -> No
     assert walks.path("service:hub", "service:hub2", walk=Walk(fan_out=10, since="2024")).edges is None
 
 
-def test_a_search_that_was_cut_says_so(walks: Traversal) -> None:
+def test_a_search_that_hit_a_limit_reports_it(walks: Traversal) -> None:
     route = walks.path("service:hub", "service:t0299", walk=Walk(fan_out=10))
     assert route.edges is None
     assert set(route.cut) == {"service:hub", "service:hub2"}
     assert walks.path("service:b", "service:h", walk=Walk(most_nodes=6)).cut != ()
 
 
-def test_what_is_not_connected_is_certain_where_one_end_was_seen_as_a_whole(walks: Traversal) -> None:
+def test_nodes_are_certainly_unconnected_if_one_end_was_searched_completely(walks: Traversal) -> None:
     assert walks.path("service:hub", "service:one", walk=Walk(fan_out=10)) == Route("service:hub", "service:one", None)
 
 
@@ -222,7 +222,7 @@ def graph(table: Counting) -> KnowledgeGraph:
     return KnowledgeGraph(GraphStore(table, lambda: 0.0), reader_of(Identity("acme")))
 
 
-def test_references_may_be_written_in_any_way(graph: KnowledgeGraph) -> None:
+def test_references_need_not_be_normalised(graph: KnowledgeGraph) -> None:
     assert graph.show(" Service:A ").key == "service:a"
     assert Reached("service:vault", 1) in [
         Reached(one.key, one.distance) for one in graph.neighbours("SERVICE:a").reached
@@ -233,14 +233,14 @@ def test_references_may_be_written_in_any_way(graph: KnowledgeGraph) -> None:
         graph.show(":checkout")
 
 
-def test_a_name_without_a_namespace_is_that_of_the_only_thing_called_so(graph: KnowledgeGraph) -> None:
+def test_a_name_without_a_namespace_is_that_of_the_only_node_with_it(graph: KnowledgeGraph) -> None:
     assert graph.show("Checkout").key == "service:checkout"
     assert graph.path("A", "b").source == "service:a"
-    with pytest.raises(NodeNotFoundError, match="nothing is called 'nonesuch'; write namespace:value"):
+    with pytest.raises(NodeNotFoundError, match="no node has the name 'nonesuch'; write namespace:value"):
         graph.show("nonesuch")
 
 
-def test_a_name_of_several_things_is_asked_back(table: Counting) -> None:
+def test_an_ambiguous_name_is_refused_with_its_references(table: Counting) -> None:
     store = GraphStore(table, lambda: 0.0)
     store.write(an_origin("named", scope=Scope("twice")), stating(an_edge("service:pay", "hosted_on", "host:pay")))
     graph = KnowledgeGraph(store, reader_of(Identity("twice")))
@@ -248,7 +248,7 @@ def test_a_name_of_several_things_is_asked_back(table: Counting) -> None:
         graph.show("pay")
 
 
-def test_what_is_not_there_is_named_with_what_is_written_alike(graph: KnowledgeGraph, table: Counting) -> None:
+def test_an_unknown_reference_is_refused_with_similar_ones(graph: KnowledgeGraph, table: Counting) -> None:
     for ask in (graph.show, graph.neighbours, lambda key: graph.path("service:a", key)):
         with pytest.raises(NodeNotFoundError, match="no service:chekout; did you mean service:checkout"):
             ask("service:chekout")
@@ -257,7 +257,7 @@ def test_what_is_not_there_is_named_with_what_is_written_alike(graph: KnowledgeG
         stranger.show("service:chekout")
 
 
-def test_things_are_found_by_the_beginning_of_their_names(graph: KnowledgeGraph) -> None:
+def test_nodes_are_found_by_the_beginning_of_their_names(graph: KnowledgeGraph) -> None:
     assert [node.key for node in graph.find("Check")] == ["service:checkout"]
     assert [node.key for node in graph.find("service:hub")] == ["service:hub", "service:hub2"]
     assert [node.key for node in graph.find("s", "service", limit=3)] == [
@@ -270,6 +270,6 @@ def test_things_are_found_by_the_beginning_of_their_names(graph: KnowledgeGraph)
         graph.find("a", limit=0)
 
 
-def test_chunks_lead_to_things(graph: KnowledgeGraph) -> None:
+def test_chunks_lead_to_nodes(graph: KnowledgeGraph) -> None:
     chunks = [("global/blocks", "c2"), ("global/unknown", "c2")]
     assert graph.related_to_chunks(chunks) == {"c2": ("service:one", "service:two")}

@@ -10,7 +10,7 @@ import pytest
 
 from opx.domain.graph import NodeStatement
 from tests.support.cli_support import Opx
-from tests.support.graph_support import CHECKOUT, PAYMENTS, SAID, tell, write
+from tests.support.graph_support import CHECKOUT, PAYMENTS, STATED_EDGES, seed_graph, write
 from tests.support.remote_support import KINDS, DeployedOpx, deployed
 
 HOSTILE = "Pay\x1b]0;owned\x07ments \x9b31m\u202e"
@@ -23,11 +23,11 @@ def opx(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         if request.param == "folder":
             found = Opx(folder)
             with found.services() as services:
-                tell(services)
+                seed_graph(services)
             yield found
             return
         with deployed(folder, patch) as system:
-            tell(system.system.services)
+            seed_graph(system.system.services)
             yield system
 
 
@@ -36,7 +36,7 @@ def alone(tmp_path: Path) -> Opx:
     """A folder for a test that changes something."""
     found = Opx(tmp_path)
     with found.services() as services:
-        tell(services)
+        seed_graph(services)
     return found
 
 
@@ -113,10 +113,10 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("show", "nonesuch"), "nothing is called"),
+        (("show", "nonesuch"), "no node has the name"),
         (("neighbours", "service:checkout", "--hops", "9"), "9 is not in the range 1<=x<=3"),
-        (("neighbours", "service:checkout", "--since", "yesterday"), "'yesterday' is no time"),
-        (("neighbours", "service:checkout", "--type", "!"), "no type of a relation"),
+        (("neighbours", "service:checkout", "--since", "yesterday"), "'yesterday' is not a time"),
+        (("neighbours", "service:checkout", "--type", "!"), "not an edge type"),
     ],
 )
 def test_what_can_not_be_is_wrong_usage(opx: Opx, arguments: tuple[str, ...], told: str) -> None:
@@ -186,7 +186,7 @@ def test_names_can_not_reach_the_terminal(alone: Opx) -> None:
         services.store.put(PAYMENTS, f"# {HOSTILE}\n\n{HOSTILE} db-01".encode())
         list(services.manager.work())
         node = NodeStatement("service:payments", "service", {"owner\x1b[2J": HOSTILE}, declared=True)
-        write(services, PAYMENTS, SAID[PAYMENTS], [node])
+        write(services, PAYMENTS, STATED_EDGES[PAYMENTS], [node])
     for arguments in (("show", "service:payments"), ("path", "change:42", "host:db-01"), ("find", "pay")):
         shown = alone("graph", *arguments).stdout
         assert not any(letter in shown for letter in "\x1b\x07\x9b\u202e"), arguments

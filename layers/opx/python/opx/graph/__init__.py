@@ -1,1 +1,1 @@
-"""Things and relations that documents speak of: found in their text, kept with their evidence, walked by readers."""
+"""Knowledge graph of nodes and edges that documents state: extraction, storage with evidence, and queries for readers."""

@@ -1,12 +1,12 @@
-"""How aliases lie in their table: a partition a client, and in it the aliases of each scope side by side.
+"""Schema of the table of aliases, and resolution of aliases within scopes: one partition per client.
 
-The entry (`aliasArea`) says what an item is:
+The sort key (`aliasArea`) identifies the kind of an item:
 
     <scope>|<alias>                 an alias; `canonicalPlace` is <scope>|<canonical>
-    ~document|<scope>|<key id>      the aliases that a document may have stated: what is to go when it goes
-    ~merge|<scope>|<merge id>       a merge on record
+    ~document|<scope>|<key id>      the aliases that a document may have stated, to be deleted with it
+    ~merge|<scope>|<merge id>       a recorded merge
 
-Neither a scope's key nor a normalised reference has a `|` in it, so that no entry can be taken for another.
+Neither a scope's key nor a normalised reference contains a `|`, so that sort keys are unambiguous.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from opx.errors import AliasTakenError, InvalidScopeError
 from opx.graph.names import canonical_form
 from opx.ports import Item, KeyRange, Table
 
+log = logging.getLogger(__name__)
+
 MAX_DOCUMENTS = 200
-"""Documents that are kept of an alias. More may state it; it goes with the last of these."""
+"""Documents that are recorded of an alias. More may state it; it is deleted with the last of these."""
 
 _AREA = re.compile(r"client:([^/|]+)(?:/(group|project):([^/|]+))?\Z")
 _WIDTH = {"project": 0, "group": 1, None: 2}
 
 
 class AliasRow(Record, frozen=True):
-    """What is known of an alias in one scope: what a person has set it to, and what documents say, the first first.
+    """An alias in one scope: the value that a person set, and those that documents state, in the order of arrival.
 
-    Until the statements of the scope are filed anew after a person's change, `unmoved` tells where they may be, too: under
-    the alias itself, or what it was set to before.
-    `revision` is another one after each change, also if the row was deleted meanwhile; "" is for a row that isn't there.
+    Until the statements of the scope are filed again after a person's change, `unmoved` lists the other references under
+    which they may be: the alias itself, or its earlier values.
+    `revision` differs after each change, also if the row was deleted meanwhile; "" is for a row that doesn't exist.
     """
 
     area: str
@@ -52,14 +54,14 @@ class AliasRow(Record, frozen=True):
 
     @property
     def canonical(self) -> str:
-        """What holds: a person's word, else that of the first document. "" if nobody says anything any more."""
+        """The value in force: a person's, else the first document's; "" without any."""
         return self.set_to or (self.stated[0][1] if self.stated else "")
 
     def with_set(self, canonical: str, by: str, at: str) -> AliasRow:
-        """Raises `AliasTakenError`."""
+        """The row with a person's value. Raises `AliasTakenError` if it has another value."""
         if self.canonical not in ("", canonical):
             raise AliasTakenError(
-                f"{self.alias} is another name of {self.canonical} already: remove that alias first, or merge "
+                f"{self.alias} is an alias of {self.canonical} already: remove that alias first, or merge "
                 f"{self.canonical} into {canonical}"
             )
         unmoved = self.unmoved if self.set_to else _also(self.unmoved, self.alias)
@@ -76,12 +78,12 @@ class AliasRow(Record, frozen=True):
         return replace(self, set_to="", set_by="", unmoved=unmoved)
 
     def settled(self) -> AliasRow:
-        """Everything is filed where it belongs."""
+        """The row after all statements were filed again."""
         return replace(self, unmoved=())
 
     @property
     def next_names(self) -> set[str]:
-        """Under which statements of this alias may be filed, in one step."""
+        """References under which statements of this alias may be filed, one step further."""
         return {self.set_to, *self.unmoved} - {"", self.alias}
 
     @property
@@ -107,8 +109,8 @@ class AliasRow(Record, frozen=True):
         )
 
     def to_item(self) -> Item:
-        place = {"canonicalPlace": f"{self.area}|{self.canonical}"} if self.canonical else {}
-        return {**alias_key(self.area, self.alias), **self.to_json(), "canonicalKey": self.canonical, **place}
+        indexed = {"canonicalPlace": f"{self.area}|{self.canonical}"} if self.canonical else {}
+        return {**alias_key(self.area, self.alias), **self.to_json(), "canonicalKey": self.canonical, **indexed}
 
 
 def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -116,12 +118,14 @@ def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def partition_of(area: str) -> str:
-    """The partition with the aliases of this scope key. Raises `InvalidScopeError` for what is no key of a scope."""
+    """The partition with the aliases of this scope key. Raises `InvalidScopeError` for an invalid key."""
     if area == GLOBAL_KEY:
         return GLOBAL_KEY
     match = _AREA.match(area)
     if not match:
-        raise InvalidScopeError(f"{area[:100]!r} is no key of a scope, such as client:acme or client:acme/project:shop")
+        raise InvalidScopeError(
+            f"{area[:100]!r} is not the key of a scope, such as client:acme or client:acme/project:shop"
+        )
     client, kind, name = match.groups()
     Scope(client, **({f"{kind}_id": name} if kind else {}))
     return client
@@ -145,17 +149,17 @@ def aliases_in(area: str) -> KeyRange:
 
 
 def narrowest_first(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Scopes in the order in which their aliases count: projects, the group, the client, all. Raises
-    `InvalidScopeError`, also for scopes of two clients: nobody may see both."""
+    """Scopes in the order in which their aliases win: projects, the group, the client, global. Raises
+    `InvalidScopeError`, also for scopes of two clients: no reader may see both."""
     areas = tuple(dict.fromkeys(scopes))
     clients = {partition_of(area) for area in areas if area != GLOBAL_KEY}
     if len(clients) > 1:
-        raise InvalidScopeError("aliases of two clients can't be used together: ask for each client by itself")
+        raise InvalidScopeError("aliases of two clients can't be used together: query each client separately")
     return tuple(sorted(areas, key=_width))
 
 
 def owner_areas(scope: Scope) -> tuple[str, ...]:
-    """The scopes whose aliases whoever owns a document in this scope surely sees."""
+    """The scopes whose aliases each owner of a document in this scope can see."""
     return narrowest_first((scope.key, Scope(scope.client_id).key, GLOBAL_KEY))
 
 
@@ -164,16 +168,13 @@ def _width(area: str) -> int:
     return _WIDTH[match.group(2)] if match else len(_WIDTH)
 
 
-# -- alias view
-
-
-log = logging.getLogger(__name__)
+# -- resolution
 
 MAX_STEPS = 50
-"""Of one name to the next. A longer way is as good as a loop."""
+"""Steps from one name to the next. A longer chain counts as a loop."""
 
 MAX_MEMBERS = 200
-"""Names of one thing. What is said under further ones is not found under this one."""
+"""Names of one node. Statements under further names are not found."""
 
 
 class AreaNames(Protocol):
@@ -187,7 +188,7 @@ class AreaNames(Protocol):
 
 
 class LoadedNames:
-    """Aliases of a scope that are in memory."""
+    """The aliases of a scope, held in memory."""
 
     def __init__(self, canonicals: Mapping[str, str]) -> None:
         self._canonicals = canonicals
@@ -208,7 +209,8 @@ class LoadedNames:
 
 
 class StoredNames:
-    """Aliases of a scope that has too many to load. `only_set` leaves out those that documents alone say."""
+    """The aliases of a scope with too many to load, read from the table. `only_set` leaves out those that only documents
+    state."""
 
     def __init__(self, table: Table, area: str, *, only_set: bool = False) -> None:
         self._table = table
@@ -226,64 +228,64 @@ class StoredNames:
 
 
 class AliasView:
-    """Names as those understand them who may see these scopes. Never more than they may see."""
+    """Resolves names by the aliases of the given scopes, and no others."""
 
     def __init__(self, areas: Sequence[AreaNames]) -> None:
         self._areas = areas
 
     def canonical(self, keys: Iterable[str]) -> dict[str, str]:
-        """The references that are meant, of those keys for which it is another one; to the end of chains. Of names that
-        stand for each other in a loop, the first by alphabet is meant."""
+        """Canonical references of the keys that have another one, at the end of their chain; names in a loop resolve to the
+        first of them in sort order."""
         forms = {key: canonical_form(key) for key in dict.fromkeys(keys)}
-        meant = {key: form for key, form in forms.items() if form != key}
+        resolved = {key: form for key, form in forms.items() if form != key}
         next_names = self._next(set(forms.values()))
-        ways = {key: [form] for key, form in forms.items() if form in next_names}  # most keys have no other name
-        going = ways
+        chains = {key: [form] for key, form in forms.items() if form in next_names}  # most keys have no other name
+        unfinished = chains
         for _ in range(MAX_STEPS):
-            for way in going.values():
-                way.append(canonical_form(next_names[way[-1]]))
-            going = {key: way for key, way in going.items() if way[-1] not in way[:-1]}
-            next_names = self._next({way[-1] for way in going.values()})
-            going = {key: way for key, way in going.items() if way[-1] in next_names}
-            if not going:
+            for chain in unfinished.values():
+                chain.append(canonical_form(next_names[chain[-1]]))
+            unfinished = {key: chain for key, chain in unfinished.items() if chain[-1] not in chain[:-1]}
+            next_names = self._next({chain[-1] for chain in unfinished.values()})
+            unfinished = {key: chain for key, chain in unfinished.items() if chain[-1] in next_names}
+            if not unfinished:
                 break
-        meant.update({key: _end(way) for key, way in ways.items()})
-        return {key: end for key, end in meant.items() if end != key}
+        resolved.update({key: _end(chain) for key, chain in chains.items()})
+        return {key: end for key, end in resolved.items() if end != key}
 
     def one(self, key: str) -> str:
-        """The reference that is meant by this one."""
+        """The canonical reference of one key."""
         return self.canonical([key]).get(key, key)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no aliases at all."""
+        """True if all scopes are in memory and have no aliases."""
         return all(isinstance(area, LoadedNames) and not len(area) for area in self._areas)
 
     def leads_to(self, start: str, end: str) -> bool:
-        """Whether the one name stands for the other, however many are in between."""
-        way = {start}
+        """True if `start` resolves to `end` in any number of steps up to `MAX_STEPS`."""
+        chain = {start}
         name = start
         for _ in range(MAX_STEPS):
             if name == end:
                 return True
             name = self._next([name]).get(name, "")
-            if not name or name in way:
+            if not name or name in chain:
                 return False
-            way.add(name)
+            chain.add(name)
         return False
 
     def members(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """For each canonical reference, all keys that stand for it; itself first, the others by alphabet."""
+        """For each canonical reference, all keys that resolve to it: itself first, the others sorted."""
         wanted = tuple(dict.fromkeys(keys))
         found, fresh = set(wanted), set(wanted)
         while fresh:
             fresh = {alias for area in self._areas for alias in area.aliases(fresh)} - found
             found |= fresh
         others = sorted(found - set(wanted))
-        meant = self.canonical(others)
+        resolved = self.canonical(others)
         members: dict[str, list[str]] = {key: [key] for key in wanted}
         for alias in others:
-            if (end := meant.get(alias, alias)) in members:
+            if (end := resolved.get(alias, alias)) in members:
                 members[end].append(alias)
         return {key: _bounded(names) for key, names in members.items()}
 
@@ -297,12 +299,12 @@ class AliasView:
 
 def _bounded(names: list[str]) -> tuple[str, ...]:
     if len(names) > MAX_MEMBERS:
-        log.warning("a thing has %d names, of which %d are followed", len(names), MAX_MEMBERS)
+        log.warning("a node has %d names, of which %d are followed", len(names), MAX_MEMBERS)
     return tuple(names[:MAX_MEMBERS])
 
 
-def _end(way: list[str]) -> str:
-    last = way[-1]
-    if last in way[:-1]:
-        return min(way[way.index(last) : -1])
+def _end(chain: list[str]) -> str:
+    last = chain[-1]
+    if last in chain[:-1]:
+        return min(chain[chain.index(last) : -1])
     return last

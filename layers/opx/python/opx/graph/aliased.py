@@ -1,4 +1,4 @@
-"""The graph as it is filed, read by the names that a reader's scopes give to things."""
+"""Resolves aliases at read time: wraps `GraphReads` and joins the nodes and edges of all names of a node."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from opx.graph.views import Adjacent, GraphReads
 
 
 class AliasedReads:
-    """`GraphReads` of things that may have several names: what is said under any of them is said of the thing, and
-    comes back under its canonical reference. A relation of a thing to itself under another name is left out.
+    """`GraphReads` of nodes with several names: statements under any of the names count for the node, and are returned
+    under its canonical reference. An edge from a node to itself under another name is left out.
 
-    Where there are no aliases, nothing more is read than without.
+    Without aliases it reads no more than the wrapped `GraphReads`.
     """
 
     def __init__(self, reads: GraphReads, aliases: AliasRegistry) -> None:
@@ -42,14 +42,14 @@ class AliasedReads:
         view = self._aliases.view(scopes)
         if view.is_empty:
             return self._reads.edges_of(scopes, keys, walk)
-        asked = tuple(dict.fromkeys(keys))
-        meant = view.canonical(asked)
-        names = view.members(meant.get(key, key) for key in asked)
+        requested = tuple(dict.fromkeys(keys))
+        canonical_of = view.canonical(requested)
+        names = view.members(canonical_of.get(key, key) for key in requested)
         found = self._reads.edges_of(scopes, _flat(names), walk)
         canonical = view.canonical({end for edges, _ in found.values() for edge in edges for end in _ends(edge)})
         answer: dict[str, Adjacent] = {}
-        for key in asked:
-            parts = [found[one] for one in names[meant.get(key, key)] if one in found]
+        for key in requested:
+            parts = [found[one] for one in names[canonical_of.get(key, key)] if one in found]
             if parts:
                 answer[key] = _joined(parts, canonical, walk.fan_out)
         return answer
@@ -70,10 +70,10 @@ class AliasedReads:
 
     def existing(self, scopes: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
         view = self._aliases.view(scopes)
-        meant = view.canonical(keys)
-        names = view.members(meant.get(key, key) for key in keys)
+        canonical_of = view.canonical(keys)
+        names = view.members(canonical_of.get(key, key) for key in keys)
         known = self._reads.existing(scopes, _flat(names))
-        ends = {key: meant.get(key, key) for key in keys}
+        ends = {key: canonical_of.get(key, key) for key in keys}
         return {key: end for key, end in ends.items() if any(one in known for one in names[end])}
 
     def of_type(
@@ -90,10 +90,10 @@ class AliasedReads:
 
 
 def _names(view: AliasView, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The canonical references that are meant, each with all its names."""
-    asked = tuple(dict.fromkeys(keys))
-    meant = view.canonical(asked)
-    return view.members(meant.get(key, key) for key in asked)
+    """The canonical references of these keys, each with all its names."""
+    requested = tuple(dict.fromkeys(keys))
+    canonical_of = view.canonical(requested)
+    return view.members(canonical_of.get(key, key) for key in requested)
 
 
 def _flat(names: Mapping[str, Sequence[str]]) -> list[str]:
@@ -105,7 +105,7 @@ def _ends(edge: Edge) -> tuple[str, str]:
 
 
 def _one_node(key: str, nodes: Sequence[Node]) -> Node:
-    """One of several nodes: what the most trusted, then the newest says of a property holds."""
+    """Joins nodes to one: each property comes from the most trusted, then the newest."""
     if len(nodes) == 1:
         return nodes[0] if nodes[0].key == key else replace(nodes[0], key=key, type=type_of(key))
     best = sorted(nodes, key=_standing, reverse=True)
@@ -123,7 +123,7 @@ def _standing(node: Node) -> tuple[float, str]:
 
 
 def _joined(parts: Sequence[Adjacent], canonical: Mapping[str, str], fan_out: int) -> Adjacent:
-    """What is said of a thing under all its names."""
+    """Edges of a node under all its names."""
     edges = parts[0][0]
     if len(parts) == 1 and not any(one.source == one.target or {*_ends(one)} & canonical.keys() for one in edges):
         return parts[0]
@@ -132,7 +132,7 @@ def _joined(parts: Sequence[Adjacent], canonical: Mapping[str, str], fan_out: in
 
 
 def _one_each(edges: Iterable[Edge], canonical: Mapping[str, str]) -> list[Edge]:
-    """Edges under canonical references, one for each relation, the newest first."""
+    """Edges with canonical ends, duplicates joined, the newest first."""
     found: dict[tuple[str, str, str], list[Edge]] = {}
     for edge in edges:
         source, target = (canonical.get(end, end) for end in _ends(edge))
@@ -144,7 +144,7 @@ def _one_each(edges: Iterable[Edge], canonical: Mapping[str, str]) -> list[Edge]
 
 
 def _of_itself(edge: Edge) -> Edge | None:
-    """A relation of a thing to itself, as far as a document states it so, and not of the thing under two names."""
+    """A self-edge with the evidence of documents that state it as such, not of edges between two names; None without any."""
     stated = ((one, one.stated or _ends(edge)) for one in edge.evidence)
     evidence = tuple(one for one, (source, target) in stated if source == target)
     return replace(edge, evidence=evidence) if evidence else None
@@ -160,5 +160,5 @@ def _one_edge(name: tuple[str, str, str], edges: Sequence[Edge]) -> Edge:
 
 
 def _together(evidence: Iterable[GraphEvidence]) -> tuple[GraphEvidence, ...]:
-    """Without what came twice, the newest first."""
+    """Evidence without duplicates, the newest first."""
     return tuple(sorted(dict.fromkeys(evidence), key=lambda one: (one.at, one.document_id), reverse=True))

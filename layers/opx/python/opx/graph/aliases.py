@@ -1,4 +1,4 @@
-"""The registry of aliases: other names of things, each known to one scope and to nobody else."""
+"""Registers aliases of nodes, each visible within one scope, and keeps them free of loops."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ from opx.graph.alias_rows import (
 from opx.graph.names import canonical_form, normalised
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
-# -- alias cache
+log = logging.getLogger(__name__)
 
+# -- cache
 
 SECONDS = 30.0
-"""How late an alias of another process may be seen."""
+"""Seconds until an alias that another process set is seen."""
 
 MAX_SCOPES = 1_000
 MAX_ALIASES = 100_000
-"""Of all scopes together: some 30 MB."""
+"""Cached aliases of all scopes together: some 30 MB."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Entry:
     names: LoadedNames | None
     until: float
 
 
 class AliasCache:
-    """Keeps at most so many, those used last. Several threads may use it."""
+    """Thread-safe LRU cache of the aliases of scopes, with a time to live."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class AliasCache:
         self._clock = clock
         self._seconds = seconds
         self._most = (max_scopes, max_aliases)
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _Entry] = OrderedDict()
         self._aliases = 0
         self._changes = 0
         self._lock = threading.Lock()
@@ -80,17 +81,17 @@ class AliasCache:
             changes = self._changes
         names = self._load(area)
         with self._lock:
-            if changes == self._changes:  # else it may have been read before the change
-                self._keep(area, _Kept(names, now + self._seconds))
+            if changes == self._changes:  # otherwise the names may have been read before a change
+                self._keep(area, _Entry(names, now + self._seconds))
         return names
 
-    def forget(self, area: str) -> None:
-        """Read this scope again when it is asked for next."""
+    def invalidate(self, area: str) -> None:
+        """Drop this scope, so that its aliases are loaded again on the next call."""
         with self._lock:
             self._changes += 1
             self._drop(area)
 
-    def _keep(self, area: str, kept: _Kept) -> None:
+    def _keep(self, area: str, kept: _Entry) -> None:
         self._drop(area)
         self._kept[area] = kept
         self._aliases += _size(kept)
@@ -103,22 +104,19 @@ class AliasCache:
             self._aliases -= _size(kept)
 
 
-def _size(kept: _Kept) -> int:
+def _size(kept: _Entry) -> int:
     return len(kept.names) if kept.names else 0
 
 
-# -- aliases
-
-
-log = logging.getLogger(__name__)
+# -- registry
 
 MAX_OF_A_DOCUMENT = 100
 """Aliases that one document may state."""
 
 
 class AliasRegistry:
-    """Aliases in the table of aliases. Readers get them from memory, at most `cache_seconds` late; who writes documents
-    gets them as they are. Several threads and processes may use it."""
+    """Aliases in the table of aliases. Reads come from memory and are at most `cache_seconds` old; writers of documents
+    read the table. Several threads and processes may use it."""
 
     def __init__(self, table: Table, *, clock: Clock, cache_seconds: float = SECONDS) -> None:
         self._table = table
@@ -126,11 +124,11 @@ class AliasRegistry:
         self._rows = AliasRows(table)
         self._cache = AliasCache(self._rows.load, clock=clock, seconds=cache_seconds)
 
-    # -- reading
+    # -- reads
 
     def view(self, scopes: Iterable[str], *, fresh: bool = False) -> AliasView:
-        """Names as those understand them who may see these scopes (their keys); the narrowest scope's alias counts.
-        `fresh` passes the cache by. Raises `InvalidScopeError`, `StoreUnavailableError`."""
+        """Aliases as readers of these scopes (their keys) see them; the narrowest scope's alias wins. `fresh` bypasses the
+        cache. Raises `InvalidScopeError`, `StoreUnavailableError`."""
         read = self._rows.load if fresh else self._cache.names
         areas: list[AreaNames] = []
         for area in narrowest_first(scopes):
@@ -139,18 +137,18 @@ class AliasRegistry:
         return AliasView(areas)
 
     def resolve(self, scopes: Iterable[str], keys: Iterable[str]) -> dict[str, str]:
-        """What is meant by these references, for those that mean another one."""
+        """Canonical references of these keys, for those that differ from it."""
         return self.view(scopes).canonical(keys)
 
     def aliases_of(self, scopes: Iterable[str], canonical: str) -> tuple[str, ...]:
-        """The other names of a thing, by alphabet."""
+        """The other references of a node, sorted."""
         return self.view(scopes).members([canonical])[canonical][1:]
 
     def canonical(self, scope: Scope, keys: Sequence[str]) -> dict[str, str]:
-        """Under which references statements of this scope's documents are filed, for those where it is another one.
+        """References under which statements of this scope's documents are filed, for keys where it is another one.
 
-        These are the forms of `canonical_form` and what people have set in exactly this scope. All else holds when it is
-        read: so an alias that goes, or a project that moves, leaves nothing filed under a name that isn't its own.
+        Only `canonical_form` and aliases that people set in exactly this scope count. All other aliases apply at read
+        time, so that a removed alias or a moved project leaves nothing filed under a reference that isn't its own.
         """
         if not keys:
             return {}
@@ -161,17 +159,17 @@ class AliasRegistry:
         return AliasView([names]).canonical(keys)
 
     def filed(self, scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """All references under which statements of this scope's documents may be filed just now: as `canonical`, and while
-        a merge or its undoing isn't finished as it was before. Keys that can only be filed under themselves are left out."""
-        return self._rows.places(scope.key, keys) if keys else {}
+        """All references under which statements of this scope's documents may be filed at present: as `canonical`, and
+        during a merge or its undoing also as before. Keys that can only be filed under themselves are left out."""
+        return self._rows.filed(scope.key, keys) if keys else {}
 
     def settle(self, scope: Scope, alias: str, canonical: str) -> None:
-        """Everything is filed anew after a person has set this alias to `canonical`, or to nothing: "". If it is set to
-        something else by now, who did that sees to it."""
+        """Record that all statements were filed again after a person set this alias to `canonical` (or removed it: ""). If
+        it has another value by now, the process that set that will record it."""
         self._change(scope.key, _key(alias), lambda row: row.settled() if row.set_to == canonical else row)
 
     def aliases(self, scopes: Iterable[str], *, limit: int = 1_000) -> list[Alias]:
-        """The aliases of these scopes, by scope and alphabet, as many as `limit`."""
+        """The aliases of these scopes, sorted by scope and alias, at most `limit`."""
         areas = narrowest_first(scopes)
         found = (item for area in areas for item in self._table.query(partition_of(area), where=aliases_in(area)))
         rows = (row for row in map(AliasRow.from_json, found) if row.canonical)
@@ -182,12 +180,12 @@ class AliasRegistry:
         row = self._rows.read(scope.key, _key(alias))
         return row.shown() if row.canonical else None
 
-    # -- people
+    # -- aliases that people set
 
     def register(self, scope: Scope, alias: str, canonical: str, *, by: str = "") -> Alias | None:
-        """Set an alias for those who may see this scope. Again does no harm; a name is no alias of itself: None.
+        """Set an alias for readers of this scope. Idempotent; None for an alias of a reference to itself.
 
-        Of several at once the first wins. Raises `AliasTakenError` if the name means something else in this scope,
+        Of concurrent calls the first wins. Raises `AliasTakenError` if the alias has another value in this scope,
         `AliasLoopError`, and `InvalidReferenceError`.
         """
         alias, canonical = _key(alias), _key(canonical)
@@ -198,16 +196,16 @@ class AliasRegistry:
         return self._change(scope.key, alias, lambda row: row.with_set(canonical, by, at), guard).shown()
 
     def forget(self, scope: Scope, alias: str, canonical: str = "") -> bool:
-        """Take back what a person has set; with `canonical` only if it was set to that. False if nothing was set.
+        """Remove an alias that a person set; with `canonical` only if it has that value. False if none was set.
 
-        Raises `InvalidInputError` if documents alone say it.
+        Raises `InvalidInputError` if only documents state it.
         """
         alias = _key(alias)
         row = self._rows.read(scope.key, alias)
         if row.stated and not row.set_to and not canonical:
             raise InvalidInputError(
-                f"that {alias} is {row.canonical} is said by {len(row.stated)} documents, and nobody has set it: "
-                "take it out of the documents"
+                f"{alias} is an alias of {row.canonical} because {len(row.stated)} documents state it, not because a person "
+                "set it: remove it from the documents"
             )
         if not row.set_to or (canonical and row.set_to != _key(canonical)):
             return False
@@ -215,14 +213,14 @@ class AliasRegistry:
         self._change(scope.key, alias, lambda row: row.without_set() if row.set_to == set_to else row)
         return True
 
-    # -- documents
+    # -- aliases that documents state
 
     def state(self, key_id: str, scope: Scope, aliases: Iterable[tuple[str, str]]) -> None:
-        """Make these the aliases that the document key states, in place of all it stated before. An alias goes with the
-        last document that states it, unless a person has set it.
+        """Replace the aliases that the document key states. An alias is deleted with the last document that states it,
+        unless a person has set it.
 
-        What would make a loop is left out; where documents disagree, the first one's word holds until it is gone. Both
-        are logged, without the names. Writing again does no harm, also after an interruption anywhere. Raises
+        Aliases that would close a loop are left out; where documents disagree, the first statement holds until it is
+        removed. Both are logged, without the names. Idempotent, also after an interruption at any step. Raises
         `StoreUnavailableError`.
         """
         area = scope.key
@@ -232,7 +230,7 @@ class AliasRegistry:
         before = list(item["aliases"]) if item else []
         if not wanted and not before:
             return
-        if set(wanted) - set(before):  # so that they are known, wherever this is interrupted
+        if set(wanted) - set(before):  # first, so that an interruption leaves no unknown alias
             self._table.put({**key, "area": area, "aliases": list(dict.fromkeys([*before, *wanted]))})
         for alias in before:
             if alias not in wanted:
@@ -248,7 +246,7 @@ class AliasRegistry:
         try:
             return self._rows.change(area, alias, change, guard)
         finally:
-            self._cache.forget(area)
+            self._cache.invalidate(area)
 
     def _state_one(self, key_id: str, scope: Scope, alias: str, canonical: str) -> None:
         at = iso_time(self._clock())
@@ -261,11 +259,11 @@ class AliasRegistry:
                 scope.key, alias, lambda row: row.with_stated(key_id, canonical, at), LoopGuard(scope, withdraw)
             )
         except AliasLoopError:
-            log.warning("document %s states an alias that would make a loop: it is left out", key_id)
-            self._change(scope.key, alias, withdraw)  # what it stated before
+            log.warning("document %s states an alias that would close a loop: it is left out", key_id)
+            self._change(scope.key, alias, withdraw)  # its earlier statement
             return
         if row.canonical != canonical:
-            log.warning("document %s states an alias that means something else already: that holds", key_id)
+            log.warning("document %s states an alias that has another value already: that value stays", key_id)
 
 
 def _key(reference: str) -> str:
@@ -280,37 +278,36 @@ def _wanted(key_id: str, aliases: Iterable[tuple[str, str]]) -> dict[str, str]:
     return dict(wanted[:MAX_OF_A_DOCUMENT])
 
 
-# -- alias changes
-
+# -- changes
 
 MAX_LOADED = 5_000
-"""Aliases of a scope that are held in memory. Those of a scope that has more are looked up one by one."""
+"""Aliases of a scope that are held in memory. A scope with more has them looked up one by one."""
 
 KEYS_A_READ = 100
-"""As many as one call may read. For more names, all aliases of a scope are read."""
+"""Keys of one read call. For more names, all aliases of a scope are read."""
 
 ATTEMPTS = 100
-"""Each failed one means that another writer got through."""
+"""Attempts at an optimistic write. Each failure means that another writer succeeded."""
 
 Change = Callable[[AliasRow], AliasRow]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopGuard:
-    """Against loops, for those who may see what this scope may; `withdraw` takes the change back."""
+    """Prevents loops among the aliases that readers of this scope see; `withdraw` reverts the change."""
 
     scope: Scope
     withdraw: Change
 
 
 class AliasRows:
-    """The aliases in their table."""
+    """Reads and changes rows of the table of aliases."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def read(self, area: str, alias: str) -> AliasRow:
-        """What is known of the alias in this scope (its key) now; a row without revision if nothing is."""
+        """The row of the alias in this scope (its key); a row without revision if there is none."""
         item = self._table.get(alias_key(area, alias))
         return AliasRow.from_json(item) if item else AliasRow(area, alias)
 
@@ -322,16 +319,17 @@ class AliasRows:
             return None
         return LoadedNames({item["aliasKey"]: item[field] for item in items if item[field]})
 
-    def places(self, area: str, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """All references under which statements of these keys may be filed just now, by what people have set in this scope
-        and what has not been filed anew since. Keys that can be filed under themselves alone are left out."""
-        asked = {key: canonical_form(key) for key in keys}
-        following = self._following(area, set(asked.values()))
-        ways = {key: _all_from(form, following) for key, form in asked.items()}
-        return {key: places for key, places in ways.items() if places != (key,)}
+    def filed(self, area: str, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """All references under which statements of these keys may be filed at present, by the aliases that people set in
+        this scope and those whose statements were not filed again yet. Keys that can only be filed under themselves are
+        left out."""
+        forms = {key: canonical_form(key) for key in keys}
+        following = self._following(area, set(forms.values()))
+        reachable = {key: _reachable(form, following) for key, form in forms.items()}
+        return {key: references for key, references in reachable.items() if references != (key,)}
 
     def _following(self, area: str, names: set[str]) -> dict[str, set[str]]:
-        """For each of the names, and each that these lead to: which names are next."""
+        """Next names of these names and of all that they lead to."""
         found: dict[str, set[str]] = {}
         items = self._all(area) if len(names) > KEYS_A_READ else None
         if items is not None:
@@ -349,8 +347,8 @@ class AliasRows:
         return items if len(items) <= MAX_LOADED else None
 
     def change(self, area: str, alias: str, change: Change, guard: LoopGuard | None = None) -> AliasRow:
-        """Change a row however many others do, and return it as it is then; a row that says nothing any more is gone.
-        With a guard, raises `AliasLoopError` rather than make a loop. Raises `StoreUnavailableError`."""
+        """Change a row with an optimistic lock and return the new row; an empty row is deleted. With a guard, raises
+        `AliasLoopError` for a change that would close a loop. Raises `StoreUnavailableError`."""
         for _ in range(ATTEMPTS):
             row = self.read(area, alias)
             changed = change(row)
@@ -359,7 +357,7 @@ class AliasRows:
             against = guard if changed.canonical != row.canonical else None
             if against and self._is_loop(against.scope, changed):
                 raise AliasLoopError(
-                    f"{changed.canonical} is another name of {alias} already: the reverse can't be true"
+                    f"{changed.canonical} is an alias of {alias} already: the reverse can't be set, too"
                 )
             changed = replace(changed, revision=secrets.token_hex(8))
             try:
@@ -369,7 +367,7 @@ class AliasRows:
             if against:
                 self._recheck(against, changed)
             return changed
-        raise StoreUnavailableError(f"alias {alias} can't be changed: too many others do at the same time")
+        raise StoreUnavailableError(f"alias {alias} can't be changed: too many concurrent changes, try again later")
 
     def _write(self, row: AliasRow, changed: AliasRow) -> None:
         condition = Equals("revision", row.revision) if row.revision else KeyAbsent()
@@ -379,11 +377,11 @@ class AliasRows:
             self._table.delete(alias_key(row.area, row.alias), condition=condition)
 
     def _recheck(self, guard: LoopGuard, row: AliasRow) -> None:
-        """Two who write the halves of a loop at once can't see each other's before they have written."""
+        """Check again after the write: two processes that write the halves of a loop can't see each other's half before."""
         if self._is_loop(guard.scope, row):
             self.change(row.area, row.alias, guard.withdraw)
             raise AliasLoopError(
-                f"somebody else made {row.canonical} another name of {row.alias} at the same time: look at the aliases, "
+                f"another process made {row.canonical} an alias of {row.alias} at the same time: list the aliases, "
                 "and try again"
             )
 
@@ -392,10 +390,10 @@ class AliasRows:
         return AliasView(areas).leads_to(row.canonical, row.alias)
 
 
-def _all_from(start: str, following: dict[str, set[str]]) -> tuple[str, ...]:
-    seen, ways = {start}, [start]
-    while ways:
-        further = following.get(ways.pop(), set()) - seen
+def _reachable(start: str, following: dict[str, set[str]]) -> tuple[str, ...]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        further = following.get(waiting.pop(), set()) - seen
         seen |= further
-        ways.extend(further)
+        waiting.extend(further)
     return tuple(sorted(seen))

@@ -1,6 +1,6 @@
-"""The runbooks that alerts are bound to: by their rules, by titles, and by the pages that say which alerts they are for.
+"""Binds alerts to runbooks: by alert rules, by titles, and by pages that state the alerts they handle.
 
-Nothing of it is kept: each question looks at the rules and the pages that are current then."""
+Bindings are not stored: each query reads the current rules and pages."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SEPARATORS = re.compile(r"[\s_`-]+")
 
 
 class Runbooks:
-    """Runbooks by what others call them. `scopes` are those of the reader, the widest first: of equal pages the one of the
-    narrowest scope is meant."""
+    """Index of runbooks by reference, address, file name and title. `scopes` are those of the reader, the widest first: of
+    equal matches the page of the narrowest scope wins."""
 
     def __init__(self, documents: Iterable[KnowledgeDocument], scopes: Sequence[str]) -> None:
         self._rank = {scope: rank for rank, scope in enumerate(scopes)}
@@ -43,34 +43,34 @@ class Runbooks:
             self._by_reference[reference_of_source(document.key.source, document.category)] = document
             if _SCHEME.match(document.source_uri):
                 self._by_address[_address(document.source_uri)] = document
-            names = {_squeezed(_CALLED.sub("", document.title, count=1))}
+            names = {_without_separators(_CALLED.sub("", document.title, count=1))}
             if parts := _parts(document.key.source.removeprefix(DOCUMENTS_FOLDER)):
                 self._by_name[parts[-1]].append((parts, document))
-                names.add(_squeezed(parts[-1]))
+                names.add(_without_separators(parts[-1]))
             for name in names - {""}:
                 self._called[name][document.key.id] = document
             if alert := _alert_in(document.title):
                 self._naming[alert.casefold()][document.key.id] = document
 
     def about(self, reference: str) -> KnowledgeDocument | None:
-        """The page that is itself what a reference names."""
+        """The page with this reference as its own node."""
         return self._by_reference.get(reference)
 
-    def at(self, place: str) -> KnowledgeDocument | None:
-        """The runbook that a path or an address means: the page from this address, else the one of this file name, of several
-        the one with most of the folders before it. None for none, and where several are as likely."""
-        if _SCHEME.match(place) and (found := self._by_address.get(_address(place))):
+    def at(self, location: str) -> KnowledgeDocument | None:
+        """The runbook at a path or an address: the page from this address, else the one with this file name, of several the
+        one that shares most folders. None without a match, and for several equal ones."""
+        if _SCHEME.match(location) and (found := self._by_address.get(_address(location))):
             return found
-        parts = _parts(place)
+        parts = _parts(location)
         named = self._by_name.get(parts[-1], []) if parts else []
         best = max((_common(parts, own) for own, _ in named), default=0)
-        meant = self._narrowest([one for own, one in named if _common(parts, own) == best])
-        return meant[0] if len(meant) == 1 else None
+        matching = self._narrowest([one for own, one in named if _common(parts, own) == best])
+        return matching[0] if len(matching) == 1 else None
 
     def called(self, name: str) -> list[KnowledgeDocument]:
-        """The pages whose title or file name is a name: `KafkaDown`, `Runbook: KafkaDown`, `kafka-down.md`; else those whose
-        title ends with it: `Broker down (KafkaDown)`."""
-        found = self._called.get(_squeezed(name)) or self._naming.get(name.casefold()) or {}
+        """The pages whose title or file name is this name: `KafkaDown`, `Runbook: KafkaDown`, `kafka-down.md`; else those
+        whose title ends with it: `Broker down (KafkaDown)`."""
+        found = self._called.get(_without_separators(name)) or self._naming.get(name.casefold()) or {}
         return self._narrowest(list(found.values()))
 
     def _narrowest(self, documents: Sequence[KnowledgeDocument]) -> list[KnowledgeDocument]:
@@ -81,39 +81,39 @@ class Runbooks:
         return self._rank.get(document.scope.key, -1)
 
 
-def _parts(place: str) -> tuple[str, ...]:
-    return tuple(part.casefold() for part in page_parts(place))
+def _parts(location: str) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in page_parts(location))
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts both end with."""
+    """The number of parts at the end that both share."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))
 
 
 def _address(text: str) -> str:
-    """An address without what doesn't tell pages apart: its scheme, its section and a / at its end."""
+    """An address without its scheme, section and trailing slash, which don't distinguish pages."""
     return text.partition("#")[0].partition("://")[2].rstrip("/").casefold()
 
 
 def _alert_in(title: str) -> str:
-    """The name of an alert that a title ends with; "" for none. Other words at its end are no names."""
+    """The name of an alert at the end of a title; "" if the title ends with another word."""
     match = _NAMING.search(title)
     name = (match[1] or match[2]) if match else ""
     return name if is_alert_name(name) or len(re.split("[-_]", name)) > 2 else ""
 
 
-def _squeezed(name: str) -> str:
-    """A name without what separates its words, in small letters."""
+def _without_separators(name: str) -> str:
+    """A name in lower case without separators between its words."""
     return _SEPARATORS.sub("", name).casefold()
 
 
-# -- alerts
+# -- bindings
 
 
 class BoundBy(StrEnum):
-    """URL: an alert's rule names the page, by its address or path. TITLE: the page is the only one that is called like the
-    alert. PAGE: the page says that it is for the alert."""
+    """URL: an alert's rule names the page, by its address or path. TITLE: the page is the only one with the alert's name as
+    its title. PAGE: the page states that it handles the alert."""
 
     URL = "url"
     TITLE = "title"
@@ -122,41 +122,41 @@ class BoundBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleRunbook:
-    """A runbook as a rule names it: `place` is its address or path, `labels` are those that alerts of the rule have."""
+    """A runbook that an alert rule names: `location` is its address or path, `labels` are those of the rule's alerts."""
 
-    place: str
+    location: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def rank(self, given: Mapping[str, str]) -> int:
-        """How well labels of an alert fit: more than 0 if it has all of the rule's, less if it has other ones."""
+        """The match with an alert's labels: positive if it has all of the rule's, negative if one has another value."""
         if any(given.get(name, text) != text for name, text in self.labels.items()):
             return -1
         return sum(name in given for name in self.labels) if given.keys() >= self.labels.keys() else 0
 
     def missing(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Its labels that an alert doesn't have."""
+        """The rule's labels that an alert doesn't have."""
         return {name: text for name, text in self.labels.items() if name not in given}
 
     def address(self, given: Mapping[str, str]) -> str:
-        """Its place, with labels of an alert filled into it."""
-        return _LABEL.sub(lambda match: given.get(match[1], match[0]), self.place)
+        """The location with an alert's labels filled in."""
+        return _LABEL.sub(lambda match: given.get(match[1], match[0]), self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A page that an alert is bound to; `rule` is what names it, if one does."""
+    """A page that an alert is bound to; `rule` is the rule that names it, if any."""
 
     document: KnowledgeDocument
     by: BoundBy
     rule: RuleRunbook | None = None
     fits: bool = True
-    """False for a page that rules name for other labels than the alert has."""
+    """False if the rules name the page for other labels than the alert's."""
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """What some alerts, by their references, are bound to. `labels` of an alert choose among several rules of its name;
-    `list_runbooks` is asked for the runbooks of the graph's reader when they are needed first."""
+    """The bindings of alerts, given by their references. `labels` of an alert choose among several rules of its name;
+    `list_runbooks` is called for the runbooks of the graph's reader when they are first needed."""
 
     graph: KnowledgeGraph
     list_runbooks: Callable[[], Runbooks]
@@ -168,8 +168,8 @@ class Bindings:
         return {node.key: node for node in self.graph.nodes(self.alerts)}
 
     def pages(self) -> dict[str, list[Bound]]:
-        """The runbooks of each alert, the surest first: those that its rules name, the one that is called like it, then
-        pages that say they handle it. Last are those of rules whose labels are others."""
+        """The runbooks of each alert, the surest first: those that its rules name, the one with its name as title, then
+        pages that state that they handle it. Pages of rules with other labels come last."""
         found: dict[str, dict[str, Bound]] = {alert: {} for alert in self.alerts}
         for alert, pages in found.items():
             for bound in self._of(alert):
@@ -177,23 +177,23 @@ class Bindings:
         return {alert: list(pages.values()) for alert, pages in found.items()}
 
     def called(self, alert: str) -> list[KnowledgeDocument]:
-        """The pages that are called like an alert that is known."""
+        """The pages with the name of a known alert as title or file name."""
         if alert not in self.nodes:
             return []
         name = str(self.nodes[alert].properties.get("name", "")) or alert.partition(":")[2]
         return self._runbooks.called(name)
 
     def firings(self) -> dict[str, list[Edge]]:
-        """The firings of each alert that the graph has, the newest first."""
+        """The firings of each alert in the graph, the newest first."""
         return self._edges("instance_of")
 
-    def place_of(self, alert: str) -> str:
-        """The address or the path of its runbook that an alert's rule names, "" for none."""
+    def location_of(self, alert: str) -> str:
+        """The address or path of the runbook that an alert's rule names, "" for none."""
         return str(self.nodes[alert].properties.get(RUNBOOK, "")) if alert in self.nodes else ""
 
     def _of(self, alert: str) -> Iterator[Bound]:
         rules = self.rules_of(alert)
-        several = len({rule.place for rule in rules}) > 1
+        several = len({rule.location for rule in rules}) > 1
         others = [rule for rule in rules if several and rule.rank(self.labels) < 0]
         yield from self._named((rule for rule in rules if rule not in others), fits=True)
         if len(called := self.called(alert)) == 1:
@@ -210,18 +210,20 @@ class Bindings:
 
     def page_of(self, rule: RuleRunbook) -> KnowledgeDocument | None:
         """The page that a rule names."""
-        place = rule.address(self.labels)
-        return self._runbooks.at(place) or (None if "://" in place else self._runbooks.about(runbook_at(place)))
+        location = rule.address(self.labels)
+        return self._runbooks.at(location) or (
+            None if "://" in location else self._runbooks.about(runbook_at(location))
+        )
 
     def rules_of(self, alert: str) -> list[RuleRunbook]:
-        """The runbooks that rules of an alert name, those first whose labels fit, then those without labels; of equal ones
-        the one that its best rule names."""
-        best = self.place_of(alert)
+        """The runbooks that rules of an alert name: first those with matching labels, then those without labels; of equal
+        ones, the one that the alert's node names first."""
+        best = self.location_of(alert)
         rules = [rule for edge in self._handling.get(alert, ()) for rule in _rules_of(edge)]
-        if best and all(rule.place != best for rule in rules):
+        if best and all(rule.location != best for rule in rules):
             rules.append(RuleRunbook(best))
         return sorted(
-            rules, key=lambda rule: (-rule.rank(self.labels), bool(rule.missing(self.labels)), rule.place != best)
+            rules, key=lambda rule: (-rule.rank(self.labels), bool(rule.missing(self.labels)), rule.location != best)
         )
 
     @cached_property
@@ -241,7 +243,7 @@ class Bindings:
 def named_runbooks(
     graph: KnowledgeGraph, list_runbooks: Callable[[], Runbooks], alert: str, labels: Mapping[str, str], runbook: str
 ) -> dict[str, str]:
-    """See `opx.graph.capability.Graph.named_runbooks`."""
+    """Implements `opx.graph.capability.Graph.named_runbooks`."""
     if runbook and (own := list_runbooks().at(runbook)):
         return {own.document_id: "is the runbook that the alert names"}
     try:
@@ -257,7 +259,7 @@ def named_runbooks(
 
 
 def _rules_of(edge: Edge) -> Iterator[RuleRunbook]:
-    place = str(edge.properties.get(RUNBOOK, ""))
-    if place:
+    location = str(edge.properties.get(RUNBOOK, ""))
+    if location:
         for labels in json.loads(str(edge.properties.get(WHEN, "[{}]"))):
-            yield RuleRunbook(place, labels)
+            yield RuleRunbook(location, labels)

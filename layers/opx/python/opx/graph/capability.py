@@ -1,4 +1,4 @@
-"""Composes the graph: its store, its names, and what finds nodes and edges in documents."""
+"""Composes the graph: store, aliases, readers, and extraction of nodes and edges from documents."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _TEXTS = ("title", "name", "summary")
-"""Properties of a node that say what it is."""
+"""Properties of a node that describe it."""
 
 
 class Graph:
-    """Nodes and edges of all scopes. `new_chat` gives the language model of a name."""
+    """Nodes and edges of all scopes. `new_chat` returns the language model with a name."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Graph:
         return KnowledgeGraph(AliasedReads(self.store, self.aliases), reader, self.aliases)
 
     def incident_text(self, scope: Scope, name: str) -> str:
-        """What those who share a scope know of an incident: title, name and summary of its node, "" if there is none. Raises
+        """Title, name and summary of an incident's node, as readers of the scope see it; "" if there is none. Raises
         `StoreUnavailableError`."""
         from opx.graph.extraction.own_node import read_id
 
@@ -87,7 +87,7 @@ class Graph:
         return " ".join(str(node.properties[text]) for node in found for text in _TEXTS if text in node.properties)
 
     def expansion(self, reader: Reader) -> GraphExpansion:
-        """Follows edges from what was found as text."""
+        """Follows edges from the hits of a search."""
         from opx.graph.expansion import GraphExpansion
 
         installation = self._installation
@@ -105,8 +105,8 @@ class Graph:
         return Bindings(self.of(reader), lambda: self.runbooks(reader), alerts, labels or {})
 
     def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> dict[str, str]:
-        """The ids of the documents that an alert itself (`runbook`, "" for none) or else its rules name, each with what names
-        it; none that rules name for other labels."""
+        """The ids of the documents that an alert itself (`runbook`, "" for none) or else its rules name, with reasons;
+        without those that rules name for other labels."""
         from opx.graph.bindings import named_runbooks
 
         return named_runbooks(self.of(reader), lambda: self.runbooks(reader), alert, labels, runbook)
@@ -121,7 +121,7 @@ class Graph:
         return Runbooks((one for one in found if not self._expired_since(one)), reader.visible)
 
     def passage_reader(self, reader: Reader) -> PassageReader:
-        """Reads the passages behind edges, of documents that may be shown."""
+        """Reads the passages behind nodes and edges, of documents that may be shown."""
         from opx.graph.passages import PassageReader
 
         corpus, threads = self._corpus, self._storage.read_threads
@@ -134,14 +134,14 @@ class Graph:
 
     @cached_property
     def merging(self) -> Merging:
-        """Makes two nodes one."""
+        """Merges nodes."""
         from opx.graph.merging import Merging
 
         return Merging(self._tables.table(ALIASES), self.aliases, self.store, clock=self._installation.clock)
 
     @cached_property
     def written_texts(self) -> ContextCache:
-        """The cache of what language models wrote about passages."""
+        """The cache of texts that language models generated for passages."""
         from opx.ingestion.contexts import ContextCache
 
         days = self._installation.settings.embedding_cache_days
@@ -149,7 +149,7 @@ class Graph:
 
     @cached_property
     def model_extraction(self) -> ModelExtraction | None:
-        """Has a language model read edges out of passages; None if none is chosen for that."""
+        """Extracts edges from passages with a language model; None if none is configured."""
         model = self._installation.settings.graph_model
         if not model:
             return None
@@ -169,7 +169,7 @@ class Graph:
 
     @cached_property
     def extractor(self) -> Extractor:
-        """Finds nodes and edges in documents."""
+        """Extracts nodes and edges from documents."""
         from opx.graph.extraction.extractor import Extractor
 
         model = self.model_extraction
@@ -177,7 +177,7 @@ class Graph:
 
     @cached_property
     def writer(self) -> NamingWriter:
-        """The graph's store, for the pipeline."""
+        """The graph's store for the pipeline, which records newly declared names."""
         from opx.graph.naming import NamingWriter
 
         return NamingWriter(self.store, self.known_names)

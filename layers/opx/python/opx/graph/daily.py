@@ -1,4 +1,4 @@
-"""What is done about the graph every day: documents mention what was declared after them, also what was left out before."""
+"""Daily relinking: adds mentions of names that were declared after the documents that use them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RELINK: Mapping[str, object] = {"task": "relink"}
-"""The event with which the scheduler has it done."""
+"""The event that the scheduler sends."""
 
 RELINK_SECONDS = 240.0
-"""Of the 300 that the function has which takes documents in."""
+"""Seconds, of the 300 that the ingestion function has."""
 
 
 def is_relink(event: object) -> bool:
-    """Whether the scheduler calls; everything else comes from the queue."""
+    """True for the scheduler's event; all others come from the queue."""
     return event == RELINK
 
 
 def relink(relinking: Relinking) -> dict[str, int]:
-    """Go through all declared names, as long as there is time. Raises `StoreUnavailableError`."""
+    """Relink all declared names within the time limit, and return the counts. Raises `StoreUnavailableError`."""
     done = relinking.relink(seconds=RELINK_SECONDS)
     for left in done.left_out:
         log.warning("relinking left out: %s", left)

@@ -1,4 +1,4 @@
-"""From what was found as text, and from what a question names, along the graph to what is related."""
+"""Expands the hits of a search along the graph: follows edges from hits and named nodes to an evidence pack."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from opx.domain.results import (
     RetrievalResult,
 )
 from opx.errors import OpxError, StoreUnavailableError
-from opx.graph.questions.answers import Row, is_a, name_of, walked
-from opx.graph.questions.recognising import named, recognised
+from opx.graph.questions.answers import Row, is_a, name_of, walk_from
+from opx.graph.questions.recognising import named_nodes, recognised
 from opx.graph.views import in_words
 from opx.runtime.threads import within
 
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
     from opx.graph.views import Passage
     from opx.ports import Clock
 
+log = logging.getLogger(__name__)
 
-# -- evidence
-
+# -- evidence pack
 
 MAX_GRAPH_ITEMS = 12
 MAX_OF_ONE_DOCUMENT = 3
-"""Relations that are shown of one document: an inventory proves hundreds."""
+"""Edges that are shown of one document: an inventory is evidence of hundreds."""
 
 MAX_CHARACTERS = 700
-"""Of the passage in an item of the graph."""
+"""Characters of the passage in an item of the graph."""
 
 CHARACTERS_BEFORE = 120
-"""Of a passage that are shown before the thing's name, about."""
+"""Characters of a passage that are shown before the node's name, approximately."""
 
 MAX_TEXT_CHARACTERS = 1_500
-"""Of the passage in an item of the text: `Answer.results` has all of it."""
+"""Characters of the passage in an item of the search: `Answer.results` has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Something that relations lead to. `path` begins at what was found or named, and its last relation is the one that is
-    told. `answers`: it is a row of an answer to a question that the graph was asked; `note` is what else that says.
-    `about` is evidence of what the thing itself is, where a document is about it."""
+    """A node that edges lead to. `path` begins at a found or named node, and its last edge is the one that is shown.
+    `answers`: it is a row of a graph answer to the question; `note` has the other values of the row. `about` is evidence
+    of the node itself, where a document is about it."""
 
     node: str
     confidence: float
@@ -71,7 +71,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A lead with the statement whose passage is shown. `found`: that passage is among the results already."""
+    """A lead with the statement whose passage is shown. `found`: the search returned that passage already."""
 
     lead: Lead
     shown: GraphEvidence | None
@@ -79,47 +79,47 @@ class Chosen:
 
 
 def chosen(leads: Iterable[Lead], results: Sequence[RetrievalResult]) -> list[Chosen]:
-    """The leads to show, the best first: each thing and relation once, and few of one document. What leads to a passage
-    that was found as text comes besides, for the best of them."""
+    """The leads to show, the best first: each node and edge once, and few per document. The best lead to each passage that
+    the search returned is added, and doesn't count."""
     known = {str(result.metadata.get("chunkId", "")) for result in results}
-    choosing = _Choosing()
+    selection = _Selection()
     for lead in leads:
-        choosing.consider(_choice(lead, known))
-        if choosing.shown == MAX_GRAPH_ITEMS:
+        selection.consider(_choice(lead, known))
+        if selection.shown == MAX_GRAPH_ITEMS:
             break
-    return choosing.kept
+    return selection.kept
 
 
-class _Choosing:
-    """What was chosen so far."""
+class _Selection:
+    """Collects leads within the limits."""
 
     def __init__(self) -> None:
         self.kept: list[Chosen] = []
         self.shown = 0
         self._of_document: dict[str, int] = {}
-        self._told: set[tuple[str, ...]] = set()
+        self._seen: set[tuple[str, ...]] = set()
 
     def consider(self, one: Chosen) -> None:
         lead, document = one.lead, one.shown.document_id if one.shown else ""
         if one.found and not lead.answers:
             self._keep(one, ("found", *(one.shown.chunk_ids if one.shown else ())))
             return
-        told = (lead.node, said(lead.path[-1]) if lead.path else "")
+        identity = (lead.node, edge_sentence(lead.path[-1]) if lead.path else "")
         crowded = document and self._of_document.get(document, 0) >= MAX_OF_ONE_DOCUMENT
-        if (lead.answers or not crowded) and self._keep(one, told):
+        if (lead.answers or not crowded) and self._keep(one, identity):
             self._of_document[document] = self._of_document.get(document, 0) + 1
             self.shown += 1
 
-    def _keep(self, one: Chosen, told: tuple[str, ...]) -> bool:
-        if told in self._told:
+    def _keep(self, one: Chosen, identity: tuple[str, ...]) -> bool:
+        if identity in self._seen:
             return False
-        self._told.add(told)
+        self._seen.add(identity)
         self.kept.append(one)
         return True
 
 
 def _choice(lead: Lead, known: set[str]) -> Chosen:
-    """What to show of a lead: what the thing itself is, else what proves the relation."""
+    """Chooses the statement to show of a lead: one about the node itself, else the evidence of the edge."""
     best = next(iter((*lead.about, *lead.proof)), None)
     return Chosen(lead, best, found=bool(best and known.intersection(best.chunk_ids)))
 
@@ -130,13 +130,13 @@ def pack_of(
     passages: Mapping[str, Passage],
     understood: str = "",
 ) -> EvidencePack:
-    """Rows of an answer first, then text and relations by their confidence, ties in their order.
+    """Merges results and leads to one pack: rows of a graph answer first, then all others by confidence, ties in order.
 
-    A passage is there once: one that was found both ways is text, with the way that leads to it and the confidence of the
-    surer one.
+    Each passage is there once: a passage that search and graph found is an item of the search, with the path that leads to
+    it and the higher confidence.
     """
     both = {chunk: one for one in reversed(graph) if one.found and one.shown for chunk in one.shown.chunk_ids}
-    texts = [_found_twice(item, both.get(item.chunk_id)) for item in map(_text_item, results)]
+    texts = [_with_path(item, both.get(item.chunk_id)) for item in map(_text_item, results)]
     items = [_graph_item(one, passages) for one in graph if one.lead.answers or not one.found]
     answers = [item for item in items if item.answers]
     related = [item for item in items if not item.answers]
@@ -158,7 +158,7 @@ def _text_item(result: RetrievalResult) -> EvidenceItem:
     )
 
 
-def _found_twice(item: EvidenceItem, one: Chosen | None) -> EvidenceItem:
+def _with_path(item: EvidenceItem, one: Chosen | None) -> EvidenceItem:
     if one is None or one.lead.answers:
         return item
     return replace(
@@ -173,11 +173,11 @@ def _graph_item(one: Chosen, passages: Mapping[str, Passage]) -> EvidenceItem:
     lead, shown = one.lead, one.shown
     ids = shown.chunk_ids if shown else ()
     passage = next((passages[chunk] for chunk in ids if chunk in passages), None)
-    told = "; ".join(filter(None, (said_along(lead.path) or name_of(lead.node), lead.note)))
+    summary = "; ".join(filter(None, (path_sentence(lead.path) or name_of(lead.node), lead.note)))
     text = _around(passage.content, lead.node) if passage and not one.found else ""
     return EvidenceItem(
         source=EvidenceSource.GRAPH,
-        content=f"{told}\n\n{text}" if text else told,
+        content=f"{summary}\n\n{text}" if text else summary,
         confidence=lead.confidence,
         document_id=shown.document_id if shown else "",
         chunk_id=passage.chunk_id if passage else next(iter(ids), ""),
@@ -190,35 +190,35 @@ def _graph_item(one: Chosen, passages: Mapping[str, Passage]) -> EvidenceItem:
 
 
 def _way(lead: Lead) -> dict[str, Any]:
-    """How one came to a thing, as fields of an item."""
+    """The path to a node and its evidence, as fields of an item."""
     return {
         "path": tuple(PathStep(*edge.name) for edge in lead.path),
         "node": lead.node,
-        "relation": said(lead.path[-1]) if lead.path else "",
+        "relation": edge_sentence(lead.path[-1]) if lead.path else "",
         "evidence_chunk_ids": tuple(dict.fromkeys(chunk for proof in lead.proof for chunk in proof.chunk_ids)),
     }
 
 
 def _least_trusted(tier: Tier, lead: Lead) -> str:
-    """The tier of a text, or of what proves the way to it, whichever is least trusted. Of several proofs of one relation,
-    the best counts."""
+    """The least trusted of the tiers of a passage and of the edges that lead to it. Of several documents that prove an edge,
+    the most trusted counts."""
     order = list(Tier)
-    ways = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
-    return max((tier, *ways), key=order.index).value
+    proven = [min((one.tier for one in edge.evidence), key=order.index) for edge in lead.path]
+    return max((tier, *proven), key=order.index).value
 
 
-def said(edge: Edge) -> str:
-    """`checkout depends on payments`."""
+def edge_sentence(edge: Edge) -> str:
+    """An edge in words: `checkout depends on payments`."""
     return f"{name_of(edge.source)} {in_words(edge.edge_type)} {name_of(edge.target)}"
 
 
-def said_along(path: Sequence[Edge]) -> str:
+def path_sentence(path: Sequence[Edge]) -> str:
     """A path in words: `checkout depends on payments; change CHG-12 affects payments`."""
-    return "; ".join(map(said, path))
+    return "; ".join(map(edge_sentence, path))
 
 
 def _around(text: str, node: str) -> str:
-    """The part of a passage where a thing is named, from the beginning of a line on; its beginning if it isn't named."""
+    """The part of a passage that names a node, from the beginning of a line; without the name, its beginning."""
     at = text.casefold().find(node.partition(":")[2])
     start = text.rfind("\n", 0, max(0, at - CHARACTERS_BEFORE)) + 1 if at > CHARACTERS_BEFORE else 0
     cut = text[start : start + MAX_CHARACTERS].strip()
@@ -231,26 +231,23 @@ def _cut(text: str, most: int) -> str:
 
 # -- expansion
 
-
-log = logging.getLogger(__name__)
-
 NO_GRAPH = "the graph is missing from this answer (it didn't answer in time, or is unavailable)"
 NO_PASSAGES = "the passages behind relations are missing (they could not be read in time)"
 INCOMPLETE = "; there may be more, as some things have more relations than are followed"
 
 MIN_CONFIDENCE = 0.005
-"""Of what is related; what is less sure says nothing."""
+"""Minimum confidence of a lead."""
 
 FAN_OUT = 25
 MOST_SEEDS = 20
 FOLLOWED = 30
-"""Things next to the seeds whose own relations are looked at, the surest: each costs a request or two."""
+"""Neighbours of the seeds whose own edges are followed, the surest first: each costs a request or two."""
 
 MOST_HITS = 5
-"""Hits whose references are looked up, the best ones."""
+"""Best hits whose nodes are looked up."""
 
 CONSIDERED = 4 * MAX_GRAPH_ITEMS
-"""Leads of which it is looked up whether a document is about them."""
+"""Leads whose nodes are read, to find documents about them."""
 
 _WANTED = (
     (r"runbooks?|procedures?|what (?:do|should) (?:i|we) do", ("runbook",)),
@@ -266,7 +263,7 @@ _WANTED = (
     (r"hosts?|machines?|servers?", ("host",)),
     (r"files?", ("file",)),
 )
-"""Which kinds of things a question asks for, by its words."""
+"""Namespaces that a question is about, by its words."""
 
 _PATTERNS = tuple((re.compile(rf"\b(?:{words})\b", re.IGNORECASE), kinds) for words, kinds in _WANTED)
 
@@ -278,7 +275,7 @@ class _Related:
 
 
 class GraphExpansion:
-    """Goes on along one reader's graph, for `seconds` at most."""
+    """Follows edges in one reader's graph, for `seconds` at most."""
 
     def __init__(self, graph: KnowledgeGraph, passages: PassageReader, *, clock: Clock, seconds: float) -> None:
         self._graph = graph
@@ -287,14 +284,14 @@ class GraphExpansion:
         self._seconds = seconds
 
     def __call__(self, found: FoundText) -> Expanded:
-        """The pack for what was found. A graph that fails or is slow leaves what was found as text, with a note."""
+        """The evidence pack for the hits of a search. If the graph fails or is slow: the hits alone, with a note."""
         until = time.monotonic() + self._seconds
         try:
             related = within(self._seconds, lambda: self._related(found), "the graph", StoreUnavailableError)
-        except OpxError:  # also of a thing that is gone since it was found
+        except OpxError:  # also for a node that was deleted meanwhile
             log.warning("a question was answered without the graph", exc_info=True)
             return pack_of(found.results, (), {}), (NO_GRAPH,)
-        passages, notes = self._texts(related.chosen, until - time.monotonic())
+        passages, notes = self._read_passages(related.chosen, until - time.monotonic())
         return pack_of(found.results, related.chosen, passages, related.understood), notes
 
     def _related(self, found: FoundText) -> _Related:
@@ -314,14 +311,14 @@ class GraphExpansion:
         return [lead for lead in leads_of({**near, **far}, seeds, wanted) if lead.confidence >= MIN_CONFIDENCE]
 
     def _edges(self, graph: KnowledgeGraph, keys: Iterable[str], found: FoundText) -> Relations:
-        """The relations of these things by what they say, as far as tiers that were searched prove them."""
+        """The edges of these nodes by name, with evidence from the searched tiers alone."""
         walk = Walk(1, Direction.BOTH, fan_out=FAN_OUT, most_nodes=MAX_NODES)
-        return by_name(within_tiers(walked(graph, keys, walk).edges, found.tiers))
+        return by_name(within_tiers(walk_from(graph, keys, walk).edges, found.tiers))
 
     def _seeds(self, graph: KnowledgeGraph, found: FoundText) -> dict[str, float]:
-        """Where to start, with how sure that is: 1 for what the question names; for what a passage names, the passage's
-        confidence divided by the root of how many things it names."""
-        seeds = dict.fromkeys(named(graph, found.text, found.identifiers), 1.0)
+        """Start nodes with their confidence: 1 for nodes that the question names; for nodes that a passage names, the
+        passage's confidence divided by the square root of their number."""
+        seeds = dict.fromkeys(named_nodes(graph, found.text, found.identifiers), 1.0)
         hits = {hit.chunk_id: hit for hit in reversed(found.hits[:MOST_HITS])}
         chunks = [(hit.key_id, hit.chunk_id) for hit in found.hits[:MOST_HITS]]
         references = graph.related_to_chunks(chunks)
@@ -332,7 +329,7 @@ class GraphExpansion:
         best = sorted(seeds.items(), key=lambda one: (-one[1], one[0]))
         return dict(best[:MOST_SEEDS])
 
-    def _texts(self, found: Sequence[Chosen], seconds: float) -> tuple[Mapping[str, Passage], tuple[str, ...]]:
+    def _read_passages(self, found: Sequence[Chosen], seconds: float) -> tuple[Mapping[str, Passage], tuple[str, ...]]:
         evidence = [one.shown for one in found if one.shown and not one.found]
         if not evidence:
             return {}, ()
@@ -347,42 +344,41 @@ class GraphExpansion:
 
 
 def _understood(answer: GraphAnswer, rows: Sequence[Lead], kept: Sequence[Chosen]) -> str:
-    """What the graph was asked and says, with what of it isn't shown."""
+    """The explanation of a graph answer, with the number of rows that are not shown."""
     text = answer.explanation + (INCOMPLETE if answer.cut else "")
     shown = sum(one.lead.answers for one in kept)
     if shown < len(rows):
         text += f"; the first {shown} are here"
     hidden = len(answer.rows) - len(rows)
-    return f"{text}; {hidden} not shown, as tiers prove them that were not searched" if hidden else text
+    return f"{text}; {hidden} not shown, as their evidence is from tiers that were not searched" if hidden else text
 
 
 def wanted_types(text: str) -> frozenset[str]:
-    """Namespaces of what the question asks for, as its words say it; none if they don't."""
+    """Namespaces that the words of a question ask for; none if they name no kind of node."""
     return frozenset(kind for pattern, kinds in _PATTERNS if pattern.search(text) for kind in kinds)
 
 
 # -- leads
 
-
 HOPS = 2
 DECAY = 0.7
-"""What is left of the confidence with each relation that is gone along."""
+"""Factor of the confidence for each edge of the path."""
 
 UNWANTED = 0.25
-"""The same for things of other kinds than those that the question asks for."""
+"""Factor of the confidence for nodes of other namespaces than those that the question asks for."""
 
 ABOUT = (
     "runbook", "incident", "change", "commit", "jira", "confluence", "document", "cve", "technique", "mitigation",
     "team", "alert_event",
 )  # fmt: skip
-"""Things that are what a document is about: it says more than the relation to them."""
+"""Namespaces of nodes that have a document of their own, which is better evidence than that of the edge."""
 
 
 Relations = dict[EdgeName, Edge]
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _ScoredPath:
     confidence: float
     path: tuple[Edge, ...] = ()
 
@@ -392,45 +388,47 @@ def by_name(edges: Iterable[Edge]) -> Relations:
 
 
 def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[str] = ()) -> list[Lead]:
-    """What is up to `HOPS` relations away from the seeds, along the surest way; the best first, ties by reference.
+    """Nodes up to `HOPS` edges away from the seeds, along the surest path; the best first, ties by reference.
 
-    The confidence of a lead is that of its seed, times for each relation on the way its own confidence, `DECAY`, and
-    1 / sqrt(log2(1 + d)), where d is how many relations the thing has that it begins at: what is related to everything says
-    little. Things that are not of a `wanted` type, if there are any, have `UNWANTED` of it.
+    The confidence of a lead is that of its seed, times for each edge of the path its own confidence, `DECAY`, and
+    1 / sqrt(log2(1 + d)), where d is the degree of the node that the edge is followed from: nodes that are related to
+    everything are weak evidence. If `wanted` types are given, nodes of other types have `UNWANTED` of it.
     """
     touching: dict[str, list[Edge]] = {}
     for edge in found.values():
         for key in {edge.source, edge.target}:
             touching.setdefault(key, []).append(edge)
-    best = {key: _Way(confidence) for key, confidence in seeds.items()}
-    front = dict(best)
+    best = {key: _ScoredPath(confidence) for key, confidence in seeds.items()}
+    frontier = dict(best)
     leads: list[Lead] = []
     for _ in range(HOPS):
-        ways = [
-            (edge.other(key), _further(way, edge, len(touching[key])))
-            for key, way in front.items()
+        candidates = [
+            (edge.other(key), _further(scored, edge, len(touching[key])))
+            for key, scored in frontier.items()
             for edge in touching.get(key, ())
         ]
-        leads.extend(_lead(key, way, wanted) for key, way in ways)
-        front = {}
-        for key, way in ways:
-            if way.confidence > best.get(key, _Way(0.0)).confidence:
-                best[key] = front[key] = way
+        leads.extend(_lead(key, scored, wanted) for key, scored in candidates)
+        frontier = {}
+        for key, scored in candidates:
+            if scored.confidence > best.get(key, _ScoredPath(0.0)).confidence:
+                best[key] = frontier[key] = scored
     return _ordered(leads)
 
 
-def _further(way: _Way, edge: Edge, relations: int) -> _Way:
-    return _Way(way.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*way.path, edge))
+def _further(scored: _ScoredPath, edge: Edge, relations: int) -> _ScoredPath:
+    return _ScoredPath(
+        scored.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*scored.path, edge)
+    )
 
 
-def _lead(key: str, way: _Way, wanted: Collection[str]) -> Lead:
-    confidence = way.confidence * (1.0 if not wanted or is_a(key, *wanted) else UNWANTED)
-    last = way.path[-1]
-    return Lead(key, confidence, way.path, at=last.at, proof=last.evidence)
+def _lead(key: str, scored: _ScoredPath, wanted: Collection[str]) -> Lead:
+    confidence = scored.confidence * (1.0 if not wanted or is_a(key, *wanted) else UNWANTED)
+    last = scored.path[-1]
+    return Lead(key, confidence, scored.path, at=last.at, proof=last.evidence)
 
 
 def _ordered(leads: Iterable[Lead]) -> list[Lead]:
-    """One for each relation, however it was come to."""
+    """The best lead for each edge, sorted."""
     best: dict[EdgeName, Lead] = {}
     for lead in leads:
         name = lead.path[-1].name
@@ -440,7 +438,7 @@ def _ordered(leads: Iterable[Lead]) -> list[Lead]:
 
 
 def rows_as_leads(rows: Iterable[Row], tiers: Collection[Tier]) -> list[Lead]:
-    """Answers of the graph in their order, as far as relations of these tiers lead to them."""
+    """Rows of a graph answer in their order, without those whose path these tiers don't prove."""
     leads = []
     for row in rows:
         path = within_tiers(row.path, tiers)
@@ -454,7 +452,7 @@ def rows_as_leads(rows: Iterable[Row], tiers: Collection[Tier]) -> list[Lead]:
 
 
 def within_tiers(edges: Iterable[Edge], tiers: Collection[Tier]) -> tuple[Edge, ...]:
-    """The edges that documents of these tiers prove, with their evidence alone."""
+    """The edges with evidence from these tiers, and with that evidence alone."""
     kept = []
     for edge in edges:
         evidence = of_tiers(edge.evidence, tiers)
@@ -468,7 +466,7 @@ def of_tiers(evidence: Iterable[GraphEvidence], tiers: Collection[Tier]) -> tupl
 
 
 def with_abouts(leads: Sequence[Lead], nodes: Iterable[Node], tiers: Collection[Tier]) -> list[Lead]:
-    """The leads with what documents say that are about the things themselves; of rows without a path, with anything that
+    """The leads with evidence from documents about the nodes themselves; for rows without a path, from any document that
     names them."""
     by_key = {node.key: node for node in nodes}
     return [_with_about(lead, by_key.get(lead.node), tiers) for lead in leads]

@@ -1,4 +1,4 @@
-"""The graph as one reader may know it."""
+"""Queries the graph for one reader: resolves references, shows nodes, and suggests similar names for unknown ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node
 from opx.domain.scopes import Reader
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.graph.names import normalised
-from opx.graph.traversal import MOST_HOPS, Traversal
+from opx.graph.traversal import MAX_FOUND, MOST_HOPS, Traversal
 
 if TYPE_CHECKING:
     from opx.graph.alias_rows import AliasView
@@ -23,15 +23,13 @@ NAMESPACES = (
     "user", "team", "email", "jira", "confluence", "commit", "branch", "file", "module", "class", "function", "method",
     "alert_event",
 )  # fmt: skip
-"""What is looked through for a name without a namespace, the likeliest first."""
-
-MOST_FOUND = 200
+"""Namespaces that are searched for a name without one, the likeliest first."""
 
 
 class KnowledgeGraph:
-    """Things and relations for people and agents. References may be written in any way, and be other names.
+    """Nodes and edges for people and agents. References may be aliases, and needn't be normalised.
 
-    Nothing is read but what `reader` may see: what others know is as if it weren't there.
+    Only scopes that `reader` may see are read: nodes of others don't exist for it.
     """
 
     def __init__(self, store: GraphReads, reader: Reader, aliases: AliasRegistry | None = None) -> None:
@@ -41,9 +39,9 @@ class KnowledgeGraph:
         self._walks = Traversal(store, reader.visible)
 
     def resolve(self, reference: str) -> str:
-        """The canonical reference that is meant, whether there is such a thing or not. Of a name without a namespace there
-        must be one: `checkout` is `service:checkout` if nothing else is called so. Raises `InvalidReferenceError`, also for
-        a name of several things, and `NodeNotFoundError` for one of nothing."""
+        """The canonical reference, whether there is such a node or not. A name without a namespace must belong to exactly one
+        node: `checkout` is `service:checkout` if no other node has the name. Raises `InvalidReferenceError`, also for a name
+        of several nodes, and `NodeNotFoundError` for a name of none."""
         if ":" not in reference:
             return self._called(reference)
         key = normalised(reference)
@@ -51,18 +49,18 @@ class KnowledgeGraph:
         return view.one(key) if view else key
 
     def _called(self, name: str) -> str:
-        asked = [normalised(f"{namespace}:{name}") for namespace in NAMESPACES]
-        found = list(dict.fromkeys(self.existing(asked).values()))
+        candidates = [normalised(f"{namespace}:{name}") for namespace in NAMESPACES]
+        found = list(dict.fromkeys(self.existing(candidates).values()))
         if not found:
             raise NodeNotFoundError(
-                f"nothing is called {name[:100]!r}; write namespace:value, such as service:checkout"
+                f"no node has the name {name[:100]!r}; write namespace:value, such as service:checkout"
             )
         if len(found) > 1:
             raise InvalidReferenceError(f"{name[:100]!r} may be {', '.join(found)}: write which one")
         return found[0]
 
     def show(self, reference: str) -> Node:
-        """A thing with what is said of it. Raises `NodeNotFoundError`, which names what is written alike, and
+        """A node with its properties and evidence. Raises `NodeNotFoundError`, which suggests similar references, and
         `InvalidReferenceError`."""
         key = self.resolve(reference)
         found = self.nodes([key])
@@ -71,7 +69,7 @@ class KnowledgeGraph:
         return found[0]
 
     def key_of(self, reference: str) -> str:
-        """The canonical reference of a thing that there is, without what is said of it. Raises as `show`."""
+        """The canonical reference of an existing node. Raises as `show`."""
         key = self.resolve(reference)
         if key not in self.existing([key]):
             raise self._not_found(key)
@@ -86,12 +84,12 @@ class KnowledgeGraph:
         return self.store.existing(self.reader.visible, keys)
 
     def other_names(self, key: str) -> tuple[str, ...]:
-        """Under which references the thing with this canonical one is known besides, by alphabet."""
+        """The other references of the node with this canonical reference, sorted."""
         return self.aliases.aliases_of(self.reader.visible, key) if self.aliases else ()
 
     def neighbours(self, reference: str, walk: Walk | None = None) -> Subgraph:
-        """What is around a thing, and which of the relations contradict each other. Raises as `show`, and
-        `InvalidInputError` for times that aren't."""
+        """Nodes and edges around a node, with the edges that contradict each other. Raises as `show`, and
+        `InvalidInputError` for invalid times."""
         key = self.resolve(reference)
         found = self._walks.walk([key], walk or Walk())
         if not found.reached:
@@ -99,7 +97,7 @@ class KnowledgeGraph:
         return found
 
     def path(self, source: str, target: str, walk: Walk | None = None, *, most_hops: int = MOST_HOPS) -> Route:
-        """The shortest way between two things. Raises as `show` for either."""
+        """The shortest path between two nodes. Raises as `show` for either."""
         ends = [self.resolve(source), self.resolve(target)]
         known = self.existing(ends)
         for key in ends:
@@ -108,14 +106,14 @@ class KnowledgeGraph:
         return self._walks.path(*ends, walk=walk, most_hops=most_hops)
 
     def between(self, one: str, other: str) -> list[Edge]:
-        """All relations of two things with each other, the newest first."""
+        """All edges between two nodes, the newest first."""
         return self.store.between(self.reader.visible, self.resolve(one), self.resolve(other))
 
     def find(self, text: str, type: str = "", limit: int = 20) -> list[Node]:  # noqa: A002 - as callers name it
-        """Things whose reference begins so, `service:che` or just `che`; only of this type if one is given. Keys and types
-        alone. Raises `InvalidInputError` for a limit that isn't 1 to 200."""
-        if not 1 <= limit <= MOST_FOUND:
-            raise InvalidInputError(f"limit must be 1 to {MOST_FOUND}, not {limit}")
+        """Nodes whose reference begins with the text, `service:che` or just `che`; with `type`, only nodes of this type. Keys
+        and types alone. Raises `InvalidInputError` for a limit that isn't 1 to 200."""
+        if not 1 <= limit <= MAX_FOUND:
+            raise InvalidInputError(f"limit must be 1 to {MAX_FOUND}, not {limit}")
         beginning = " ".join(text.split()).casefold()
         namespace, colon, value = beginning.partition(":")
         if not colon:
@@ -137,7 +135,7 @@ class KnowledgeGraph:
         return self.store.of_type(self.reader.visible, node_type, begins_with=begins_with, limit=limit)
 
     def related_to_chunks(self, chunks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-        """The things that chunks (key id of the document, chunk id) are evidence of, by chunk id."""
+        """The nodes that chunks (key id of the document, chunk id) are evidence of, by chunk id."""
         return dict(self.store.references(self.reader.visible, chunks))
 
     @property
@@ -154,24 +152,23 @@ class KnowledgeGraph:
 
 
 def namespaces_of(type_name: str) -> list[str]:
-    """The namespaces of things of this type."""
+    """The namespaces of nodes of this type."""
     return [name for name, kind in NODE_TYPES.items() if kind == type_name] or [type_name]
 
 
-# -- near
-
+# -- similar references
 
 NAMED = 3
 CONSIDERED = 200
 _ALIKE = 0.6
 
 OfType = Callable[[str, str, int], Iterable[str]]
-"""References that the reader may see: of a type, whose value begins so, so many at most."""
+"""Returns references that the reader may see, by type, beginning of the value, and limit."""
 
 
 def near(of_type: OfType, key: str, node_type: str) -> tuple[str, ...]:
-    """Up to three references of the same type that are written alike, the likest first. Asks for those that begin alike,
-    and only if there are none, for any."""
+    """Up to three similar references of the same type, the most similar first. Compares references with the same beginning,
+    and only if none is similar, all others."""
     value = key.partition(":")[2]
     for beginning in dict.fromkeys((value[:2], value[:1], "")):
         by_value = {one.partition(":")[2]: one for one in of_type(node_type, beginning, CONSIDERED)}
@@ -182,7 +179,7 @@ def near(of_type: OfType, key: str, node_type: str) -> tuple[str, ...]:
 
 
 def unknown(key: str, alike: tuple[str, ...]) -> str:
-    """`no service:chekout; did you mean service:checkout?`"""
+    """The message for an unknown reference: `no service:chekout; did you mean service:checkout?`"""
     if not alike:
         return f"no {key}"
     names = " or ".join(filter(None, (", ".join(alike[:-1]), alike[-1])))

@@ -1,9 +1,9 @@
-"""What a document says, chunk by chunk, as it states it: by this its chunks lead to things, and its rows are found again.
+"""Manifest of a document: its statements by chunk, as stated, so that chunks lead to nodes and rows can be found again.
 
-The place `refs#<key id>` has an entry for each chunk with statements, and further ones, `<chunk id>#<n>`, where there are
-many. Merging names doesn't touch them. A document's entries are written before the rows that they list and removed after
-them; entries `~<hash>` list what the document doesn't say any more and of which there may still be rows. So whatever an
-interruption leaves is known to the next who writes or removes the document.
+The partition `refs#<key id>` has an entry for each chunk with statements, and further ones, `<chunk id>#<n>`, where there
+are many. Merges don't change them. A document's entries are written before the rows that they list and removed after them;
+entries `~<hash>` list statements that the document no longer makes and of which rows may be left. So the next writer or
+remover of the document knows all rows that an interruption left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ChunkName = tuple[str, str]
 
 @dataclass(slots=True)
 class ManifestEntries:
-    """What is listed: entries of chunks with what each states, and those of what is leaving."""
+    """Entries of a manifest: those of chunks with their statements, and those of statements that are being removed."""
 
     pages: list[Item] = field(default_factory=list)
     leaving: list[Item] = field(default_factory=list)
@@ -39,7 +39,7 @@ class ManifestEntries:
         return {str(item["scope"]) for item in (*self.pages, *self.leaving)}
 
     def evidence(self) -> dict[Mark, list[str]]:
-        """The chunks by which each thing is stated."""
+        """Ids of the chunks that are evidence of each statement."""
         found: dict[Mark, list[str]] = {}
         for page in self.pages:
             for mark in marks_in(page):
@@ -57,7 +57,7 @@ class ManifestEntries:
 
 @dataclass(slots=True)
 class Stated:
-    """What a chunk states, and the scope of its document."""
+    """Statements of a chunk, and the scope of its document."""
 
     scope_key: str
     marks: set[Mark] = field(default_factory=set)
@@ -65,13 +65,13 @@ class Stated:
 
 def read(table: Table, key_id: str) -> ManifestEntries:
     held = ManifestEntries()
-    for item in table.query(place_of(key_id)):
+    for item in table.query(manifest_partition(key_id)):
         (held.leaving if str(item["entry"]).startswith(LEAVING) else held.pages).append(item)
     return held
 
 
 def read_chunks(table: Table, chunks: Sequence[ChunkName]) -> dict[ChunkName, Stated]:
-    """Those of these chunks that state something."""
+    """Statements of these chunks; chunks without any are left out."""
     first = table.get_many([entry_key(key_id, chunk) for key_id, chunk in chunks if key_id and chunk])
     further = [
         entry_key(str(item["keyId"]), _page_name(str(item["chunk"]), number))
@@ -86,7 +86,7 @@ def read_chunks(table: Table, chunks: Sequence[ChunkName]) -> dict[ChunkName, St
 
 
 def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]], own: str) -> Iterator[Item]:
-    """The entries of all chunks that are evidence of what a document version states. `own` is what it is about."""
+    """Entries of all chunks that are evidence of a document version's statements. `own` is the node that it is about."""
     by_chunk: dict[str, list[Mark]] = {}
     for mark, chunk_ids in evidence.items():
         for chunk in dict.fromkeys(chunk_ids):
@@ -99,7 +99,7 @@ def pages(origin: Origin, evidence: Mapping[Mark, Sequence[str]], own: str) -> I
 
 
 def leaving(key_id: str, scope: Scope, marks: Iterable[Mark]) -> list[Item]:
-    """Entries for what is not stated any more. Their names follow from what they list: none overwrites another."""
+    """Entries for statements to be removed. They are named by a hash of their marks, so that none overwrites another."""
     return [
         _item(key_id, scope, LEAVING + stable_hash(*(list(mark) for mark in part)), part)
         for part in _parts(_sorted(marks))
@@ -115,7 +115,7 @@ def marks_in(*items: Item) -> set[Mark]:
 
 
 def entry_key(key_id: str, entry: str) -> dict[str, str]:
-    return {"place": place_of(key_id), "entry": entry}
+    return {"place": manifest_partition(key_id), "entry": entry}
 
 
 def _item(key_id: str, scope: Scope, entry: str, marks: Sequence[Mark]) -> Item:
@@ -140,20 +140,19 @@ def _page_name(chunk: str, number: int) -> str:
     return f"{chunk}#{number}" if number else chunk
 
 
-def place_of(key_id: str) -> str:
+def manifest_partition(key_id: str) -> str:
     return f"refs#{key_id}"
 
 
-# -- said
-
+# -- statements
 
 MOST_PASSAGES = 100
-"""Of a thing in one document: it may be an end of each of its relations, and a row holds only so much."""
+"""Evidence of a node in one document: it may be an end of every edge there, and the size of a row is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestStatements:
-    """The statements of a document version by the mark that their rows have."""
+    """The statements of a document version by the marks of their rows."""
 
     origin: Origin
     updated: str
@@ -164,7 +163,7 @@ class ManifestStatements:
         return {mark: statement.chunk_ids for mark, statement in self.statements.items()}
 
     def under(self, stated: Iterable[Mark]) -> ManifestStatements:
-        """The same with the marks that things have already: under another one, the document would say it twice."""
+        """The same with the marks that nodes have already: under another mark, the document would state a node twice."""
         known = {mark.key: mark for mark in sorted(mark for mark in stated if isinstance(mark, NodeMark))}
         return replace(
             self,
@@ -175,23 +174,24 @@ class ManifestStatements:
         )
 
     def beyond(self, rows: Mapping[Mark, Item]) -> ManifestStatements:
-        """What these rows don't say: other relations and things, and of their things further passages."""
+        """Statements that these rows lack: other edges and nodes, and further evidence of their nodes."""
         further = {mark: _further(one, rows.get(mark)) for mark, one in self.statements.items()}
         return replace(self, statements={mark: one for mark, one in further.items() if one})
 
     def rows(self, names: Names) -> list[Item]:
         return [
-            row(statement, mark, self.origin, self._at(statement), names) for mark, statement in self.statements.items()
+            row(statement, mark, self.origin, self._time_of(statement), names)
+            for mark, statement in self.statements.items()
         ]
 
-    def _at(self, statement: Statement) -> str:
+    def _time_of(self, statement: Statement) -> str:
         return (moment(statement.at) if isinstance(statement, EdgeStatement) else "") or self.updated
 
 
-def said(origin: Origin, statements: Statements, now: str) -> ManifestStatements:
-    """Each relation's ends are things that are stated, too; what is said twice is said once, with all its passages.
+def statements_by_mark(origin: Origin, statements: Statements, now: str) -> ManifestStatements:
+    """Statements by mark: the ends of edges are stated as nodes, too, and duplicates are merged with all their evidence.
 
-    Raises `InvalidInputError` for a statement without evidence, and for what is no reference or type.
+    Raises `InvalidInputError` for a statement without evidence, and for an invalid reference or edge type.
     """
     edges = _edges(statements.edges)
     nodes = _nodes([*statements.nodes, *(end for edge in edges for end in _ends(edge))])
@@ -201,7 +201,7 @@ def said(origin: Origin, statements: Statements, now: str) -> ManifestStatements
     for statement in every:
         mark = mark_of(statement, origin, updated, statements.own)
         if not any(statement.chunk_ids):
-            raise InvalidInputError(f"{' '.join(mark)} has no evidence: name the chunks of the document that say so")
+            raise InvalidInputError(f"{' '.join(mark)} has no evidence: name the chunks of the document that state it")
         found[mark] = statement
     return ManifestStatements(origin, updated, found)
 
@@ -232,7 +232,7 @@ def _edges(statements: Iterable[EdgeStatement]) -> list[EdgeStatement]:
 
 
 def _further(statement: Statement, row: Item | None) -> Statement | None:
-    """What the row says with the passages of the statement, if it has more."""
+    """The row's statement with the evidence of this one added; None if that adds nothing."""
     if row is None:
         return statement
     chunk_ids = _bounded(tuple(row["chunkIds"]), statement.chunk_ids)
@@ -246,5 +246,5 @@ def _together(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _bounded(some: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    """At most `MOST_PASSAGES`, and not fewer than there were."""
+    """Both, at most `MOST_PASSAGES`; never fewer than `some`."""
     return some if len(some) >= MOST_PASSAGES else _together(some, others)[:MOST_PASSAGES]

@@ -1,6 +1,6 @@
-"""References to things, written in one way: `namespace:value`.
+"""Normalises references of nodes (`namespace:value`) and types of edges.
 
-Everything here is idempotent, so that a reference may pass any number of hands.
+All functions are idempotent: a reference may be normalised any number of times.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import unicodedata
 from opx.errors import InvalidReferenceError
 
 MAX_BYTES = 400
-"""Of a reference in UTF-8. With a scope and what else is in them, keys of the table stay below the 1,024 bytes that a
+"""Of a reference in UTF-8. With a scope and their other parts, keys of the table stay below the 1,024 bytes that a
 sort key may have (Amazon DynamoDB, "Constraints in Amazon DynamoDB")."""
 
 MAX_TEXT = 4_000
-"""Characters of a text that is taken for a reference; longer ones are something else."""
+"""Characters of a string that is read as a reference; longer strings are refused."""
 
 MAX_NAMESPACE = 40
 MAX_EDGE_TYPE = 60
@@ -24,7 +24,7 @@ MAX_EDGE_TYPE = 60
 EXACT_NAMESPACES = frozenset((
     "branch", "class", "cve", "document", "file", "function", "method", "module", "runbook",
 ))  # fmt: skip
-"""Names that are given by code or by a path, where `file:file_1.txt` and `file:1.txt` are two things, and ids that are
+"""Namespaces of names from code or paths, where `file:file_1.txt` and `file:1.txt` are two nodes, and of ids that are
 written with their namespace."""
 
 _NAMESPACE = re.compile(r"[^\W\d_]\w*\Z")
@@ -38,11 +38,11 @@ _ACCEPTED = "write namespace:value, such as service:checkout"
 
 
 def normalised(text: str) -> str:
-    """The reference that this text is: `User:John  Smith` -> `user:john smith`.
+    """The normalised reference: `User:John  Smith` -> `user:john smith`.
 
-    Letters are case folded (NFKC), white space is one space, what has a meaning in a relation (`| < > [ ] "` and the
-    back quote) is none of a name, and punctuation after it isn't either. A value of over `MAX_BYTES` is cut, and a hash of
-    the whole keeps it apart from others. Raises `InvalidReferenceError`, also for an empty namespace or value.
+    Letters are case folded (NFKC), white space becomes one space, and the syntax of relations (`| < > [ ] "` and the back
+    quote) and trailing punctuation are removed. A value of over `MAX_BYTES` is cut, with a hash of the whole value added
+    to keep it unique. Raises `InvalidReferenceError`, also for an empty namespace or value.
     """
     if len(text) > MAX_TEXT:
         raise InvalidReferenceError(f"{text[:60]!r}... is too long for a reference: {_ACCEPTED}")
@@ -51,19 +51,19 @@ def normalised(text: str) -> str:
     value = _trimmed(value)
     if not colon or not namespace or not value:
         missing = "value" if namespace and colon else "namespace"
-        raise InvalidReferenceError(f"{text[:100]!r} is no reference, it has no {missing}: {_ACCEPTED}")
+        raise InvalidReferenceError(f"{text[:100]!r} is not a reference, it has no {missing}: {_ACCEPTED}")
     if not _NAMESPACE.match(namespace) or len(namespace.encode()) > MAX_NAMESPACE:
         raise InvalidReferenceError(
-            f"{text[:100]!r} is no reference: what is before the colon is a word of letters, digits and _ "
+            f"{text[:100]!r} is not a reference: before the colon goes a word of letters, digits and _ "
             f"with at most {MAX_NAMESPACE} bytes; {_ACCEPTED}"
         )
     return f"{namespace}:{_cut(value, MAX_BYTES - len(namespace.encode()) - 1)}"
 
 
 def reference(namespace: str, value: str) -> str:
-    """The reference of this thing. Raises `InvalidReferenceError`."""
+    """The normalised reference of a namespace and a value. Raises `InvalidReferenceError`."""
     if ":" in namespace:
-        raise InvalidReferenceError(f"{namespace[:100]!r} is no namespace: it has a colon in it; {_ACCEPTED}")
+        raise InvalidReferenceError(f"{namespace[:100]!r} is not a namespace: it contains a colon; {_ACCEPTED}")
     return normalised(f"{namespace}:{value}")
 
 
@@ -78,19 +78,19 @@ def canonical_form(key: str) -> str:
 
 
 def edge_type(text: str) -> str:
-    """The type of an edge in small letters with underscores: `Depends On`, `dependsOn` and `DEPENDS-ON` ->
+    """The normalised type of an edge in lower case with underscores: `Depends On`, `dependsOn` and `DEPENDS-ON` ->
     `depends_on`. Raises `InvalidReferenceError`, also for letters that aren't of `a-z`."""
     words = re.sub(r"[\W_]+", "_", _folded(_CAMEL.sub("_", text[:MAX_TEXT]))).strip("_")
     if not words or not words.isascii() or len(words) > MAX_EDGE_TYPE:
         raise InvalidReferenceError(
-            f"{text[:100]!r} is no type of a relation: write a word or two such as depends_on, "
+            f"{text[:100]!r} is not an edge type: write a word or two such as depends_on, "
             f"in at most {MAX_EDGE_TYPE} letters of a-z, digits and underscores"
         )
     return words
 
 
 def _folded(text: str) -> str:
-    """By Unicode's NFKC and case folding, without invisible characters and halves of surrogate pairs, in single spaces."""
+    """The text by Unicode's NFKC and case folding, without format and surrogate characters, with single spaces."""
     if not text.isascii():
         shown = "".join(character for character in text if unicodedata.category(character) not in ("Cf", "Cs"))
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", shown).casefold())
@@ -98,7 +98,7 @@ def _folded(text: str) -> str:
 
 
 def _trimmed(value: str) -> str:
-    """Without punctuation that the sentence around it has left, and a bracket that was opened before it."""
+    """The value without punctuation of the sentence around it, and without a closing bracket that it doesn't open."""
     value = value.lstrip(_LEADING).rstrip(_TRAILING)
     while value.endswith(")") and value.count(")") > value.count("("):
         value = value[:-1].rstrip(_TRAILING)

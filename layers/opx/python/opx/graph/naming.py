@@ -1,4 +1,4 @@
-"""Notes which names become known as documents are written."""
+"""Records newly declared names as documents are written, and lists the scopes whose documents may use them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from opx.ports.search import GraphWriter
 
 @dataclass(frozen=True, slots=True, order=True)
 class DeclaredName:
-    """A reference, and the scope of the document that declares it."""
+    """A reference with the scope of the document that declares it."""
 
     scope_key: str
     key: str
 
 
 class NamingWriter:
-    """A `GraphWriter` that notes which names documents declare that were not known before."""
+    """A `GraphWriter` that records names that documents declare for the first time."""
 
     def __init__(self, writer: GraphWriter, known: KnownNames) -> None:
         self._writer = writer
@@ -40,42 +40,42 @@ class NamingWriter:
     def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
         self._writer.remove(key_id, scope, document_ids=document_ids)
 
-    def taken(self) -> list[DeclaredName]:
-        """The new names since this was asked last."""
+    def drain(self) -> list[DeclaredName]:
+        """The new names since the last call, each once."""
         names = []
         while self._new:
             names.append(self._new.popleft())
         return list(dict.fromkeys(names))
 
 
-# -- naming scopes
+# -- scopes
 
 
 class ScopeDirectory:
-    """The scopes of the clients and projects that are registered: the first document of each does that."""
+    """The scopes of registered clients and projects; both are registered with their first document."""
 
     def __init__(self, clients: ClientRegistry, projects: ProjectRegistry) -> None:
         self._clients = clients
         self._projects = projects
 
     def all(self) -> Iterator[Scope]:
-        """Everybody's, and those of each client that is served."""
+        """The global scope, and those of each client that is not offboarded."""
         yield Scope()
         for client in self._clients.all():
             if not is_gone(client):
                 yield from self.of_client(client.client_id)
 
     def of_client(self, client_id: str) -> Iterator[Scope]:
-        """The client's own, those of its projects, and those of the groups that these are in."""
+        """The client's own scope, those of its projects, and those of their groups."""
         yield Scope(client_id)
-        places = list(self._projects.projects(client_id))
-        yield from (Scope(client_id, project_id=place.project_id) for place in places)
-        groups = sorted({place.group_id for place in places} - {""})
+        projects = list(self._projects.projects(client_id))
+        yield from (Scope(client_id, project_id=project.project_id) for project in projects)
+        groups = sorted({project.group_id for project in projects} - {""})
         yield from (Scope(client_id, group_id=group) for group in groups)
 
     def naming(self, scope: Scope) -> Iterator[str]:
-        """Keys of the scopes whose documents may name what belongs to this one: itself and those within it, as
-        `scopes_that_name` has it."""
+        """Keys of the scopes whose documents may name nodes of this scope: itself and those within it, the inverse of
+        `scopes_that_name`."""
         if scope.group_id or scope.project_id:
             yield scope.key
             return

@@ -1,4 +1,4 @@
-"""The text behind nodes and edges, as far as a reader may see it."""
+"""Reads the passages that are evidence of nodes and edges, for one reader."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 MOST_PASSAGES = 100
 MOST_DOCUMENTS = 25
-"""Whose chunks are read for one answer, each an object. Evidence beyond has its ids alone."""
+"""Documents whose chunk files are read for one answer. Evidence of further documents has its ids alone."""
 
 A_STATEMENT = 2
-"""Passages that are read of one document for one statement; the others say it again."""
+"""Passages of one document that are read for one statement."""
 
 
 Key = str | UnsetType
@@ -33,7 +33,7 @@ SUSPECTED = RemarkKind.SUSPECTED_INSTRUCTION.value
 
 
 class PassageReader:
-    """Reads chunks by what statements say of them. What the reader may not see, has expired or is gone, is left out."""
+    """Reads the chunks that evidence names. Documents that are invisible to the reader, expired or deleted are left out."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class PassageReader:
                     found.append(_passage(document, chunk.chunk_id, " > ".join(chunk.section), chunk.content))
                 if len(found) == len(chunk_ids):
                     break
-        except ObjectNotFoundError:  # withdrawn since; its statements go, too
+        except ObjectNotFoundError:  # withdrawn since; its statements are removed, too
             return found
         return found
 

@@ -1,8 +1,8 @@
-"""Mentions of names that were declared after the documents that give them.
+"""Adds mentions of names that were declared after the documents that use them.
 
-A document says what it mentions by the names that are known when it is taken in. When a document declares a new one, those
-that were there before are found by the text index, and the mention is added to what they say: in the end it makes no
-difference which of them came first. The work is bounded; what it leaves out is told, and done by the next full run.
+Ingestion finds mentions of the names that are known at that time. When a document declares a new name, earlier documents
+that use it are found by the text index, and the mention is added to their statements, so that the order of ingestion makes
+no difference in the end. The work is bounded; what is left out is reported, and done by the next full run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from opx.graph.extraction.mentions import (
     NodesOfType,
     mentioned,
     spellings,
-    without_needless,
+    without_redundant,
 )
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.naming import DeclaredName, ScopeDirectory
@@ -47,35 +47,35 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 45.0
-"""For mentions of new names after a batch of documents: a function that ingests has five minutes. The rest is left to a daily
-run; a machine's own process has none, and goes on until it is done."""
+"""Time limit for new names after a batch of documents: a function that ingests has five minutes. The rest is left to the
+daily run; a local process has no daily run, and therefore no limit."""
 
 NAMES_A_BATCH = 100
-"""Names that are looked for together; after a batch of documents, classes, of which code has thousands, come last."""
+"""Names that are searched together; after a batch of documents, classes come last: code has thousands of them."""
 
 HITS_A_NAME = 1_000
 DOCUMENTS_A_RUN = 2_000
 DOCUMENTS_AT_ONCE = 20
-"""In one unit of work, which others wait for."""
+"""Documents in one unit of work, which other writers wait for."""
 
 SCOPES_A_SEARCH = 50
 
 _T = TypeVar("_T")
 
 
-class StatementStore(NodesOfType, Protocol):
-    """What is asked of the graph's store."""
+class RelinkingStore(NodesOfType, Protocol):
+    """The methods of the graph's store that relinking needs."""
 
     def statements_of(self, key_id: str) -> Statements:
-        """What a document states, by what it gives as evidence."""
+        """Statements of a document with their evidence."""
 
     def add(self, origin: Origin, statements: Statements) -> bool:
-        """Have a document version say this, too. False if another version is in the graph, or none."""
+        """Add statements to those of a document version. False if another version is in the graph, or none."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """Counts of a run that goes on."""
+    """Counts of a run in progress."""
 
     names: int = 0
     documents: int = 0
@@ -88,27 +88,27 @@ class _Run:
 
 
 class Scopes(Protocol):
-    """Which scopes there are; see `ScopeDirectory`."""
+    """Lists scopes; see `ScopeDirectory`."""
 
     def all(self) -> Iterable[Scope]: ...
 
     def naming(self, scope: Scope) -> Iterable[str]:
-        """Keys of the scopes whose documents may name what a document of this scope declares."""
+        """Keys of the scopes whose documents may name nodes that a document of this scope declares."""
 
 
 ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 
 class Relinker:
-    """Adds mentions to documents that are there, one at a time, each under the catalog's claim, and in a `unit_of_work`.
+    """Adds mentions to ingested documents, one at a time, each under the catalog's claim and in a `unit_of_work`.
 
-    With `seconds`, so much is done about new names after a batch of documents, and about `NAMES_A_BATCH` of them.
+    `seconds` limits the time for new names after a batch of documents, and their number to `NAMES_A_BATCH`.
     """
 
     def __init__(
         self,
         *,
-        store: StatementStore,
+        store: RelinkingStore,
         index: SearchEngine,
         catalog: Catalog,
         chunks: ChunkReader,
@@ -127,8 +127,8 @@ class Relinker:
         self._seconds = seconds
 
     def relink(self, names: Sequence[DeclaredName]) -> Relinked:
-        """Have the documents that mention these names say so, as far as there is time. Raises `StoreUnavailableError`;
-        what was done until then stays, and doing it again does no harm."""
+        """Add mentions to the documents that use these names, within the time limit. Raises `StoreUnavailableError`; earlier
+        changes stay, and repeating is idempotent."""
         done = _Run()
         ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
         ends = self._clock() + (self._seconds or inf)
@@ -139,7 +139,7 @@ class Relinker:
         return done.relinked()
 
     def relink_or_leave(self, names: Sequence[DeclaredName]) -> None:
-        """The same, and what can't be done is logged and left to the next full run."""
+        """As `relink`, but logs errors and leaves the rest to the next full run."""
         try:
             done = self.relink(names)
         except OpxError as exc:
@@ -150,8 +150,8 @@ class Relinker:
             log.warning("left to the next full run, of mentions of new names: %s", ", ".join(left))
 
     def relink_all(self, *, seconds: float = 0.0) -> Relinked:
-        """The same for every name that a document declares; with `seconds`, for those that are reached until then,
-        beginning anywhere among them, so that each has its turn. Raises `StoreUnavailableError`."""
+        """Relink every declared name; with `seconds`, those reached in that time, from a random start, so that repeated runs
+        reach all. Raises `StoreUnavailableError`."""
         done = _Run()
         ends = self._clock() + (seconds or inf)
         names = [name for scope in self._scopes.all() for name in self._declared(scope)]
@@ -172,7 +172,7 @@ class Relinker:
         for name in names:
             if self._clock() >= ends:
                 break
-            for chunk in self._naming(name, done):
+            for chunk in self._passages_with(name, done):
                 found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
             done.names += 1
         looked_at = 0
@@ -186,8 +186,8 @@ class Relinker:
         if looked_at < len(found):
             done.left_out.append(f"{len(found) - looked_at:,} of {len(found):,} documents")
 
-    def _naming(self, name: DeclaredName, done: _Run) -> Iterator[IndexedChunk]:
-        """Passages that may give the name, of documents that may know it."""
+    def _passages_with(self, name: DeclaredName, done: _Run) -> Iterator[IndexedChunk]:
+        """Passages that may contain the name, of documents that may use it."""
         scope = scope_of_key(name.scope_key)
         texts = [" ".join(words) for words in spellings(name.key)]
         for some in _batches(list(dict.fromkeys(self._scopes.naming(scope))), SCOPES_A_SEARCH):
@@ -203,7 +203,7 @@ class Relinker:
         if response.lexical.error:
             raise StoreUnavailableError(f"documents that mention a name can't be found: {response.lexical.error}")
         if len(response.lexical.hits) >= HITS_A_NAME:
-            kind = node_type(name.key)  # the name itself is nothing for a log that other clients' operators may read
+            kind = node_type(name.key)  # without the name: operators of other clients may read the log
             done.left_out.append(f"passages beyond the first {HITS_A_NAME:,} with a {kind} of {name.scope_key}")
         yield from (chunk for chunk in response.chunks.values() if chunk.scope_key in scopes)
 
@@ -218,7 +218,10 @@ class Relinker:
         event = ObjectEvent(f"{document.key.scope.prefix}{document.key.source}", deleted=False, sequencer="")
         try:
             claim = self._catalog.claim(document.key, event)
-        except (BusyError, StaleEventError):  # whoever has it knows the name, or leaves it to the next full run
+        except (
+            BusyError,
+            StaleEventError,
+        ):  # the process with the claim knows the name, or leaves it to the next full run
             done.busy += 1
             return
         written = False
@@ -226,30 +229,30 @@ class Relinker:
             if claim.current_id == document.document_id and not claim.interrupted:
                 written = self._store.add(Origin.of(document), statements)
         finally:
-            self._give_back(claim, document, written=written)
+            self._release(claim, document, written=written)
         done.documents += written
         done.mentions += len(statements.edges) * written
 
-    def _give_back(self, claim: Claim, document: KnowledgeDocument, *, written: bool) -> None:
+    def _release(self, claim: Claim, document: KnowledgeDocument, *, written: bool) -> None:
         held = self._catalog.release(claim, applied=True)
         if written and not held:
             log.warning("lost the claim on %s while adding mentions", document.key.source)
             self._catalog.note_unfinished(document.key, document.document_id)
 
     def _missing(self, document: KnowledgeDocument, keys: Sequence[str]) -> Statements:
-        """What the document would say of these names if it were taken in now, and doesn't say yet."""
-        said = self._store.statements_of(document.key.id)
-        own = said.own or own_reference(document, {})
+        """Statements that ingesting the document now would add for these names."""
+        stated = self._store.statements_of(document.key.id)
+        own = stated.own or own_reference(document, {})
         dictionary = Dictionary()
         dictionary.add(keys)
         gathered, findings = Gathered(), Findings()
         for chunk in whole_lines(self._chunks(document.key, document.document_id)):
             findings.add(*mentioned(own, chunk, dictionary))
             gathered.take(findings)
-        known = {edge.name for edge in said.edges}
+        known = {edge.name for edge in stated.edges}
         edges = tuple(
             edge
-            for edge in without_needless([*said.edges, *gathered.edges.values()])
+            for edge in without_redundant([*stated.edges, *gathered.edges.values()])
             if edge.rule and edge.name not in known
         )
         ends = {key for edge in edges for key in (edge.source, edge.target)}
@@ -264,7 +267,7 @@ def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
 
 
 class Relinking:
-    """Composes the relinker of an installation, and runs it after batches of documents and for all of them."""
+    """Composes the relinker of an installation, and runs it after batches of documents and daily for all names."""
 
     def __init__(
         self, graph: Graph, corpus: Corpus, tables: Tables, work: WorkQueue, *, index: SearchEngine, chunks: ChunkReader
@@ -290,13 +293,12 @@ class Relinking:
         )
 
     def relink(self, *, seconds: float = 0.0) -> Relinked:
-        """Have all documents mention what is declared, within `seconds` if they are given. Raises
-        `StoreUnavailableError`."""
+        """Relink all declared names, within `seconds` if given. Raises `StoreUnavailableError`."""
         with self._work.exclusive():
             return self.relinker.relink_all(seconds=seconds)
 
     def relink_new(self) -> None:
-        """Relink after documents were ingested. The next full run does what can't be done now."""
-        names = self._graph.writer.taken()
+        """Relink the new names after a batch was ingested. Failures are left to the next full run."""
+        names = self._graph.writer.drain()
         if names:
             self.relinker.relink_or_leave(names)

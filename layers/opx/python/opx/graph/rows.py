@@ -1,15 +1,15 @@
-"""The rows of the graph's table.
+"""Schema of the graph's table: converts statements to rows, and rows to nodes and edges.
 
-A place is a thing as one scope knows it, `<scope>|<reference>`. In it are
+A partition is a node within one scope; its key is `<scope>|<reference>`. It has
 
-- `node`: the thing's head, by which those of a type are listed. It goes with the last statement in its place;
-- `node#<rank>#<key id>#<hash>`: what one document says of the thing. The rank sorts: last comes who is about it, then
-  who declares it, with the most trust and most recently, so that the best are read without all others;
-- `edge#<other end>#<type>#<key id>#<hash>`: what one document says of a relation that begins here. Two indexes have them by
-  either end, type and time.
+- `node`: the head of the node, by which the nodes of a type are listed. It is deleted with the last statement;
+- `node#<rank>#<key id>#<hash>`: the statement of one document about the node. Ranks sort ascending by standing (the
+  document is about the node, or declares it), trust and time, so that the best statements are read without all others;
+- `edge#<other end>#<type>#<key id>#<hash>`: the statement of one document about an edge that begins at the node. Two
+  indexes list these by either end, type and time.
 
-The hash is that of the references as the document states them: two that are merged stay two rows. What a row's key is
-follows from the statement and the canonical references alone. The places `refs#<key id>` are in `opx.graph.manifest`.
+The hash is that of the references as the document states them: two that are merged stay two rows. A row's key depends on
+the statement and the canonical references alone. The partitions `refs#<key id>` are described in `opx.graph.manifest`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ MAX_KEY_BYTES = 512
 MAX_EDGE_TYPE_BYTES = 64
 MAX_PROPERTIES = 50
 MAX_VALUE = 2_000
-"""Characters of a property that are kept; longer texts belong into the passages."""
+"""Characters of a property that are kept; longer strings belong into the passages."""
 
 _HASH = 16
 Names = Mapping[str, str]
-"""Canonical references of stated ones, where they differ."""
+"""Canonical references by stated reference, where the two differ."""
 
 
 class NodeMark(NamedTuple):
-    """Which row of a document a statement about a thing is."""
+    """Identifies a document's row about a node."""
 
     key: str
     rank: str
 
 
 class EdgeMark(NamedTuple):
-    """Which row of a document a statement of a relation is."""
+    """Identifies a document's row about an edge."""
 
     source: str
     edge_type: str
@@ -60,18 +60,18 @@ Mark = NodeMark | EdgeMark
 Statement = NodeStatement | EdgeStatement
 
 
-def place(scope_key: str, key: str) -> str:
+def partition_key(scope_key: str, key: str) -> str:
     return f"{scope_key}|{key}"
 
 
 def ends(mark: Mark) -> tuple[str, ...]:
-    """The stated references in it."""
+    """The references that the mark states: one of a node, two of an edge."""
     return (mark.key,) if isinstance(mark, NodeMark) else (mark.source, mark.target)
 
 
 def mark_of(statement: Statement, origin: Origin, at: str, own: str = "") -> Mark:
-    """The mark of a statement by a document that is about `own`. Raises `InvalidInputError` for what no row can be made
-    of."""
+    """The mark of a statement by a document that is about `own`. Raises `InvalidInputError` for an invalid reference or
+    edge type."""
     if isinstance(statement, NodeStatement):
         check_key(statement.key)
         trust = round(min(max(origin.trust, 0.0), 1.0) * 100)
@@ -84,22 +84,22 @@ def mark_of(statement: Statement, origin: Origin, at: str, own: str = "") -> Mar
 
 
 def row_key(mark: Mark, key_id: str, scope_key: str, names: Names) -> dict[str, str]:
-    """Key of the row in the table, and in its indexes."""
+    """Keys of the row in the table and its indexes."""
     stated = stable_hash(*ends(mark))[:_HASH]
     canonical = [names.get(key, key) for key in ends(mark)]
     if isinstance(mark, NodeMark):
-        return {"place": place(scope_key, canonical[0]), "entry": f"{NODE}{mark.rank}#{key_id}#{stated}"}
+        return {"place": partition_key(scope_key, canonical[0]), "entry": f"{NODE}{mark.rank}#{key_id}#{stated}"}
     source, target = canonical
     return {
-        "place": place(scope_key, source),
+        "place": partition_key(scope_key, source),
         "entry": f"{EDGE}{target}#{mark.edge_type}#{key_id}#{stated}",
-        "outPlace": place(scope_key, source),
-        "inPlace": place(scope_key, target),
+        "outPlace": partition_key(scope_key, source),
+        "inPlace": partition_key(scope_key, target),
     }
 
 
 def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names) -> Item:
-    """What the document says, as it is stored. `at` is when it was true."""
+    """The statement as an item of the table. `at` is the time for which it holds."""
     common: Item = {
         **row_key(mark, origin.key_id, origin.scope.key, names),
         "scope": origin.scope.key,
@@ -127,21 +127,23 @@ def row(statement: Statement, mark: Mark, origin: Origin, at: str, names: Names)
 
 
 def _of_node(key: str, statement: NodeStatement, scope_key: str) -> Item:
-    declared = {"typePlace": declared_place(scope_key, statement.type), "nodeKey": key} if statement.declared else {}
+    declared = (
+        {"typePlace": declared_partition(scope_key, statement.type), "nodeKey": key} if statement.declared else {}
+    )
     return {"node": key, "type": statement.type, "declared": statement.declared, **declared}
 
 
-def declared_place(scope_key: str, type_name: str) -> str:
-    """Where those of a type are listed that a document declares."""
-    return place(scope_key, f"{type_name}|declared")
+def declared_partition(scope_key: str, type_name: str) -> str:
+    """Partition key in the type index of the nodes of a type that documents declare."""
+    return partition_key(scope_key, f"{type_name}|declared")
 
 
 def head_row(scope_key: str, key: str, node_type: str, token: str) -> Item:
-    """The head of a place. `token` is another one each time it is written."""
+    """The head of a partition. `token` differs with each write."""
     return {
-        "place": place(scope_key, key),
+        "place": partition_key(scope_key, key),
         "entry": HEAD,
-        "typePlace": place(scope_key, node_type),
+        "typePlace": partition_key(scope_key, node_type),
         "nodeKey": key,
         "type": node_type,
         "token": token,
@@ -149,7 +151,7 @@ def head_row(scope_key: str, key: str, node_type: str, token: str) -> Item:
 
 
 def moved(found: Item, names: Names) -> Item:
-    """The same statement where these names say."""
+    """The same statement under the keys that these canonical references give."""
     canonical = [names.get(key, key) for key in found["stated"]]
     new = {**found, **row_key(mark_in(found), str(found["keyId"]), str(found["scope"]), names)}
     if not is_node(found):
@@ -190,19 +192,19 @@ def check_key(key: str) -> None:
     namespace, colon, value = key.partition(":")
     if not (namespace and colon and value) or len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
         raise InvalidInputError(
-            f"{key[:100]!r} is no reference: write namespace:value, such as service:checkout, in {MAX_KEY_BYTES} bytes"
+            f"{key[:100]!r} is not a reference: write namespace:value, such as service:checkout, in {MAX_KEY_BYTES} bytes"
         )
 
 
 def _check_edge_type(edge_type: str) -> None:
     if not edge_type or "#" in edge_type or len(edge_type.encode("utf-8", "replace")) > MAX_EDGE_TYPE_BYTES:
         raise InvalidInputError(
-            f"{edge_type[:100]!r} is no type of a relation: a word such as depends_on, of at most {MAX_EDGE_TYPE_BYTES} bytes"
+            f"{edge_type[:100]!r} is not an edge type: write a word such as depends_on, at most {MAX_EDGE_TYPE_BYTES} bytes"
         )
 
 
 def _kept(properties: Mapping[str, Value]) -> dict[str, Value]:
-    """As much of them as fits into a row."""
+    """The properties that fit into a row."""
     found = ((name, _value(value)) for name, value in islice(properties.items(), MAX_PROPERTIES) if name)
     return {name[:100]: value for name, value in found if value is not None}
 
@@ -213,15 +215,14 @@ def _value(value: Value) -> Value | None:
     return value if isinstance(value, bool) or (math.isfinite(value) and abs(value) < 1e30) else None
 
 
-# -- when
-
+# -- times
 
 _DAY = re.compile(r"\d{4}(-\d\d(-\d\d)?)?\Z")
 
 
 def moment(text: str) -> str:
-    """An ISO 8601 time in UTC (`2026-11-21T09:00:00Z`; without an offset it is taken for UTC), or the day, month or year
-    as it is. "" for what is none of these."""
+    """An ISO 8601 time in UTC (`2026-11-21T09:00:00Z`; a time without an offset counts as UTC), or the day, month or year
+    unchanged; "" for any other string."""
     if _DAY.match(text):
         return text if first_day(text) is not None else ""
     try:
@@ -232,14 +233,13 @@ def moment(text: str) -> str:
     return found.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
-# -- joining
-
+# -- nodes and edges from rows
 
 MOST_EVIDENCE = 50
 
 
 def node_of(key: str, rows: Sequence[Item]) -> Node | None:
-    """What these rows say of a thing, the best first; None if there are none."""
+    """The node that these rows state, with the best evidence first; None without rows."""
     if not rows:
         return None
     best = sorted(rows, key=lambda row: str(row["entry"]), reverse=True)[:MOST_EVIDENCE]
@@ -253,11 +253,13 @@ def node_of(key: str, rows: Sequence[Item]) -> Node | None:
 
 
 def edges_of(rows: Iterable[Item], most: int = 0) -> list[Edge]:
-    """The relations of these rows, the newest first; with `most`, so many."""
+    """The edges that these rows state, the newest first; with `most`, at most that many."""
     found: dict[tuple[str, str, str], dict[tuple[str, str], Item]] = {}
     for row in rows:
         statements = found.setdefault((row["from"], row["edgeType"], row["to"]), {})
-        statements[row["place"], row["entry"]] = row  # in both directions, an edge to itself comes twice
+        statements[row["place"], row["entry"]] = (
+            row  # read in both directions, an edge from a node to itself comes twice
+        )
     last = {name: max(str(row["at"]) for row in statements.values()) for name, statements in found.items()}
     newest = sorted(sorted(found), key=last.__getitem__, reverse=True)
     return [_edge(*name, list(found[name].values())) for name in (newest[:most] if most else newest)]
@@ -271,8 +273,8 @@ def _edge(source: str, edge_type: str, target: str, rows: list[Item]) -> Edge:
 
 
 def of_relation(edge_type: str, stated: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    """The properties of a relation, of the best statement that has them. What runs in several versions, as several
-    documents say, runs in all of them: production and staging have an inventory each."""
+    """The properties of an edge, each from the best statement that has it. Versions of `runs` are joined instead: production
+    and staging may have an inventory each."""
     found = of_best(stated)
     if edge_type == "runs" and "version" in found:
         found["version"] = several(*(str(one["version"]) for one in stated if "version" in one))
@@ -280,7 +282,7 @@ def of_relation(edge_type: str, stated: Sequence[Mapping[str, Value]]) -> dict[s
 
 
 def of_best(stated: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    """Properties as the first statement has them that does."""
+    """Properties, each with the value of the first statement that has it."""
     found: dict[str, Value] = {}
     for one in stated:
         for name, value in one.items():
@@ -289,5 +291,5 @@ def of_best(stated: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
 
 
 def _best_first(rows: Sequence[Item]) -> list[Mapping[str, Value]]:
-    """What the most trusted, then the newest statement says comes first."""
+    """Properties of the rows by descending trust, then time."""
     return [row["properties"] for row in sorted(rows, key=lambda row: (row["trust"], str(row["at"])), reverse=True)]

@@ -1,4 +1,4 @@
-"""The graph of all scopes, over one table."""
+"""Reads and writes nodes and edges of all scopes in one table, and moves rows after a merge."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from opx.domain.ids import iso_time
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
-from opx.graph.manifest import ManifestStatements, said
-from opx.graph.places import AdjacentRows, FoundEdges, Partitions
+from opx.graph.manifest import ManifestStatements, statements_by_mark
+from opx.graph.partitions import AdjacentRows, FoundEdges, Partitions
 from opx.graph.rows import (
     EDGE,
     HEAD,
@@ -24,7 +24,7 @@ from opx.graph.rows import (
     Mark,
     Names,
     NodeMark,
-    declared_place,
+    declared_partition,
     edges_of,
     ends,
     is_node,
@@ -32,7 +32,7 @@ from opx.graph.rows import (
     mark_in,
     moved,
     node_of,
-    place,
+    partition_key,
     row_key,
 )
 from opx.graph.views import Adjacent
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from opx.graph.aliases import AliasRegistry
 
 
-# -- reading
-
+# -- reads
 
 INDEXES = {
     Direction.OUT: ("out-index",),
@@ -56,8 +55,8 @@ MOST_BETWEEN = 200
 
 
 class TableReads:
-    """The reads of `opx.graph.views.GraphReads`. Heads of places are asked for first, a hundred a call: most scopes know
-    nothing of most things."""
+    """Implements `opx.graph.views.GraphReads`. Head rows are read first, a hundred a call: most scopes have no statement
+    about most nodes."""
 
     def __init__(self, table: Table, each: Each, canonical: Canonical) -> None:
         self._table = table
@@ -79,7 +78,7 @@ class TableReads:
         adjacent = AdjacentRows(self._table, walk)
         known = self._known(scopes, keys)
         jobs = list(product(known, INDEXES[walk.direction]))
-        answers = self._each(lambda job: adjacent.read(place(*job[0]), job[1]), jobs)
+        answers = self._each(lambda job: adjacent.read(partition_key(*job[0]), job[1]), jobs)
         found: dict[str, list[FoundEdges]] = {key: [] for _, key in known}
         for ((_, key), _), answer in zip(jobs, answers, strict=True):
             found[key].append(answer)
@@ -121,8 +120,8 @@ class TableReads:
         where = KeyRange(begins_with=begins_with) if begins_with else KeyRange(low=after) if after else None
 
         def listed(scope: str) -> list[str]:
-            name = declared_place(scope, node_type) if declared else place(scope, node_type)
-            most = None if declared else limit + bool(after)  # of a thing that several declare, there are several rows
+            name = declared_partition(scope, node_type) if declared else partition_key(scope, node_type)
+            most = None if declared else limit + bool(after)  # a node that several documents declare has several rows
             items = self._table.query(name, index="type-index", where=where, limit=most)
             keys = (str(item["nodeKey"]) for item in items)
             return list(islice((key for key, _ in groupby(keys) if key > after), limit))
@@ -131,21 +130,23 @@ class TableReads:
         return [Node(key, node_type, declared=declared) for key in islice(keys, limit)]
 
     def _known(self, scopes: Sequence[str], keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Which scopes have a place for which of these things."""
-        wanted = {place(scope, key): (scope, key) for key in dict.fromkeys(keys) for scope in dict.fromkeys(scopes)}
+        """Pairs of scope and key that have a head row."""
+        wanted = {
+            partition_key(scope, key): (scope, key) for key in dict.fromkeys(keys) for scope in dict.fromkeys(scopes)
+        }
         heads = self._table.get_many([{"place": name, "entry": HEAD} for name in wanted])
         there = {str(head["place"]) for head in heads}
         return [job for name, job in wanted.items() if name in there]
 
     def _statements(self, job: tuple[str, str]) -> list[Item]:
-        """The best of what is said of a thing in one place."""
+        """The best statements about a node in one scope."""
         where = KeyRange(begins_with=NODE)
-        return list(self._table.query(place(*job), where=where, reverse=True, limit=MOST_EVIDENCE))
+        return list(self._table.query(partition_key(*job), where=where, reverse=True, limit=MOST_EVIDENCE))
 
     def _from_to(self, job: tuple[str, str, str]) -> list[Item]:
         scope, source, target = job
         rows = self._table.query(
-            place(scope, source), where=KeyRange(begins_with=f"{EDGE}{target}#"), limit=MOST_BETWEEN
+            partition_key(scope, source), where=KeyRange(begins_with=f"{EDGE}{target}#"), limit=MOST_BETWEEN
         )
         return [row for row in rows if row["to"] == target]
 
@@ -159,10 +160,10 @@ def _newest(found: Sequence[FoundEdges], fan_out: int) -> Adjacent:
 
 
 class GraphStore(TableReads):
-    """Keeps what documents say of things (a `GraphWriter`), and gives it back (a `GraphReads`) within scopes.
+    """Stores the statements of documents (a `GraphWriter`), and reads nodes and edges within scopes (a `GraphReads`).
 
-    `aliases` are asked for the canonical references of what is written, and learn those that documents declare. With
-    `threads`, so many places are read or written at a time.
+    `aliases` resolves the canonical references of statements, and records the aliases that documents declare. `threads`
+    is the number of partitions that are read or written at a time.
     """
 
     def __init__(self, table: Table, clock: Clock, *, aliases: AliasRegistry | None = None, threads: int = 1) -> None:
@@ -170,10 +171,10 @@ class GraphStore(TableReads):
         canonical = aliases.canonical if aliases else _as_stated
         filed = aliases.filed if aliases else _nowhere_else
         super().__init__(table, each, canonical)
-        places = Partitions(table, each)
+        partitions = Partitions(table, each)
         self._aliases = aliases
-        self._writer = StatementWriter(table, places, canonical, filed, clock)
-        self._mover = RowMover(table, places, canonical, each)
+        self._writer = StatementWriter(table, partitions, canonical, filed, clock)
+        self._mover = RowMover(table, partitions, canonical, each)
 
     def write(self, origin: Origin, statements: Statements) -> None:
         """See `GraphWriter.write`. Raises `InvalidInputError` also if the document key is known to be of another scope."""
@@ -182,8 +183,8 @@ class GraphStore(TableReads):
         self._writer.write(origin, statements)
 
     def add(self, origin: Origin, statements: Statements) -> bool:
-        """Have a document version say this, too, for who holds the claim on it. What it says already stays as it is.
-        False, and nothing is done, if another version is in the graph, or none. Raises as `write` does."""
+        """Add statements to those of a document version; the caller holds the claim on the document. Existing statements stay
+        as they are. Returns False without a change if another version is in the graph, or none. Raises as `write` does."""
         return self._writer.add(origin, statements)
 
     def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
@@ -193,17 +194,17 @@ class GraphStore(TableReads):
         self._writer.remove(key_id, scope, None if document_ids is None else list(document_ids))
 
     def rewrite(self, scope: Scope, key: str) -> int:
-        """Put each row of this scope that is filed under `key` where what it states belongs now; how many there were.
+        """File each row of this scope under `key` again by its present canonical references; returns the number moved.
 
-        To be called after two names were merged or parted. Idempotent; may be interrupted and called again, and
-        documents may be written meanwhile. On AWS an index lags a moment behind: what it didn't show is found by
-        calling again. Raises `StoreUnavailableError`.
+        To be called after a merge or its undoing. Idempotent; may be interrupted and called again, and documents may be
+        written meanwhile. On AWS an index lags a moment behind: rows that it didn't show are found by calling again.
+        Raises `StoreUnavailableError`.
         """
         return self._mover.rewrite(scope, key)
 
     def statements_of(self, key_id: str) -> Statements:
-        """What a document states, by what it gives as evidence: references as it writes them, without properties. For
-        who may change the document: nobody is asked whether they may see it."""
+        """Statements of a document with their evidence, references as the document writes them, without properties. Access is
+        not checked: for callers that may change the document."""
         held = manifest.read(self._table, key_id)
         stated = sorted(held.evidence().items(), key=lambda one: tuple(one[0]))
         nodes = ((mark, ids) for mark, ids in stated if isinstance(mark, NodeMark))
@@ -215,7 +216,7 @@ class GraphStore(TableReads):
         )
 
 
-def _as_stated(scope: Scope, keys: Sequence[str]) -> Names:  # noqa: ARG001 - of a port
+def _as_stated(scope: Scope, keys: Sequence[str]) -> Names:  # noqa: ARG001 - signature of `Canonical`
     return {}
 
 
@@ -223,58 +224,57 @@ def _nowhere_else(scope: Scope, keys: Sequence[str]) -> dict[str, tuple[str, ...
     return {}
 
 
-# -- writing
-
+# -- writes
 
 Filed = Callable[[Scope, Sequence[str]], Mapping[str, tuple[str, ...]]]
-"""All references under which statements may be filed just now, of those that may be under others than themselves."""
+"""All references under which statements may be filed at present, by reference; those filed under themselves are absent."""
 
 MOST_MERGES = 5
-"""That a writer follows while it writes one document."""
+"""Concurrent merges that a writer follows while it writes one document."""
 
 
 class StatementWriter:
     """Writes and removes the statements of documents; see `opx.ports.search.GraphWriter`."""
 
-    def __init__(self, table: Table, places: Partitions, canonical: Canonical, filed: Filed, clock: Clock) -> None:
+    def __init__(self, table: Table, partitions: Partitions, canonical: Canonical, filed: Filed, clock: Clock) -> None:
         self._table = table
-        self._places = places
+        self._partitions = partitions
         self._canonical = canonical
         self._filed = filed
         self._clock = clock
 
     def write(self, origin: Origin, statements: Statements) -> None:
-        """Raises `InvalidInputError` too where the document key is known to be of another scope."""
-        new = said(origin, statements, iso_time(self._clock()))
+        """Raises `InvalidInputError`, also if the document key is known to be of another scope."""
+        new = statements_by_mark(origin, statements, iso_time(self._clock()))
         held = self._held(origin.key_id, origin.scope)
         gone = manifest.marks_in(*held.pages, *held.leaving) - new.statements.keys()
         leaving = manifest.leaving(origin.key_id, origin.scope, gone)
-        self._places.list(leaving)
+        self._partitions.list(leaving)
         pages = list(manifest.pages(origin, new.evidence, statements.own))
-        self._places.list(pages)
+        self._partitions.list(pages)
         listed = {page["entry"] for page in pages}
-        self._places.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
+        self._partitions.delete([key_in_table(page) for page in held.pages if page["entry"] not in listed])
         self._put(new)
         self._clear(origin.key_id, origin.scope, gone)
-        self._places.delete(list(map(key_in_table, (*held.leaving, *leaving))))
+        self._partitions.delete(list(map(key_in_table, (*held.leaving, *leaving))))
         if pages and not self._holds(pages[0]):
             self._clear(origin.key_id, origin.scope, new.statements, [origin.document_id])
 
     def add(self, origin: Origin, statements: Statements) -> bool:
-        """Have the version say this too. False, and nothing done, if it isn't this version that is listed."""
+        """Add statements to those of the version. Returns False without a change if the manifest lists another version."""
         held = self._held(origin.key_id, origin.scope)
         if not held.pages or any(page["documentId"] != origin.document_id for page in held.pages):
             return False
         stated = held.evidence()
-        every = said(origin, statements, iso_time(self._clock())).under(stated)
+        every = statements_by_mark(origin, statements, iso_time(self._clock())).under(stated)
         new = every.beyond(self._written(origin, every))
         touched = {
             chunk for mark, chunks in new.evidence.items() for chunk in chunks if chunk not in stated.get(mark, ())
         }
         pages = manifest.pages(origin, {**stated, **new.evidence}, held.own)
-        self._places.list([page for page in pages if page["chunk"] in touched])
+        self._partitions.list([page for page in pages if page["chunk"] in touched])
         self._put(new)
-        self._places.put_heads(every.rows(self._names(origin.scope, every.statements)))
+        self._partitions.put_heads(every.rows(self._names(origin.scope, every.statements)))
         return True
 
     def remove(self, key_id: str, scope: Scope, document_ids: Collection[str] | None = None) -> None:
@@ -286,11 +286,11 @@ class StatementWriter:
             others = [page for page in held.pages if page not in pages]
             marks = manifest.marks_in(*pages) - manifest.marks_in(*others)
         leaving = manifest.leaving(key_id, scope, marks)
-        self._places.list(leaving)
-        self._places.delete(list(map(key_in_table, pages)))
+        self._partitions.list(leaving)
+        self._partitions.delete(list(map(key_in_table, pages)))
         self._clear(key_id, scope, marks, document_ids)
         listed = (*held.leaving, *leaving) if document_ids is None else leaving
-        self._places.delete(list(map(key_in_table, listed)))
+        self._partitions.delete(list(map(key_in_table, listed)))
 
     def _held(self, key_id: str, scope: Scope) -> manifest.ManifestEntries:
         held = manifest.read(self._table, key_id)
@@ -302,48 +302,48 @@ class StatementWriter:
         return held
 
     def _holds(self, page: Item) -> bool:
-        """Whether what was listed still is: else another worker took the document over meanwhile."""
+        """True if the entry is still listed: else another worker took the document over meanwhile."""
         found = self._table.get(key_in_table(page))
         return found is not None and found["documentId"] == page["documentId"]
 
     def _written(self, origin: Origin, new: ManifestStatements) -> dict[Mark, Item]:
-        """The rows that there are of these: what is listed alone may be what an interruption left."""
+        """The stored rows of these statements: after an interruption the manifest may list more than was written."""
         names = self._names(origin.scope, new.statements)
         keys = {mark: key_in_table(row_key(mark, origin.key_id, origin.scope.key, names)) for mark in new.statements}
         there = {(row["place"], row["entry"]): row for row in self._table.get_many(list(keys.values()))}
         return {mark: row for mark, key in keys.items() if (row := there.get((key["place"], key["entry"])))}
 
     def _put(self, new: ManifestStatements) -> None:
-        """Write the rows where their references belong, until these stay the same over it."""
+        """Write the rows under their canonical references, again if a merge changed these during the write."""
         scope, key_id = new.origin.scope, new.origin.key_id
         names = self._names(scope, new.statements)
         for _ in range(MOST_MERGES):
-            self._places.put(new.rows(names))
+            self._partitions.put(new.rows(names))
             before, names = names, self._names(scope, new.statements)
             if names == before:
                 return
             old = [row_key(mark, key_id, scope.key, before) for mark in new.statements]
             kept = [row_key(mark, key_id, scope.key, names) for mark in new.statements]
-            self._take_out([key for key, now in zip(old, kept, strict=True) if key != now])
-        raise StoreUnavailableError("names of things are merged again and again: try again later")
+            self._delete_rows([key for key, now in zip(old, kept, strict=True) if key != now])
+        raise StoreUnavailableError("references were merged repeatedly during the write: try again later")
 
     def _clear(
         self, key_id: str, scope: Scope, marks: Iterable[Mark], document_ids: Collection[str] | None = None
     ) -> None:
-        """Take out the rows of these marks, wherever a merge that isn't finished may have left them."""
+        """Delete the rows of these marks under each reference where an unfinished merge may have left them."""
         marks = list(marks)
         filed = self._filed(scope, _ends(marks)) if marks else {}
         keys = [
-            row_key(mark, key_id, scope.key, dict(zip(ends(mark), places, strict=True)))
+            row_key(mark, key_id, scope.key, dict(zip(ends(mark), references, strict=True)))
             for mark in marks
-            for places in product(*(filed.get(end, (end,)) for end in ends(mark)))
+            for references in product(*(filed.get(end, (end,)) for end in ends(mark)))
         ]
-        self._take_out(keys, document_ids)
+        self._delete_rows(keys, document_ids)
 
-    def _take_out(self, keys: Iterable[dict[str, str]], document_ids: Collection[str] | None = None) -> None:
+    def _delete_rows(self, keys: Iterable[dict[str, str]], document_ids: Collection[str] | None = None) -> None:
         found = list({(key["place"], key["entry"]): key_in_table(key) for key in keys}.values())
-        self._places.delete(found, document_ids)
-        self._places.tidy(key["place"] for key in found)
+        self._partitions.delete(found, document_ids)
+        self._partitions.tidy(key["place"] for key in found)
 
     def _names(self, scope: Scope, marks: Collection[Mark]) -> Names:
         return self._canonical(scope, _ends(marks)) if marks else {}
@@ -353,65 +353,64 @@ def _ends(marks: Iterable[Mark]) -> list[str]:
     return list(dict.fromkeys(key for mark in marks for key in ends(mark)))
 
 
-# -- moving
-
+# -- moves after a merge
 
 ROWS_AT_ONCE = 100
 
 
 class RowMover:
-    """Puts rows where the references that they state belong now. Documents may be written and removed meanwhile: what a
-    document doesn't say any more is not moved but removed, and what its writer put there already stays."""
+    """Moves rows to the partitions of their present canonical references. Documents may be written and removed meanwhile:
+    rows that a document no longer states are deleted, and rows that its writer already put at the destination stay."""
 
-    def __init__(self, table: Table, places: Partitions, canonical: Canonical, each: Each) -> None:
+    def __init__(self, table: Table, partitions: Partitions, canonical: Canonical, each: Each) -> None:
         self._table = table
         self._each = each
-        self._places = places
+        self._partitions = partitions
         self._canonical = canonical
 
     def rewrite(self, scope: Scope, key: str) -> int:
-        """Move the rows of this scope that are filed under `key`, by either end; returns how many there were to move.
+        """Move the rows of this scope that are filed under `key`, by either end; returns the number of rows to move.
 
-        May be interrupted and done again. An index may not show yet what has just been written: 0 is final a moment
-        after the merge.
+        May be interrupted and repeated. An index may not show the latest writes yet: 0 is final only a moment after the
+        merge.
         """
-        name, count = place(scope.key, key), 0
+        name, count = partition_key(scope.key, key), 0
         for index in ("", "in-index"):
             rows = iter(self._table.query(name, index=index))
             while batch := list(islice(rows, ROWS_AT_ONCE)):
                 count += self._move(scope, batch)
-        self._places.tidy([name])
+        self._partitions.tidy([name])
         return count
 
     def _move(self, scope: Scope, batch: Sequence[Item]) -> int:
         keys = [key_in_table(row) for row in batch if row["entry"] != HEAD]
-        rows = self._table.get_many(keys)  # an index may show what isn't there any more
+        rows = self._table.get_many(keys)  # an index may still show deleted rows
         ends = list(dict.fromkeys(str(key) for row in rows for key in row["stated"]))
         names = self._canonical(scope, ends) if ends else {}
         changes = [(row, moved(row, names)) for row in rows]
         misplaced = [(row, new) for row, new in changes if key_in_table(new) != key_in_table(row)]
         in_place = [row for row, new in changes if key_in_table(new) == key_in_table(row)]
-        for row in self._unstated(in_place):  # what an interruption has left
+        for row in self._unstated(in_place):  # left by an interruption
             self._delete(row, Equals("documentId", row["documentId"]))
-        self._each(self._put_in_place, misplaced)
+        self._each(self._relocate, misplaced)
         return len(misplaced)
 
-    def _put_in_place(self, change: tuple[Item, Item]) -> None:
+    def _relocate(self, change: tuple[Item, Item]) -> None:
         old, new = change
         token = secrets.token_hex(8)
         try:
             self._table.put({**new, "moved": token}, condition=KeyAbsent())
         except ConditionFailedError:
-            token = ""  # by the document's writer, or before an interruption
+            token = ""  # put there by the document's writer, or before an interruption
         if is_node(new):
-            self._places.put_heads([new])
+            self._partitions.put_heads([new])
         if token and self._unstated([old]):
             self._delete(new, Equals("moved", token))
-            self._places.tidy([new["place"]])
+            self._partitions.tidy([new["place"]])
         self._delete(old, Equals("documentId", old["documentId"]))
 
     def _unstated(self, rows: Sequence[Item]) -> list[Item]:
-        """Those that their documents don't state now."""
+        """Rows that their documents no longer state."""
         chunks = {id(row): [(str(row["keyId"]), str(chunk)) for chunk in row["chunkIds"]] for row in rows}
         stated = manifest.read_chunks(
             self._table, list(dict.fromkeys(name for names in chunks.values() for name in names))
@@ -425,4 +424,4 @@ class RowMover:
         try:
             self._table.delete(key_in_table(row), condition=condition)
         except ConditionFailedError:
-            return  # its writer was there first, or it is gone
+            return  # changed by the document's writer, or deleted

@@ -1,4 +1,4 @@
-"""Walks along relations: what is around a thing, and how two things are connected."""
+"""Walks along edges: the neighbourhood of a node, shortest paths, contradictions, and parsing of a walk's options."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, EdgeName, 
 from opx.domain.ids import first_day, iso_time
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.graph.places import is_within
+from opx.graph.partitions import is_within
 from opx.graph.views import GraphReads
 
 # -- paths
 
-
 MOST_HOPS = 6
+PATH_WALK = Walk(fan_out=200, most_nodes=5_000)
+KEYS_AT_ONCE = 64
+MIN_KEYS_AT_ONCE = 8
+"""Nodes whose edges are read together."""
+
 _BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
 
 
 class PathSearch:
-    """Goes on from the end with fewer nodes to go on from, a distance at a time, until both ends meet.
+    """Bidirectional breadth-first search: expands the end with the smaller frontier until both ends meet.
 
-    Of several shortest ways it finds the same one each time: the newest edges come first. `most_nodes` bounds what both
-    ends reach together.
+    Of several shortest paths it finds the same one each time: the newest edges come first. `most_nodes` bounds the nodes
+    that both ends reach together.
     """
 
     def __init__(self, store: GraphReads, scopes: Sequence[str], walk: Walk, most_hops: int) -> None:
@@ -45,16 +49,16 @@ class PathSearch:
         ends = _End(source, self._walk), _End(target, replace(self._walk, direction=_BACK[self._walk.direction]))
         for _ in range(self._most_hops):
             if any(not end.level and not end.cut for end in ends):
-                return Route(source, target, None)  # all around one end was seen, whatever is behind the other's bounds
+                return Route(source, target, None)  # one end is exhausted: bounds of the other end don't matter
             near = min(ends, key=lambda end: len(end.level) or math.inf)  # the source, if both are alike
             far = ends[1] if near is ends[0] else ends[0]
             met = self._grow(near, far)
             if met:
-                return Route(source, target, (*ends[0].way(met), *reversed(ends[1].way(met))), _cut(ends))
+                return Route(source, target, (*ends[0].path_to(met), *reversed(ends[1].path_to(met))), _cut(ends))
         return Route(source, target, None, _cut(ends))
 
     def _direct(self, source: str, target: str) -> Edge | None:
-        """An edge between the two: of two things with very many edges neither would show it."""
+        """An edge between the two: of two nodes with very many edges neither may list it within the fan-out."""
         walk = self._walk
         for edge in self._store.between(self._scopes, source, target):
             along = walk.direction is Direction.BOTH or (edge.source == source) == (walk.direction is Direction.OUT)
@@ -64,10 +68,10 @@ class PathSearch:
         return None
 
     def _grow(self, near: _End, far: _End) -> str:
-        """Go one edge further from the near end; returns where it met the other, or ""."""
+        """Expand the near end by one edge; returns the node where it met the far end, or ""."""
         level, near.level = near.level, []
-        for start in range(0, len(level), PLACES_AT_ONCE):
-            keys = level[start : start + PLACES_AT_ONCE]
+        for start in range(0, len(level), KEYS_AT_ONCE):
+            keys = level[start : start + KEYS_AT_ONCE]
             if len(near.steps) + len(far.steps) >= self._walk.most_nodes:
                 near.cut.update(dict.fromkeys(keys))
                 continue
@@ -87,7 +91,7 @@ def _cut(ends: Iterable[_End]) -> tuple[str, ...]:
 
 
 class _End:
-    """What was reached from one end: of each node the edge that led to it, and from where."""
+    """The nodes reached from one end, each with the edge that led to it and the node before."""
 
     def __init__(self, start: str, walk: Walk) -> None:
         self.walk = walk
@@ -96,7 +100,7 @@ class _End:
         self.cut: dict[str, None] = {}
 
     def follow(self, key: str, edges: Sequence[Edge]) -> list[str]:
-        """The nodes that are new."""
+        """Record these edges of a node; returns the nodes that are new."""
         new = []
         for edge in edges:
             other = edge.other(key)
@@ -106,36 +110,32 @@ class _End:
         self.level.extend(new)
         return new
 
-    def way(self, key: str) -> list[Edge]:
+    def path_to(self, key: str) -> list[Edge]:
         """The edges from the start to this node."""
-        way: list[Edge] = []
+        path: list[Edge] = []
         step = self.steps[key]
         while step:
             key, edge = step
-            way.append(edge)
+            path.append(edge)
             step = self.steps[key]
-        return way[::-1]
+        return path[::-1]
 
 
-# -- traversal
-
-
-PLACES_AT_ONCE = 64
-FEWEST_AT_ONCE = 8
+# -- neighbourhood
 
 
 class Traversal:
-    """Walks within scopes (their keys). All bounds of a `Walk` hold; a cycle is walked once."""
+    """Walks within scopes (their keys) and the bounds of a `Walk`; a cycle is walked once."""
 
     def __init__(self, store: GraphReads, scopes: Sequence[str]) -> None:
         self._store = store
         self._scopes = tuple(scopes)
 
     def walk(self, starts: Iterable[str], walk: Walk) -> Subgraph:
-        """What is reached from these nodes, breadth first; starts that don't exist are left out.
+        """The nodes reached from these starts, breadth first; starts that don't exist are left out.
 
-        From a node the newest edges are followed. `edges` are all that were found between what was reached. Raises
-        `InvalidInputError` for times that aren't, and `StoreUnavailableError`.
+        From each node the newest edges are followed. `edges` are all edges that were found between reached nodes. Raises
+        `InvalidInputError` for invalid times, and `StoreUnavailableError`.
         """
         found = _Found(walk.most_nodes)
         level = list(dict.fromkeys(starts))
@@ -146,20 +146,20 @@ class Traversal:
         return found.subgraph()
 
     def path(self, source: str, target: str, *, walk: Walk | None = None, most_hops: int = MOST_HOPS) -> Route:
-        """The shortest way from one node to another over at most `most_hops` (1 to 6) edges in the direction of `walk`,
+        """The shortest path from one node to another over at most `most_hops` (1 to 6) edges in the direction of `walk`,
         searched from both ends. Raises `InvalidInputError`."""
         return PathSearch(self._store, self._scopes, walk or PATH_WALK, most_hops).find(source, target)
 
     def _level(self, level: Sequence[str], walk: Walk, found: _Found, distance: int) -> list[str]:
-        """Follow the edges of these nodes; returns those that were new."""
+        """Follow the edges of these nodes; returns the nodes that are new."""
         following: list[str] = []
         rest = list(level)
         while rest:
             if distance and found.is_full:
                 found.cut.update(dict.fromkeys(rest))
                 break
-            # As many as may fill the walk: places are read for nothing else
-            count = min(max(4 * found.room // walk.fan_out, FEWEST_AT_ONCE), PLACES_AT_ONCE)
+            # no more than may fill the walk, so that no partition is read for nothing
+            count = min(max(4 * found.room // walk.fan_out, MIN_KEYS_AT_ONCE), KEYS_AT_ONCE)
             keys, rest = rest[:count], rest[count:]
             adjacent = self._store.edges_of(self._scopes, keys, walk)
             if not distance:
@@ -170,11 +170,8 @@ class Traversal:
         return following
 
 
-PATH_WALK = Walk(fan_out=200, most_nodes=5_000)
-
-
 class _Found:
-    """What was reached so far."""
+    """Nodes and edges that a walk has reached so far."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -194,7 +191,7 @@ class _Found:
         self._reached.update({key: Reached(key, 0) for key in keys})
 
     def follow(self, key: str, edges: Iterable[Edge], more: bool) -> Iterator[str]:
-        """Take these edges of a node that was reached; gives the nodes that are new."""
+        """Add these edges of a reached node; yields the nodes that are new."""
         if more:
             self.cut[key] = None
         here = self._reached[key]
@@ -215,16 +212,15 @@ class _Found:
 
 # -- contradictions
 
-
 ONE_WAY = frozenset((
     "blocks", "caused", "contains", "creates", "depends_on", "extends", "fixes", "hosted_on", "instance_of", "owned_by",
     "parent", "resolved_by",
 ))  # fmt: skip
-"""Types of relations that two things have in one direction at most."""
+"""Edge types that hold between two nodes in one direction at most."""
 
 
 def contradicting(edges: Iterable[Edge]) -> tuple[tuple[Edge, Edge], ...]:
-    """Pairs of edges that say the opposite of one another. Both are kept: which of them is right, their evidence says."""
+    """Pairs of edges that contradict each other. Both are kept: readers judge by their evidence."""
     known = {edge.name: edge for edge in edges if edge.edge_type in ONE_WAY}
     pairs = (
         (edge, known.get((target, kind, source))) for (source, kind, target), edge in known.items() if source < target
@@ -232,14 +228,13 @@ def contradicting(edges: Iterable[Edge]) -> tuple[tuple[Edge, Edge], ...]:
     return tuple((edge, back) for edge, back in pairs if back)
 
 
-# -- asked
-
+# -- options of a walk
 
 MAX_SHOWN = 500
-"""Things or relations in one answer."""
+"""Nodes or edges in one answer."""
 
 MAX_FOUND = 200
-"""Things whose name begins in the same way."""
+"""Nodes found by the beginning of a name."""
 
 _AGO = re.compile(r"([1-9][0-9]{0,4})([mhdw])\Z")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -256,7 +251,7 @@ def walk_of(
     until: str = "",
     limit: int | None = None,
 ) -> Walk:
-    """A walk that reaches `limit` things besides its start; without one, as many as a walk does by default. Raises
+    """A walk to at most `limit` nodes besides its start; without a limit, to the default number. Raises
     `InvalidInputError`."""
     if direction not in tuple(Direction):
         raise InvalidInputError(f"direction must be one of {', '.join(Direction)}, not {direction[:50]!r}")
@@ -273,12 +268,13 @@ def walk_of(
 
 
 def since_when(text: str, now: float) -> str:
-    """`1d` before `now`, a day or a time, as ISO 8601 in UTC; "" for "". Raises `InvalidInputError`."""
+    """The beginning of a time range in ISO 8601 UTC, from `1d` (before `now`), a day or a time; "" for "". Raises
+    `InvalidInputError`."""
     return _moment(text.strip(), now, "00:00:00")
 
 
 def until_when(text: str, now: float) -> str:
-    """The same; of a day, its end."""
+    """The end of a time range, likewise; of a day, its last second."""
     return _moment(text.strip(), now, "23:59:59")
 
 
@@ -294,6 +290,6 @@ def _moment(text: str, now: float, time_of_day: str) -> str:
         return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError, OSError):
         raise InvalidInputError(
-            f"{text[:50]!r} is no time: give how long ago (30m, 12h, 1d, 2w), a day (2026-03-31) "
+            f"{text[:50]!r} is not a time: write how long ago (30m, 12h, 1d, 2w), a day (2026-03-31) "
             "or a time (2026-03-31T10:00:00Z)"
         ) from None

@@ -1,4 +1,4 @@
-"""Versions of products, and ranges of them: `>=7.0.0 <7.0.14, 7.2.0`.
+"""Compares versions of products, and matches them against ranges such as `>=7.0.0 <7.0.14, 7.2.0`.
 
 Versions are compared as people number them, in whatever scheme a vendor has (1.24.0, 7.0.13p1, 1.1.1k, 2008 sp1, 15.2(7)e3):
 numbers by their value, words by the alphabet. Python's own rules (PEP 440) read only a part of these.
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from itertools import zip_longest
 
 ALL = ""
-"""The ranges that every version is in."""
+"""The range that includes every version."""
 
 MAX_VERSION = 200
 MOST_SIDE_BY_SIDE = 20
-"""Versions of one product that one thing runs, as far as they are told apart."""
+"""Versions of one product that are kept for one node that runs them."""
 
 _PART = re.compile(r"\d+|[^\W\d_]+")
 _BOUND = re.compile(r"(>=|<=|>|<|==?)?\s*([^\s,<>=]+(?: (?![<>=])[^\s,<>=]+)*)")
@@ -31,19 +31,19 @@ _BEFORE = {
     "cr": 5,
     "snapshot": 6,
 }
-"""Words that come before the number alone, in their order: 1.0rc1 < 1.0. All others come after it: 1.0 < 1.0p1, 1.1.1 <
+"""Words that sort before the number alone, in their order: 1.0rc1 < 1.0. All others sort after it: 1.0 < 1.0p1, 1.1.1 <
 1.1.1k."""
 _BEFORE_IF_COUNTED = {"a": 1, "b": 2, "m": 3}
-"""The same, with a number behind them: 1.0b2 < 1.0 < 1.0b."""
+"""The same for letters with a number behind them: 1.0b2 < 1.0 < 1.0b."""
 _NUMBERS_LAST = 3
 
 Key = tuple[tuple[int, int, str], ...]
 
 
 def version_in(version: str, ranges: str) -> bool:
-    """Whether a version is in one of these ranges, which commas separate; each is a version, or bounds that all hold.
+    """True if a version is in one of these comma-separated ranges; each is a version, or bounds that must all hold.
 
-    Without ranges every version is in them. An unknown version (an empty text) is only in what has all of them.
+    Empty ranges include every version. An unknown version (an empty string) is in empty ranges only.
     """
     if not ranges.strip():
         return True
@@ -67,23 +67,23 @@ def union(*ranges: str) -> str:
 
 
 def several(*versions: str) -> str:
-    """Versions that run side by side, each once, as one text."""
+    """Versions that run side by side, each once, joined to one string."""
     return ", ".join(list(dict.fromkeys(one for each in versions for one in each_of(each)))[:MOST_SIDE_BY_SIDE])
 
 
 def each_of(versions: str) -> list[str]:
-    """The versions in a text that `several` made."""
+    """The versions in a string that `several` joined."""
     return [one for one in map(str.strip, versions.split(", ")) if one]
 
 
 def between(*, since: str = "", after: str = "", until: str = "", before: str = "") -> str:
-    """A range of its bounds: `since` and `until` belong to it, `after` and `before` don't. "" without any."""
+    """The range with these bounds: `since` and `until` are inclusive, `after` and `before` exclusive. "" without bounds."""
     bounds: Iterable[tuple[str, str]] = ((">=", since), (">", after), ("<=", until), ("<", before))
     return " ".join(f"{sign}{plain(version)}" for sign, version in bounds if version.strip())
 
 
 def plain(version: str) -> str:
-    """A version as it may be in a range: without spaces, commas and signs of comparison."""
+    """A version as it may be written in a range: without spaces, commas and comparison signs."""
     return "-".join(re.sub(r"[,<>=]", " ", version).split())
 
 
@@ -101,7 +101,7 @@ def _within(order: int, sign: str) -> bool:
 
 
 def _key(version: str) -> Key:
-    """Parts that can be compared: words that come before a release, the end, other words, numbers."""
+    """A sort key of parts, in this order: pre-release words, the end, other words, numbers."""
     text = re.sub(r"^v(?=\d)", "", version.strip().casefold()[:MAX_VERSION])
     parts = _PART.findall(text.partition("+")[0])
     return tuple(_comparable(part, following) for part, following in zip_longest(parts, parts[1:], fillvalue=""))
@@ -118,7 +118,7 @@ _END = (1, 0, "")
 
 
 def _compared(one: Key, other: Key) -> int:
-    """Missing numbers are zeros: 7.0 is 7.0.0."""
+    """Compares keys; missing numbers count as zeros: 7.0 is 7.0.0."""
     for first, second in zip_longest(one, other):
         mine, yours = _filled(first, second), _filled(second, first)
         if mine != yours:

@@ -1,6 +1,6 @@
-"""Records of what the graph answers, with the passages that prove it.
+"""Records that graph queries return, and the port `GraphReads` for reading nodes and edges.
 
-Evidence in them has no key of its document, whoever makes them.
+Evidence in these records never has the key of its document.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import Record, always, derive
 from opx.domain.results import PathStep
 
-Names = Annotated[Mapping[str, str], Meta(description="What things are called, by reference, where that says more.")]
-Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence, by chunk id; of much, the first.")]
-Cut = Annotated[tuple[str, ...], Meta(description="Things of which not all relations were followed.")]
+Names = Annotated[Mapping[str, str], Meta(description="Names of nodes by reference, where they differ from it.")]
+Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence by chunk id, up to a limit.")]
+Cut = Annotated[tuple[str, ...], Meta(description="Nodes of which not all edges were followed.")]
 
 
 class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A chunk that proves something, and where it is from. `flags` are those of its document
-    (`suspected_instruction`)."""
+    """A chunk that is evidence, with its document. `flags` are those of the document (`suspected_instruction`)."""
 
     chunk_id: str
     document_id: str
@@ -33,21 +32,19 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     tier: Tier
     content: str
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
-    flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
+    flags: Annotated[tuple[str, ...], Meta(description="Warnings for readers.")] = ()
 
     def __post_init__(self) -> None:
         derive(self, untrusted=self.tier is not Tier.INTERNAL)
 
 
 class NodeView(Record, frozen=True, kw_only=True):
-    """A thing and its relations, the newest first."""
+    """A node and its edges, the newest first."""
 
     node: Node
-    aliases: Annotated[
-        tuple[str, ...], Meta(description="Its other references, as far as the caller may know them.")
-    ] = ()
+    aliases: Annotated[tuple[str, ...], Meta(description="Its other references that the caller may know.")] = ()
     edges: tuple[Edge, ...] = ()
-    more: Annotated[bool, Meta(description="True if it has more relations than these.")] = False
+    more: Annotated[bool, Meta(description="True if it has more edges than these.")] = False
     passages: Passages = ()
     names: Names = field(default_factory=dict)
 
@@ -56,7 +53,7 @@ class NodeView(Record, frozen=True, kw_only=True):
 
 
 class ReachedNode(Record, frozen=True):
-    """A thing on a walk: how many relations away it is, and by which it was reached first, from the start."""
+    """A node on a walk, with its distance in edges and the path by which it was reached first, from the start."""
 
     key: str
     distance: int
@@ -68,14 +65,16 @@ class ReachedNode(Record, frozen=True):
 
 
 class Neighbourhood(Record, frozen=True, kw_only=True):
-    """What is around a thing. The relations of paths and contradictions are those of `edges` with the same ends and
+    """Nodes and edges around a node. The steps of paths and contradictions are the edges in `edges` with the same ends and
     type."""
 
     start: str
     reached: tuple[ReachedNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     cut: Cut = ()
-    contradicting: Annotated[tuple[tuple[PathStep, ...], ...], Meta(description="Pairs that can't both be.")] = ()
+    contradicting: Annotated[
+        tuple[tuple[PathStep, ...], ...], Meta(description="Pairs of edges that can't both hold.")
+    ] = ()
     passages: Passages = ()
     names: Names = field(default_factory=dict)
 
@@ -84,18 +83,18 @@ class Neighbourhood(Record, frozen=True, kw_only=True):
 
     @property
     def related(self) -> tuple[tuple[ReachedNode, tuple[Edge, ...]], ...]:
-        """What was reached besides the start, each with the relations that lead to it."""
+        """Reached nodes without the start, each with the edges that lead to it."""
         edges = {edge.name: edge for edge in self.edges}
         return tuple((one, tuple(edges[step.name] for step in one.path)) for one in self.reached if one.path)
 
 
 class Connection(Record, frozen=True, kw_only=True):
-    """How two things are connected: the edges from one to the other, each in its own direction. Not `found`: within the
-    steps that were looked at they aren't, and if `cut` names things, these have more relations than were followed."""
+    """The path between two nodes: the edges from one to the other, each in its own direction. If not `found`, there is none
+    within the steps that were followed; `cut` names nodes that have more edges than were followed."""
 
     source: str = field(name="from")
     target: str = field(name="to")
-    found: Annotated[bool, Meta(description="False if there is no way of few enough steps.")]
+    found: Annotated[bool, Meta(description="False if there is no path of few enough steps.")]
     steps: tuple[Edge, ...] = ()
     cut: Cut = ()
     passages: Passages = ()
@@ -105,7 +104,7 @@ class Connection(Record, frozen=True, kw_only=True):
 
 
 class NodesFound(Record, frozen=True):
-    """Things by name, in order."""
+    """Nodes that were found by name, in order."""
 
     nodes: tuple[Node, ...]
 
@@ -118,44 +117,43 @@ def in_words(edge_type: str) -> str:
     return edge_type.replace("_", " ")
 
 
-def said(edge: Edge | PathStep) -> str:
+def edge_text(edge: Edge | PathStep) -> str:
     """`service:checkout depends on service:payments`."""
     return f"{edge.source} {in_words(edge.edge_type)} {edge.target}"
 
 
 def name_of(node: Node) -> str:
-    """What it is called, "" if its reference says no less."""
+    """The title or name of a node; "" if its reference says the same."""
     name = str(node.properties.get("title") or node.properties.get("name") or "")
     return "" if name.casefold() == node.key.partition(":")[2] else name
 
 
 def evidence_of(things: Iterable[Node | Edge]) -> Iterable[GraphEvidence]:
-    """The evidence of all of them, the best first within each."""
+    """The evidence of all nodes and edges, the best first within each."""
     return (one for thing in things for one in thing.evidence)
 
 
-# -- reads
-
+# -- port
 
 Adjacent = tuple[list[Edge], bool]
 """Edges of a node, the newest first, and whether there are more."""
 
 
 class GraphReads(Protocol):
-    """Things and relations as these scopes (their keys) know them; nothing of others is read.
+    """Nodes and edges as these scopes (their keys) know them; nothing of other scopes is read.
 
-    Of what many documents say, the best 50 statements are read of a node, and of its relations the newest: evidence may
-    be more than is shown. All may raise `StoreUnavailableError`.
+    The best 50 statements of a node and its newest edges are read: there may be more evidence than is shown. All methods
+    may raise `StoreUnavailableError`.
     """
 
     def nodes(self, scopes: Sequence[str], keys: Sequence[str], /) -> list[Node]:
-        """Those of these nodes that exist, in the order of `keys`."""
+        """The nodes of these keys that exist, in the order of `keys`."""
 
     def edges(self, scopes: Sequence[str], key: str, walk: Walk, /) -> Adjacent:
         """The newest edges of a node along `walk`, at most `fan_out`; none if there is no such node."""
 
     def edges_of(self, scopes: Sequence[str], keys: Sequence[str], walk: Walk, /) -> dict[str, Adjacent]:
-        """The same of many nodes; those that don't exist are left out."""
+        """The same for several nodes; those that don't exist are left out."""
 
     def between(self, scopes: Sequence[str], one: str, other: str, /) -> list[Edge]:
         """All edges from one node to another, and back, the newest first."""
@@ -165,9 +163,9 @@ class GraphReads(Protocol):
         of another scope, is left out."""
 
     def existing(self, scopes: Sequence[str], keys: Sequence[str], /) -> Mapping[str, str]:
-        """Those of these references that there is a node of, each with the one under which it is kept."""
+        """Those of these references that have a node, each with the reference under which the node is stored."""
 
     def of_type(
         self, scopes: Sequence[str], node_type: str, /, *, begins_with: str = "", limit: int = 1_000
     ) -> list[Node]:
-        """Nodes of a type in the order of their references, which begin so: key and type alone."""
+        """Nodes of a type whose references begin with `begins_with`, in the order of the references: key and type alone."""

@@ -108,7 +108,7 @@ def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
 
 
 def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], files: dict[str, str]) -> KnownAlert:
-    node, place = bindings.nodes[key], bindings.place_of(key)
+    node, place = bindings.nodes[key], bindings.location_of(key)
     bound = pages[0] if pages else None
     candidates = [] if bound else bindings.called(key)
     unbound = Binding.SEVERAL if candidates else Binding.LEADS_NOWHERE if place else Binding.NAMES_NONE
@@ -133,13 +133,13 @@ def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], 
 
 def _runbooks(bindings: Bindings, key: str) -> Iterator[RuledRunbook]:
     rules = bindings.rules_of(key)
-    if len({rule.place for rule in rules}) < 2:
+    if len({rule.location for rule in rules}) < 2:
         return
     for rule in rules:
         page = bindings.page_of(rule)
         yield RuledRunbook(
             labels=dict(rule.labels),
-            runbook=rule.place,
+            runbook=rule.location,
             document_id=page.document_id if page else "",
             title=page.title if page else "",
             path=page.source if page else "",

@@ -17,7 +17,7 @@ from msgspec import Meta, field
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record, replace
-from opx.graph.views import Connection, Neighbourhood, Passage, said
+from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.search import Paragraphs, left_out, noted
 from opx.retrieval.citations import WARNINGS
@@ -178,7 +178,7 @@ class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
         return (path[-1] for _, path in self.found.related)
 
     def _notes(self) -> tuple[str, ...]:
-        pairs = (map(said, pair) for pair in self.found.contradicting)
+        pairs = (map(edge_text, pair) for pair in self.found.contradicting)
         contradictions = (f"These contradict each other: {'; '.join(pair)}." for pair in pairs)
         return (*contradictions, *super()._notes())
 
@@ -227,7 +227,7 @@ class RelationAnswer(_ProvedAnswer[Connection]):
 def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
     """`service:checkout depends on service:payments (2026-03-31) [1]`."""
     proof = next((f" [{numbers[chunk]}]" for chunk in edge.evidence_chunk_ids if chunk in numbers), "")
-    return one_line(f"{said(edge)} ({edge.at[:10]}){_OUTSIDE if _is_outside(edge) else ''}") + proof
+    return one_line(f"{edge_text(edge)} ({edge.at[:10]}){_OUTSIDE if _is_outside(edge) else ''}") + proof
 
 
 def _is_outside(edge: Edge) -> bool:

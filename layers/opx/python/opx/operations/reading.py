@@ -601,7 +601,7 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
             document_id=one.document.document_id,
             title=one.document.title,
             found_by=_FOUND_BY[one.by] if one.fits else "a runbook that the alert's rule names for other labels",
-            place=one.rule.place if one.rule else "",
+            place=one.rule.location if one.rule else "",
             labels=one.rule.missing(alert.labels) if one.rule else {},
             sure=one.fits and one.by is not BoundBy.PAGE,
             doubted=len(claiming) > 1 and one.by is BoundBy.PAGE and fits.get(one.document.document_id, 0) < 1,
@@ -639,7 +639,7 @@ def _elsewhere(context: Context, alert: Alert) -> Iterator[str]:
             key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
         except InvalidReferenceError:
             return
-        place = context.system.graph.bindings(context.reader, [key]).place_of(key)
+        place = context.system.graph.bindings(context.reader, [key]).location_of(key)
     if place:
         yield f"its runbook isn't here: {one_line(place)}"
 

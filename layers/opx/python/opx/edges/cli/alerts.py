@@ -28,7 +28,7 @@ from opx.formats.data.alert_rules import (
     read_rules,
 )
 from opx.graph.bindings import BoundBy
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
 from opx.operations.alerts import AlertPage, Binding, KnownAlert, ListAlerts, list_alerts
@@ -164,7 +164,7 @@ def _import_lines(files: Mapping[str, RuleFile], before: _Known, now: _Known) ->
     for file, found in files.items():
         known = now.defined_in(file)
         for rule in found.rules:
-            defined[rule.name] = known.get(made("alert", rule.name)) or defined.get(rule.name)
+            defined[rule.name] = known.get(make_reference("alert", rule.name)) or defined.get(rule.name)
     lines: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
     for name, alert in defined.items():

@@ -23,7 +23,7 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session, pass_session
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage
-from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, in_words, said
+from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, edge_text, in_words
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
 
@@ -209,7 +209,7 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     "merge", graph.merge_nodes, CommandShape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
 )
 def merge_things(done: Merge) -> None:
-    """Make FROM another name of INTO: what is said of one is said of the other, with all its evidence."""
+    """Make FROM another name of INTO: what is edge_text of one is edge_text of the other, with all its evidence."""
     click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
@@ -276,7 +276,7 @@ def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
 
 
 def _grouped(view: NodeView) -> dict[str, list[Edge]]:
-    """Relations by how they are said of the thing: `depends on`, `documents it`."""
+    """Relations by how they are edge_text of the thing: `depends on`, `documents it`."""
     found: dict[str, list[Edge]] = {}
     for edge in view.edges:
         words = in_words(edge.edge_type)
@@ -298,7 +298,7 @@ def _values(edge: Edge) -> str:
 
 def edge_lines(edge: Edge, passages: Passages, lead: str = "") -> Iterator[str]:
     """A relation in words, then the documents that say so."""
-    yield click.style(lead + said(edge), bold=True) + _values(edge)
+    yield click.style(lead + edge_text(edge), bold=True) + _values(edge)
     yield from evidence_lines(edge.evidence, passages, _INDENT)
 
 
@@ -329,7 +329,7 @@ def _source(one: GraphEvidence, passages: Passages, told: str) -> str:
 
 
 def _heading(passage: Passage, told: str) -> str:
-    """A section is often called like the document: that is said once."""
+    """A section is often called like the document: that is edge_text once."""
     parts = [passage.title, *passage.section.split(" > ")]
     return printable(" > ".join(part for part in dict.fromkeys(parts) if part and part != told))
 
@@ -375,7 +375,7 @@ def _proof(passage: Passage, names: Sequence[str]) -> Iterator[str]:
 
 def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
     for first, second in found.contradicting:
-        yield f"these contradict each other: {said(first)}; {said(second)}"
+        yield f"these contradict each other: {edge_text(first)}; {edge_text(second)}"
 
 
 def answer_lines(found: GraphAnswer) -> Iterator[str]:
@@ -387,7 +387,7 @@ def answer_lines(found: GraphAnswer) -> Iterator[str]:
         yield ""
         yield "  ".join(filter(None, (click.style(row.key, bold=True), printable(row.at), values)))
         for edge in row.path:
-            yield _INDENT + said(edge)
+            yield _INDENT + edge_text(edge)
             yield from evidence_lines(edge.evidence[:1], passages, _INDENT * 2)
 
 

@@ -1,1 +1,1 @@
-"""Finds what documents say of things and their relations."""
+"""Extracts statements about nodes and edges from documents."""

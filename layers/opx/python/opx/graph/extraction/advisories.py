@@ -1,8 +1,8 @@
-"""Which products, and which versions of them, a vulnerability is in.
+"""Extracts the products and versions that a vulnerability affects, from advisories and NVD records.
 
 A product has two references: `product:fortinet/fortios`, as NVD names it, and `product:fortios`, as people often call it. An
-inventory that says `nginx` meets `f5/nginx` by the second one; as two vendors may have a product of that name, it is less
-sure. An alias would make them one for everybody, which is wrong as soon as there are two vendors.
+inventory with `nginx` matches `f5/nginx` by the second one, with lower confidence, as two vendors may have a product of that
+name. An alias would merge the two in all scopes, which is wrong as soon as there are two vendors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement
 from opx.graph.extraction.material import VERSIONS, Findings, Material
-from opx.graph.extraction.own_node import named, product_key
+from opx.graph.extraction.own_node import named_node, product_key
 from opx.graph.versions import ALL, between, plain, union
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 CATEGORY = "security/cve"
 RULE = "advisory"
 ANY_VENDOR = 0.7
-"""Confidence in a product that is meant by its name alone."""
+"""Confidence in a product that is matched by its name without the vendor."""
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_RANGES = 20_000
 """Characters of the ranges of one product in one passage, or one record."""
 
-_BULLET = re.compile(r"(?P<indent> {0,12})- (?P<told>\S.*)")
+_BULLET = re.compile(r"(?P<indent> {0,12})- (?P<entry>\S.*)")
 _NOTES = re.compile(r"(?: \([^()]*\))+\Z")
 _SECTION = "Affected products"
 _EXPOSED = "not vulnerable itself"
@@ -43,7 +43,7 @@ _ALL = "all versions"
 _ANY = ("any vendor", "any product")
 
 Affected = tuple[str, str, str]
-"""Vendor ("" if it isn't known), product and ranges."""
+"""Vendor ("" if unknown), product and version ranges."""
 
 
 def affected_products(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
@@ -86,7 +86,7 @@ def _state(own: str, found: Iterable[Affected], chunk_ids: tuple[str, ...], find
         if not key:
             continue
         findings.add(
-            named(called, key, chunk_ids),
+            named_node(called, key, chunk_ids),
             EdgeStatement(
                 own,
                 "affects",
@@ -111,8 +111,8 @@ def _fitting(versions: str, name: str, findings: Findings) -> str:
 
 
 def _listed(text: str, within: bool) -> Iterator[Affected]:
-    """Products with their versions, but for what is only around them or what a condition excludes. Small sections are
-    joined: only what is below the heading counts."""
+    """Products with their versions, without exposed surroundings and excluded conditions. A chunk may join small sections:
+    only lines below the heading count."""
     excluded = -1
     for line in text.splitlines():
         if line.startswith("#"):
@@ -120,16 +120,16 @@ def _listed(text: str, within: bool) -> Iterator[Affected]:
         match = _BULLET.fullmatch(line) if within else None
         if not match:
             continue
-        depth, told = len(match["indent"]), match["told"]
+        depth, entry = len(match["indent"]), match["entry"]
         if excluded >= 0 and depth > excluded:
             continue
-        excluded = depth if told.lower().startswith("not ") and told.endswith(":") else -1
+        excluded = depth if entry.lower().startswith("not ") and entry.endswith(":") else -1
         if excluded < 0:
-            yield from _product(told)
+            yield from _product(entry)
 
 
-def _product(told: str) -> Iterator[Affected]:
-    called, _, versions = told.rpartition(": ")
+def _product(entry: str) -> Iterator[Affected]:
+    called, _, versions = entry.rpartition(": ")
     if not called or _EXPOSED in called or not _are_versions(versions):
         return
     name = _NOTES.sub("", called)
@@ -140,19 +140,19 @@ def _product(told: str) -> Iterator[Affected]:
 
 
 def _are_versions(text: str) -> bool:
-    """Whether it is what follows a product's name, and not a sentence."""
+    """True for a list of version ranges, false for a sentence."""
     first = text.partition("; ")[0]
     return first in (_ALL, _NOT_APPLICABLE) or (any(map(str.isdigit, first)) and len(first.split()) <= 6)
 
 
-def _range(told: str) -> str:
-    """`7.0.0 through 7.0.14` -> `>=7.0.0 <=7.0.14`."""
-    if told in (_ALL, _NOT_APPLICABLE):
+def _range(text: str) -> str:
+    """The range of a phrase: `7.0.0 through 7.0.14` -> `>=7.0.0 <=7.0.14`."""
+    if text in (_ALL, _NOT_APPLICABLE):
         return ALL
-    words = told if re.match(r"(?:from|after|before|up to) ", told) else f"from {told}"
+    words = text if re.match(r"(?:from|after|before|up to) ", text) else f"from {text}"
     ends = {match["word"]: match["version"] for match in _ENDS.finditer(words)}
-    if words != told and len(ends) == 1:
-        return plain(told)
+    if words != text and len(ends) == 1:
+        return plain(text)
     return between(
         since=ends.get("from", ""),
         after=ends.get("after", ""),
@@ -165,7 +165,7 @@ def _range(told: str) -> str:
 
 
 def _configured(record: Any) -> Iterator[Affected]:
-    """Raises `OddRecordError` for a record that isn't one."""
+    """Affected products of a record's configurations. Raises `OddRecordError` for other JSON."""
     from opx.formats.data.cpe import Configured, parse_cpe
     from opx.formats.data.replies import odd
 

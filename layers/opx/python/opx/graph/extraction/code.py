@@ -1,4 +1,4 @@
-"""What is defined in a source file, what that is derived from, and what it calls: by its syntax tree alone."""
+"""Extracts classes, functions, inheritance and calls from a source file, by its syntax tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opx.formats.code.languages import LANGUAGES, Language
 from opx.formats.source import HEAD_BYTES, Source, text_lines
 from opx.graph.extraction import code_nodes as nodes
 from opx.graph.extraction.material import Findings, Material, Passages, Statement
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 
 if TYPE_CHECKING:
     from opx.graph.extraction.code_reading import CallSite, CodeFile, Definition
@@ -28,11 +28,11 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _HEADING = re.compile(r"^#{1,6} .*", re.MULTILINE)
 
 IN_FILE, BY_IMPORT, BY_VARIABLE, BY_SHAPE = 0.95, 0.8, 0.7, 0.6
-"""How sure a call's target is: defined in the same file, imported, called on a variable of that class (another function
-may have one of the same name), or only named as classes are."""
+"""Confidence in a call's target: defined in the same file, imported, called on a variable of that class (another function
+may have a variable of the same name), or only of the shape of a class name."""
 
 Target = tuple[str, str]
-"""What is called: `class`, `method` or `function`, and its name."""
+"""The target of a call: `class`, `method` or `function`, and its name."""
 
 Found = tuple[Target, float] | None
 
@@ -41,7 +41,7 @@ _MAX_BASES = 20
 
 def code_structure(material: Material, passages: Passages, findings: Findings) -> None:
     """file -contains-> class or function, class -contains-> method, class -extends-> class, and what methods and
-    functions call. A file that is kept without sections (too large, minified, too tangled) says nothing here."""
+    functions call. A file without sections (too large, minified, too deeply nested) states nothing here."""
     source = material.document.key.source
     language = LANGUAGES.get(PurePosixPath(source).suffix.lower())
     if language is None or not language.grammar or not material.own.startswith("file:"):
@@ -52,12 +52,12 @@ def code_structure(material: Material, passages: Passages, findings: Findings) -
         return
     findings.add(*_statements(found, material.own, SymbolPositions(passages())))
     if found.cut:
-        text = f"{source}: it has more code than is read for the graph; what is beyond is found as text alone"
+        text = f"{source}: it has more code than is read for the graph; the rest is found by search alone"
         findings.remarks.append(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text))
 
 
 def _text(material: Material, language: Language) -> str:
-    """The code as the parser read it, or "" where that kept it without sections."""
+    """The code as the parser read it, or "" for a file without sections."""
     from opx.formats.code.outline import readable_code
 
     document = material.document
@@ -66,7 +66,7 @@ def _text(material: Material, language: Language) -> str:
         head = stream.read(HEAD_BYTES)
         try:
             return readable_code(text_lines(Source(document.key.source, head, stream, category)), language)
-        except UnparsableDocumentError:  # the object was replaced since it was read; its own event is on its way
+        except UnparsableDocumentError:  # the object was replaced since it was parsed; its own event will follow
             return ""
 
 
@@ -79,44 +79,44 @@ def _read(text: str, language: Language) -> CodeFile | None:
     return None if tree is None else read_code(tree.root_node, code, language.name)
 
 
-def _statements(found: CodeFile, own: str, places: SymbolPositions) -> Iterator[Statement]:
+def _statements(found: CodeFile, own: str, positions: SymbolPositions) -> Iterator[Statement]:
     from opx.graph.extraction.code_reading import Definition
 
     resolver = Resolver(found)
     for one in dict.fromkeys(found.definitions):
-        yield from _defined(one, own, places)
+        yield from _defined(one, own, positions)
     owners = {one.name: one for one in found.definitions if one.kind == "class"}
     for name, base in resolver.bases():
-        one = owners.get(name) or Definition("class", name)  # Rust's may be defined in another file
-        yield from _edge(one, "extends", ("class", base), places.of_definition(one), 1.0)
+        one = owners.get(name) or Definition("class", name)  # a Rust class may be defined in another file
+        yield from _edge(one, "extends", ("class", base), positions.of_definition(one), 1.0)
     for call in resolver.calls():
-        chunk_ids = places.of_use(call.caller, call.name)
+        chunk_ids = positions.of_use(call.caller, call.name)
         yield from _edge(call.caller, "calls", call.target, chunk_ids, call.confidence)
 
 
-def _defined(one: Definition, own: str, places: SymbolPositions) -> Iterator[Statement]:
-    key = made(one.kind, one.value)
+def _defined(one: Definition, own: str, positions: SymbolPositions) -> Iterator[Statement]:
+    key = make_reference(one.kind, one.value)
     if not key:
         return
-    chunk_ids = places.of_definition(one)
+    chunk_ids = positions.of_definition(one)
     yield NodeStatement(key, one.kind, {"name": one.value}, chunk_ids, declared=True)
-    outer = made("class", one.owner) if one.owner else own
+    outer = make_reference("class", one.owner) if one.owner else own
     if outer and outer != key:
         yield EdgeStatement(outer, "contains", key, chunk_ids, rule=RULE)
 
 
 def _edge(
-    source: Definition, kind: str, target: tuple[str, str], chunk_ids: tuple[str, ...], sure: float
+    source: Definition, kind: str, target: tuple[str, str], chunk_ids: tuple[str, ...], confidence: float
 ) -> Iterator[Statement]:
-    """With the far end under the name that it has in the code."""
-    start, end = made(source.kind, source.value), made(*target)
+    """An edge, and its target as a node with the name that it has in the code."""
+    start, end = make_reference(source.kind, source.value), make_reference(*target)
     if start and end and start != end:
         yield NodeStatement(end, target[0], {"name": target[1]}, chunk_ids)
-        yield EdgeStatement(start, kind, end, chunk_ids, rule=RULE, confidence=sure)
+        yield EdgeStatement(start, kind, end, chunk_ids, rule=RULE, confidence=confidence)
 
 
 class SymbolPositions:
-    """The words of passages, and which of them stand in headings: each class and function is a section under its
+    """Finds the passages of symbols by the words of passages and headings: each class and function is a section under its
     signature."""
 
     def __init__(self, passages: Iterable[DocumentChunk]) -> None:
@@ -132,7 +132,7 @@ class SymbolPositions:
                 self._headed[word].add(at)
 
     def of_definition(self, definition: Definition) -> tuple[str, ...]:
-        """The passage with its beginning; () if none has its name."""
+        """The passage where a definition begins; () if none contains its name."""
         name = _word(definition.name)
         headed = self._headed.get(name, set())
         owner = self._headed.get(_word(definition.owner), set())
@@ -142,7 +142,7 @@ class SymbolPositions:
         return ()
 
     def of_use(self, definition: Definition, name: str) -> tuple[str, ...]:
-        """Passages of a definition that have a name in them; its beginning if none has."""
+        """Passages of a definition that contain a name; its first passage if none does."""
         words = self._words.get(_word(name), set())
         caller = _word(definition.name)
         headed = self._headed.get(caller, set())
@@ -154,14 +154,14 @@ class SymbolPositions:
 
 
 def _word(name: str) -> str:
-    """What of a name is looked for: the last word of `Get-Item` and of `empty?`."""
+    """The last word of a name such as `Get-Item` or `empty?`, which is searched in passages."""
     words = _WORD.findall(name)
     return words[-1] if words else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A call: what is called, and the name that it is called by."""
+    """A call with its resolved target, and the name that it uses."""
 
     caller: Definition
     target: Target
@@ -171,7 +171,7 @@ class Resolved:
 
 @dataclass(slots=True)
 class Resolver:
-    """Knows the definitions of one file. What it can't tell it leaves out: no edge is better than a wrong one."""
+    """Resolves base classes and calls of one file. Ambiguous ones are left out: no edge is better than a wrong one."""
 
     file: CodeFile
     _classes: set[str] = field(default_factory=set)
@@ -191,7 +191,7 @@ class Resolver:
             self._bases[name].append(base)
 
     def bases(self) -> Iterator[tuple[str, str]]:
-        """Classes and what they extend, by the names that those have where they are defined."""
+        """Classes and their base classes, by the names of these in the file that defines them."""
         for name, base in dict.fromkeys(self.file.bases):
             imported = self.file.imports.get(base)
             known = imported.name if imported else base
@@ -199,7 +199,7 @@ class Resolver:
                 yield name, known
 
     def calls(self) -> Iterator[Resolved]:
-        """Each target once for each caller."""
+        """Resolved calls, each target once per caller."""
         seen: set[tuple[Definition, Target]] = set()
         for call in self.file.calls:
             found = self._target(call)
@@ -222,7 +222,7 @@ class Resolver:
         return self._qualified(path, name)
 
     def _bare(self, caller: Definition, name: str) -> Found:
-        """A method of the same class where the language doesn't ask for `this`, a function, or a class."""
+        """Resolves `name()`: a method of the same class where the language needs no `this`, a function, or a class."""
         method = self._method(caller.owner, name) if caller.owner and self.file.language not in _EXPLICIT else None
         if method:
             return method, IN_FILE
@@ -237,7 +237,7 @@ class Resolver:
         return (kind, imported.name), BY_IMPORT
 
     def _own(self, caller: Definition, path: list[str], name: str) -> Found:
-        """`self.name()`, or `self.field.name()`."""
+        """Resolves `self.name()` or `self.field.name()`."""
         if path:
             return self._of_variable(path[0], name) if len(path) == 1 else None
         method = self._method(caller.owner, name)
@@ -250,7 +250,7 @@ class Resolver:
         return None
 
     def _method(self, owner: str, name: str) -> Target | None:
-        """In the class, or in those of the file that it extends."""
+        """A method of the class, or of its base classes in the file."""
         waiting, seen = [owner], set[str]()
         while waiting and len(seen) < _MAX_BASES:
             current = waiting.pop(0)
@@ -263,7 +263,7 @@ class Resolver:
         return None
 
     def _qualified(self, path: list[str], name: str) -> Found:
-        """`Class.name()`, `variable.name()` or `module.name()`."""
+        """Resolves `Class.name()`, `variable.name()` or `module.name()`."""
         first = path[-1]
         if first in self._classes:
             return self._method(first, name) or ("method", f"{first}.{name}"), IN_FILE
@@ -281,7 +281,7 @@ class Resolver:
         return ("class" if is_class else "function", name), BY_IMPORT
 
     def _of_variable(self, variable: str, name: str) -> Found:
-        """A method of the class that the variable is declared with."""
+        """A method of the declared class of a variable."""
         found = self._class(self.file.variables.get(variable.lstrip("$"), ""), shaped=self._shows_classes)
         if found is None:
             return None
@@ -300,9 +300,9 @@ class Resolver:
 
     @property
     def _shows_classes(self) -> bool:
-        """Whether classes of the same package are there without an import."""
+        """True for languages where classes of the same package need no import."""
         return self.file.language not in ("python", "javascript", "typescript", "tsx")
 
 
 _EXPLICIT = frozenset(("python", "javascript", "typescript", "tsx", "go", "rust", "php", "bash", "powershell"))
-"""Languages in which a method of the same class is called by `self` or `this` alone."""
+"""Languages that call methods of the same class only by `self` or `this`."""

@@ -1,7 +1,7 @@
-"""What the grammars call the things that have a place in the graph. Data only: nothing heavy is loaded.
+"""Node types of tree-sitter grammars that matter for the graph, and names of standard libraries. Data only: no imports.
 
-Names of nodes hardly ever mean two things in two grammars, so that one set does for all languages; where one does, the
-reader of the tree says so.
+Node types hardly ever have two meanings in two grammars, so that one set serves all languages; exceptions are handled in
+`code_reading`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FUNCTIONS = _types(
 )
 FUNCTION_VALUES = _types("arrow_function function_expression generator_function function")
 HOLDERS = _types("variable_declarator public_field_definition field_definition")
-"""What gives a function in it a name."""
+"""Node types that name the function within them."""
 
 HERITAGE = _types(
     "superclass super_interfaces extends_interfaces delegation_specifiers class_heritage extends_type_clause "
@@ -46,7 +46,7 @@ IMPORTS = _types(
 )
 SCRIPTS = frozenset(("javascript", "typescript", "tsx"))
 SCRIPT_IMPORTS = _types("lexical_declaration variable_declaration")
-"""`const x = require("x")`, maybe."""
+"""Node types that may be `const x = require("x")`."""
 
 DECLARATIONS = _types(
     "field_declaration formal_parameter local_variable_declaration class_parameter parameter property_declaration "
@@ -54,7 +54,7 @@ DECLARATIONS = _types(
     "short_var_declaration assignment typed_parameter typed_default_parameter let_declaration simple_parameter "
     "property_promotion_parameter variable_declaration"
 )
-"""What may say of which class a variable is."""
+"""Node types that may state the class of a variable."""
 
 NAMES = _types(
     "identifier type_identifier field_identifier property_identifier simple_identifier constant name simple_name "
@@ -71,7 +71,7 @@ STANDARD_CLASSES = _types(
     "Some Stack Stream String StringBuilder StringIO Struct Symbol Sync System Task Thread Throwable Time TimeSpan Tuple "
     "TypeError TypedDict UUID Unit Uint8Array Uri Url URL ValueError Vec Void WeakMap"
 )
-"""Of the languages themselves: who calls them says nothing about a system."""
+"""Classes of the languages' standard libraries: calls of them are left out."""
 
 STANDARD_MODULES = {
     "javascript": _types(
@@ -87,14 +87,14 @@ STANDARD_MODULES = {
     "rust": _types("std core alloc"),
     "csharp": _types("System Microsoft"),
 }
-"""First parts of the names of modules that come with a language; Python tells its own."""
+"""First parts of standard module names by language; Python's are in `sys.stdlib_module_names`."""
 
 COMMON_NAMES = _types(
     "add apply call clear close connect copy create delete execute exit filter find format get handle info init list load "
     "main map merge new next open parse post print put read remove render reset run save send set setup start stop update "
     "warn write"
 )
-"""Functions of foreign modules that are called the same everywhere."""
+"""Function names that are common in foreign modules: calls of them are left out."""
 
 SELF = frozenset(("self", "this", "$this", "cls", "Self", "static"))
 PARENT = frozenset(("super", "super()", "parent", "base"))

@@ -1,4 +1,4 @@
-"""A syntax tree to what is defined in it, what that is derived from, what it calls and imports, as it is written there."""
+"""Reads definitions, base classes, calls and imports from a syntax tree, as they are written there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_STEPS = 200_000
-"""Nodes of a tree that are looked at: those of some 500 KiB of ordinary code."""
+"""Nodes of a tree that are visited: those of some 500 KiB of ordinary code."""
 
 _MAX_DEFINITIONS = 2_000
 _MAX_CALLS = 10_000
@@ -56,7 +56,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """`parts` are what is called, as it is written: `("self", "repo", "find")`. `creates`: an object is made of it."""
+    """A call as it is written: `parts` are `("self", "repo", "find")`. `creates`: it constructs an object."""
 
     caller: Definition
     parts: tuple[str, ...]
@@ -65,8 +65,8 @@ class CallSite:
 
 @dataclass(slots=True)
 class CodeFile:
-    """What was read of a file, in its order. `variables` are the classes of what is declared with one, "" where it is
-    declared with several."""
+    """Definitions and calls of a file, in its order. `variables` has the declared class of each variable, "" for one that
+    is declared with several."""
 
     language: str
     definitions: list[Definition] = field(default_factory=list)
@@ -82,15 +82,15 @@ class CodeFile:
             self.variables[name] = ""
 
 
-_Place = tuple["Node", str, "Definition | None"]
-"""A node, the class that it is in, and the outermost function."""
+_Visit = tuple["Node", str, "Definition | None"]
+"""A node, the class around it, and the outermost function around it."""
 
 
 def read_code(root: Node, code: bytes, language: str) -> CodeFile:
     """Reads a tree without recursion: a hostile file may be nested as deeply as it is long."""
     found = CodeFile(language)
     reader = _Reader(code, found)
-    stack: list[_Place] = [(child, "", None) for child in reversed(root.children)]
+    stack: list[_Visit] = [(child, "", None) for child in reversed(root.children)]
     for _ in range(MAX_STEPS):
         if not stack:
             return found
@@ -108,7 +108,7 @@ class _Reader:
     found: CodeFile
 
     def enter(self, node: Node, owner: str, function: Definition | None) -> tuple[str, Definition | None]:
-        """Note what a node is; returns the class and the function that its children are in."""
+        """Record a node; returns the class and the function around its children."""
         kind = node.type
         if kind in nodes.CLASSES and function is None and (name := self._class_name(node)):
             self._define_class(node, name, owner)
@@ -172,7 +172,7 @@ class _Reader:
         return name if nodes.IDENTIFIER.match(name) else ""
 
     def _name_of(self, node: Node | None) -> str:
-        """By its field, else the first name in it; without what it is generic in."""
+        """The name of a node by its field, else the first name in it; without type parameters."""
         if node is None:
             return ""
         name = node.child_by_field_name("name") or next(
@@ -196,7 +196,7 @@ class _Reader:
         return words[-1] if words else ""
 
     def _embedded(self, node: Node) -> list[str]:
-        """Go: fields without a name, and interfaces in an interface."""
+        """Embedded types of Go: fields without a name, and interfaces within an interface."""
         kind = node.child_by_field_name("type")
         lists = [kind, *kind.named_children] if kind is not None else []
         members = [member for one in lists for member in one.named_children]
@@ -265,7 +265,7 @@ def _is_arguments(node: Node) -> bool:
 
 
 def _holds_function(node: Node) -> bool:
-    """`const f = () => {…}`, and such a field of a class."""
+    """True for `const f = () => {…}`, and for such a field of a class."""
     if node.type not in nodes.HOLDERS:
         return False
     value = node.child_by_field_name("value")
@@ -279,7 +279,7 @@ def _last(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a local name stands for. `standard`: it comes with the language; `module`: it may be one with functions."""
+    """An imported name. `standard`: from a standard library; `module`: it may be a module with functions."""
 
     name: str
     standard: bool = False
@@ -287,7 +287,7 @@ class Imported:
 
 
 def imported(text: str, language: str) -> dict[str, Imported]:
-    """Local names of one import, of which `text` is what it says."""
+    """The imported names by local name, from the text of one import statement."""
     read = _READERS.get(language)
     found = islice(read(_COMMENT.sub("", text)), _MAX_NAMES) if read else ()
     return {name: one for name, one in found if name}

@@ -1,4 +1,4 @@
-"""A document's passages through all rules, to what the document says."""
+"""Runs all extraction rules over a document, and settles their findings to its statements."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from opx.graph.extraction.material import (
     Findings,
     Gathered,
     Material,
-    Naming,
+    NameFinder,
     Passages,
     PassagesRule,
     whole_lines,
 )
-from opx.graph.extraction.mentions import without_needless
+from opx.graph.extraction.mentions import without_redundant
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.manifest import said
+from opx.graph.manifest import statements_by_mark
 
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """All rules, and those that need more than the document: `known` read one passage each, `whole` all together."""
+    """The built-in rules, with further ones: `known` read one passage each, `whole` read all passages together."""
 
     known: Sequence[ChunkRule] = ()
     whole: Sequence[PassagesRule] = ()
@@ -41,17 +41,17 @@ class Extractor:
         passages: Passages,
         opened: Callable[[], AbstractContextManager[BinaryIO]],
     ) -> Statements:
-        """What the document says. Raises as `extract`, and `InvalidInputError` if the graph's store would refuse it: then
-        other documents of a batch are at stake."""
+        """The statements of a document. Raises as `extract`, and `InvalidInputError` for statements that the graph's store
+        would refuse, so that they don't fail a batch with other documents."""
         material = Material(document, own_reference(document, facts), facts, opened)
         found = extract(material, passages, known=self.known, whole=self.whole)
-        said(Origin.of(document), found, "")
+        statements_by_mark(Origin.of(document), found, "")
         return found
 
 
 @cache
 def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[PassagesRule, ...]]:
-    """Those that read a document as a whole, one passage, and all passages together; each in their order."""
+    """The built-in rules for a document, for one passage, and for all passages together, each in order of execution."""
     from opx.graph.extraction import advisories, code, front_matter, inventory, mentions, operations, relation_lines
 
     of_documents: tuple[DocumentRule, ...] = (
@@ -80,11 +80,11 @@ def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[Pas
 def extract(
     material: Material, passages: Passages, *, known: Sequence[ChunkRule] = (), whole: Sequence[PassagesRule] = ()
 ) -> Statements:
-    """What the document says. Each reference in it has a node, and each edge has evidence; a document without passages
-    says nothing. `known` and `whole` are rules beside those that everybody has.
+    """The statements of a document. Each reference has a node, and each edge has evidence; a document without passages has
+    no statements. `known` and `whole` are added to the built-in rules.
 
-    Passages are read once for all rules that read one at a time, and for what is looked for in them. Raises what rules
-    raise: `ObjectNotFoundError` and `StoreUnavailableError`.
+    Passages are read once for all chunk rules and for the search for evidence. Raises errors of the rules:
+    `ObjectNotFoundError` and `StoreUnavailableError`.
     """
     gathered, findings = Gathered(), Findings()
     if material.own:
@@ -94,12 +94,12 @@ def extract(
     for rule in of_documents:
         rule(material, findings)
     gathered.take(findings)
-    naming = _naming(gathered)
+    finder = _name_finder(gathered)
     first = ""
     each_passage = (*of_chunks, *known)
     for chunk in whole_lines(passages()):
         first = first or chunk.chunk_id
-        naming.read(chunk)
+        finder.read(chunk)
         for read in each_passage if not gathered.is_full else ():
             read(material, chunk, findings)
         gathered.take(findings)
@@ -108,31 +108,31 @@ def extract(
     for read_all in (*of_all, *whole):
         read_all(material, passages, findings)
         gathered.take(findings)
-    return _settled(material.own, gathered, naming, first)
+    return _settled(material.own, gathered, finder, first)
 
 
-def _naming(gathered: Gathered) -> Naming:
-    """Looks for what has no evidence yet: things by their names as they were written, and the ends of edges together."""
+def _name_finder(gathered: Gathered) -> NameFinder:
+    """Searches evidence for statements without it: nodes by their names as written, edges by both ends together."""
     pairs = [(one.source, one.target) for one in gathered.edges.values() if not one.chunk_ids]
     wanted = {one.key for one in gathered.nodes.values() if not one.chunk_ids}
     wanted.update(key for pair in pairs for key in pair)
     nodes = gathered.nodes
     written = {key: str(nodes[key].properties.get("name", "")) for key in wanted if key in nodes}
-    return Naming({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
+    return NameFinder({key: written.get(key) or key.partition(":")[2] for key in wanted}, pairs)
 
 
-def _settled(own: str, gathered: Gathered, naming: Naming, first: str) -> Statements:
+def _settled(own: str, gathered: Gathered, finder: NameFinder, first: str) -> Statements:
     def of_node(one: NodeStatement) -> tuple[str, ...]:
-        return one.chunk_ids or naming.of(one.key) or (first,)
+        return one.chunk_ids or finder.of(one.key) or (first,)
 
     def of_edge(one: EdgeStatement) -> tuple[str, ...]:
         ends = (one.target, one.source) if one.source == own else (one.source, one.target)
-        return one.chunk_ids or naming.of((one.source, one.target), *ends) or (first,)
+        return one.chunk_ids or finder.of((one.source, one.target), *ends) or (first,)
 
     return Statements(
         own=own,
         nodes=tuple(replace(one, chunk_ids=of_node(one)) for one in gathered.with_ends().values()),
-        edges=tuple(replace(one, chunk_ids=of_edge(one)) for one in without_needless(gathered.edges.values())),
+        edges=tuple(replace(one, chunk_ids=of_edge(one)) for one in without_redundant(gathered.edges.values())),
         aliases=tuple(gathered.aliases),
         remarks=gathered.remarks(),
     )

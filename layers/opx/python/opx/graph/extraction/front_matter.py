@@ -1,6 +1,6 @@
-"""Relations from the fields of a document's metadata: front matter, a sidecar, the fields of a record.
+"""Extracts edges from the metadata of a document: front matter, a sidecar, the fields of a record.
 
-A field's value is a reference (`team:payments`) or the bare name of a thing of the kind that the field is about.
+A field's value is a reference (`team:payments`) or the bare name of a node of the field's type.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import (
     has_namespace,
     is_alert_name,
-    made,
+    make_reference,
     name_of_product,
-    named,
+    named_node,
     product_of,
-    read,
     read_id,
+    read_reference,
     reference_of_source,
     runbook_of,
     value_of,
@@ -30,13 +30,13 @@ from opx.graph.extraction.own_node import (
 RULE = "metadata"
 
 HAPPENED = ("incident", "change", "alert_event")
-"""Namespaces of what happened, and is not there for good."""
+"""Namespaces of events, which don't last."""
 
 REMEDIATION = "evidence/remediation"
-"""The category of fixes that worked."""
+"""The category of successful fixes."""
 
 _SENDERS = ("alertmanager",)
-"""Tags that the name of the alert follows, of deliveries that were read."""
+"""Tags of webhook deliveries that the name of the alert follows."""
 
 _FIELDS = {
     "alert": ("alert", "alerts", "alertname"),
@@ -55,12 +55,12 @@ _FIELDS = {
     "supersedes": ("supersedes", "replaces"),
     "service": ("service",),
 }
-"""The names that each field goes by."""
+"""Accepted names of each field."""
 
 
 def stated_fields(material: Material, findings: Findings) -> None:
-    """A document rule: all relations of the metadata but those of `relationships`. Only of what was written here: what a
-    vendor or anybody says of services, owners and other names of things isn't about ours."""
+    """A document rule: all edges of the metadata except `relationships`. For internal documents only: services, owners and
+    other names in foreign documents aren't ours."""
     if material.own and material.document.tier is Tier.INTERNAL:
         _Fields(material, findings).state_all()
 
@@ -80,7 +80,7 @@ class _Fields:
         for alias in self._texts(("aliases",)):
             self._alias(alias)
 
-    # -- what is there
+    # -- values
 
     def _values(self, field: str) -> list[str]:
         return self._alerts() if field == "alert" else self._texts(_FIELDS[field])
@@ -98,12 +98,12 @@ class _Fields:
         return self._own.partition(":")[0]
 
     def _alerts(self) -> list[str]:
-        """Of an alert that fired, where no field says it: a tag that is written as alerts are, or the one behind its
-        sender's, or a title of one word."""
+        """The alerts of the fields; without any, of a fired alert: the tag after its sender's, a tag with the shape of an
+        alert's name, or a title of one word."""
         document = self.material.document
-        said = list(self._texts(_FIELDS["alert"]))
-        if said or self._kind != "alert_event":
-            return said
+        stated = list(self._texts(_FIELDS["alert"]))
+        if stated or self._kind != "alert_event":
+            return stated
         tags = document.tags
         sent = [tags[at + 1] for at, tag in enumerate(tags[:-1]) if tag in _SENDERS]
         found = sent or [tag for tag in tags if is_alert_name(tag)]
@@ -113,49 +113,49 @@ class _Fields:
         return list(dict.fromkeys((*self.material.document.services, *self._values("service"))))
 
     def _service(self, field: str) -> str:
-        """The service that a field tells something about: the own one, or the only one that the document names."""
+        """The service that a field is about: the document's own node, or the only service that it names."""
         if self._kind == "service":
             return self._own
         services = self._service_names()
         if len(services) == 1:
-            return read(services[0], "service")
-        self._refuse(field, "says nothing about which service: give one in `services`, or `entity: service:NAME`")
+            return read_reference(services[0], "service")
+        self._refuse(field, "doesn't state its service: write one service in `services`, or `entity: service:NAME`")
         return ""
 
-    # -- what is stated
+    # -- statements
 
     def _state(self, source: str, edge: str, target: str, *, at: str = "", **properties: Value) -> None:
         if source and target and source != target:
             self.findings.add(EdgeStatement(source, edge, target, at=at, rule=RULE, properties=properties))
 
     def _thing(self, text: str, key: str) -> str:
-        """The reference, with its name noted if it is written in another way."""
+        """The reference; records its name if that is written in another way."""
         name = text.partition(":")[2].strip() if has_namespace(text) else text
         if key and name != value_of(key):
-            self.findings.add(named(name, key))
+            self.findings.add(named_node(name, key))
         return key
 
     def _refuse(self, field: str, why: str) -> None:
         self.findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"metadata field {field!r} {why}"))
 
     def _read(self, text: str, namespace: str) -> str:
-        key = read(text, namespace)
+        key = read_reference(text, namespace)
         if not key:
-            self._refuse(namespace, f"has {text[:60]!r}, which is no name; write a name or namespace:value")
+            self._refuse(namespace, f"has {text[:60]!r}, which is not a name; write a name or namespace:value")
         return self._thing(text, key)
 
     def _entity(self) -> None:
         for text in self.material.facts.get("entity", ()):
-            if not (has_namespace(text.strip()) and read(text, "")):
-                self._refuse("entity", f"has {text[:60]!r}, which is no reference; write one such as service:checkout")
+            if not (has_namespace(text.strip()) and read_reference(text, "")):
+                self._refuse(
+                    "entity", f"has {text[:60]!r}, which is not a reference; write one such as service:checkout"
+                )
 
     def _cut(self) -> None:
-        """Metadata are short; what is cut from them can't be told from what was never there."""
+        """Remark on fields with the maximum number of values: further values were dropped when they were read."""
         for field in (*(name for names in _FIELDS.values() for name in names), "relationships", "aliases"):
             if len(self.material.facts.get(field, ())) == MAX_ITEMS:
-                self._refuse(
-                    field, f"has {MAX_ITEMS} values, and more than those are not read: write them into the text"
-                )
+                self._refuse(field, f"has {MAX_ITEMS} values, and further ones are not read: write them into the text")
 
     def _services(self) -> None:
         edge = "affects" if self._kind in HAPPENED else "mentions" if self._kind == "service" else "documents"
@@ -163,7 +163,7 @@ class _Fields:
             key = self._read(name, "service")
             if self._kind == "alert_event":
                 for alert in self._values("alert"):
-                    self._state(read(alert, "alert"), "fires_on", key)
+                    self._state(read_reference(alert, "alert"), "fires_on", key)
             self._state(self._own, edge, key)
 
     def _alert(self, text: str) -> None:
@@ -192,7 +192,7 @@ class _Fields:
     def _versioned(self, field: str, text: str) -> tuple[str, dict[str, str]]:
         key, version = product_of(text)
         if not key:
-            self._refuse(field, f"has {text[:60]!r}, which is no product; write one such as nginx 1.24.0")
+            self._refuse(field, f"has {text[:60]!r}, which is not a product; write one such as nginx 1.24.0")
         return self._thing(name_of_product(text), key), {"version": version} if version else {}
 
     def _tested(self, text: str) -> None:
@@ -214,12 +214,12 @@ class _Fields:
         self._state(self._own, "references", key)
         if self._kind == "alert_event":
             for alert in self._values("alert"):
-                self._state(key, "handles", read(alert, "alert"))
+                self._state(key, "handles", read_reference(alert, "alert"))
 
     def _known_runbook(self, field: str, text: str) -> str:
         key = runbook_of(text)
-        if not key and self._kind != "alert_event":  # which often have an address there
-            self._refuse(field, f"has {text[:60]!r}, which is no runbook's name or path")
+        if not key and self._kind != "alert_event":  # alerts often have an address in this field
+            self._refuse(field, f"has {text[:60]!r}, which is not the name or path of a runbook")
         return key
 
     def _fixes(self, text: str) -> None:
@@ -240,11 +240,11 @@ class _Fields:
 
     def _supersedes(self, text: str) -> None:
         category = "" if self._kind == "runbook" else self.material.document.category
-        key = read(text, "") if has_namespace(text) else reference_of_source(text, category)
+        key = read_reference(text, "") if has_namespace(text) else reference_of_source(text, category)
         self._state(self._own, "supersedes", key)
 
     def _alias(self, text: str) -> None:
-        alias = read(text, self._kind) if has_namespace(text) else made(self._kind, text)
+        alias = read_reference(text, self._kind) if has_namespace(text) else make_reference(self._kind, text)
         if alias and alias != self._own:
             self.findings.aliases.append((alias, self._own))
 

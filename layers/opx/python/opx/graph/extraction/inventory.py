@@ -1,7 +1,7 @@
-"""The inventory: which services there are, whose they are, what they need, where they are and what runs in them.
+"""Extracts services from inventory files: their owners, dependencies, hosts, products, alerts and runbooks.
 
-A file of the category `operations/inventory`, in YAML, JSON or CSV; docs/graph.md has its format. It is an authority on
-what it lists: its services are declared. Entries that can't be read are left out, each with a remark.
+An inventory is a file of the category `operations/inventory`, in YAML, JSON or CSV; docs/graph.md has its format. It is
+authoritative: its services are declared. Malformed entries are left out, each with a remark.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from opx.domain.record import replace
 from opx.graph.extraction.material import Findings, Material
 from opx.graph.extraction.own_node import (
     has_namespace,
-    made,
+    make_reference,
     name_of_product,
-    named,
+    named_node,
     product_key,
     product_of,
-    read,
+    read_reference,
     runbook_of,
 )
 from opx.graph.versions import MAX_VERSION
@@ -35,10 +35,10 @@ RULE = "inventory"
 MAX_NAME = 200
 MAX_UNKNOWN = 10
 MAX_VALUES = 500
-"""Of one field of an entry."""
+"""Values of one field of an entry."""
 
 SINGLE = ("name", "service", "description", "tier", "criticality", "environment", "url", "repository", "language")
-"""Fields of an entry that have one value, and say nothing of other things."""
+"""Fields of an entry that have one value, and refer to no other node."""
 _FIELDS = {
     "owner": ("owner", "owners", "owned_by", "team"),
     "depends_on": ("depends_on", "dependencies"),
@@ -55,7 +55,7 @@ MAX_DEPTH = 50
 
 
 def inventory_entries(material: Material, findings: Findings) -> None:
-    """A document rule: everything that an inventory lists."""
+    """A document rule: all services of an inventory, with a remark for each problem."""
     if material.document.category != CATEGORY:
         return
     try:
@@ -71,7 +71,7 @@ def inventory_entries(material: Material, findings: Findings) -> None:
         fields = map(str, one.entry) if isinstance(one.entry, Mapping) else ()
         unknown.update({field: one.where for field in fields if field not in _KNOWN and field not in unknown})
     for field, where in list(unknown.items())[:MAX_UNKNOWN]:
-        _remark(findings, f"inventory, {where}: the field {field[:60]!r} means nothing here")
+        _remark(findings, f"inventory, {where}: the field {field[:60]!r} is unknown")
 
 
 def _remark(findings: Findings, text: str) -> None:
@@ -82,7 +82,7 @@ def _remark(findings: Findings, text: str) -> None:
 
 
 class _Entry:
-    """Reads one service."""
+    """Reads the entry of one service."""
 
     def __init__(self, where: str, findings: Findings) -> None:
         self._where = where
@@ -91,20 +91,22 @@ class _Entry:
 
     def read(self, name: Any, entry: Any) -> None:
         text = self._text(name)
-        self._key = read(text, "service") if text else ""
+        self._key = read_reference(text, "service") if text else ""
         if not self._key:
-            self._refuse("has no `name`, so it is left out")
+            self._reject("has no `name`, so it is left out")
             return
         self._where = f"service {text[:60]}"
         if entry is None:
             entry = {}
         if not isinstance(entry, Mapping):
-            self._refuse(f"is {_kind(entry)} and no mapping of fields, so only its name counts")
+            self._reject(f"is {_kind(entry)} instead of a mapping of fields, so only its name counts")
             entry = {}
         about = {
             key: self._text(entry[key])[:500] for key in SINGLE[2:] if isinstance(entry.get(key), str | int | float)
         }
-        statement = named(text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True)
+        statement = named_node(
+            text.partition(":")[2].strip() if has_namespace(text) else text, self._key, declared=True
+        )
         self._findings.add(replace(statement, properties={**statement.properties, **about}))
         for field in _FIELDS:
             for value in self._values(entry, field):
@@ -116,9 +118,9 @@ class _Entry:
             return
         text = self._text(value)
         if not text:
-            self._refuse(f"has {_kind(value)} in `{field}`, where names of up to {MAX_NAME} characters are needed")
+            self._reject(f"has {_kind(value)} in `{field}`, where names of up to {MAX_NAME} characters are expected")
         elif field == "aliases":
-            alias = read(text, "service") if has_namespace(text) else made("service", text)
+            alias = read_reference(text, "service") if has_namespace(text) else make_reference("service", text)
             self._findings.aliases.append((alias, self._key))
         else:
             self._edge(field, text)
@@ -136,7 +138,7 @@ class _Entry:
             self._add(self._key, "depends_on", self._thing(text, "service"))
 
     def _runs(self, value: Any) -> None:
-        """`nginx 1.24.0`, or a mapping of product and version."""
+        """A product with its version: `nginx 1.24.0`, or a mapping."""
         if isinstance(value, Mapping):
             names = [self._text(value.get(key)) for key in ("vendor", "product", "name")]
             name = "/".join(part for part in (names[0], names[1] or names[2]) if part) if names[1] or names[2] else ""
@@ -145,23 +147,23 @@ class _Entry:
             name = self._text(value)
             key, version = product_of(name) if name else ("", "")
         if not key:
-            self._refuse(
-                "has something in `runs` that is neither a text such as `nginx 1.24.0` nor a product with a version"
+            self._reject(
+                "has a value in `runs` that is neither a string such as `nginx 1.24.0` nor a mapping of product and version"
             )
             return
-        self._findings.add(named(name_of_product(name), key))
+        self._findings.add(named_node(name_of_product(name), key))
         self._add(self._key, "runs", key, **({"version": version[:MAX_VERSION]} if version else {}))
 
     def _add(self, source: str, edge: str, target: str, **properties: Value) -> None:
         if not source or not target:
-            self._refuse(f"has a name in `{edge}` that is none")
+            self._reject(f"has an invalid name in `{edge}`")
         elif source != target:
             self._findings.add(EdgeStatement(source, edge, target, rule=RULE, properties=properties))
 
     def _thing(self, text: str, namespace: str) -> str:
-        key = read(text, namespace)
+        key = read_reference(text, namespace)
         if key and not has_namespace(text):
-            self._findings.add(named(text, key))
+            self._findings.add(named_node(text, key))
         return key
 
     def _values(self, entry: Mapping[Any, Any], field: str) -> Iterable[Any]:
@@ -171,32 +173,32 @@ class _Entry:
                 continue
             several = value if isinstance(value, list) else [value]
             if len(several) > MAX_VALUES:
-                self._refuse(f"has {len(several):,} values in `{name}`, of which the first {MAX_VALUES} count")
+                self._reject(f"has {len(several):,} values in `{name}`, of which the first {MAX_VALUES} count")
             yield from several[:MAX_VALUES]
 
     def _text(self, value: Any) -> str:
-        """A text or a number as one line without secrets; "" for anything else, and for what is too long for a name."""
+        """A string or number as one line without secrets; "" for other values, and for those too long for a name."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return ""
         line = " ".join(mask(str(value))[0].split())
         return line if len(line) <= MAX_NAME else ""
 
-    def _refuse(self, why: str) -> None:
+    def _reject(self, why: str) -> None:
         _remark(self._findings, f"inventory, {self._where}: it {why}")
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "a mapping", list: "a list", bool: "true or false", type(None): "nothing", str: "a text"}
+    names = {dict: "a mapping", list: "a list", bool: "true or false", type(None): "nothing", str: "a string"}
     return names.get(type(value), "a number or a date")
 
 
 class UnreadableInventoryError(ValueError):
-    """What is wrong with the file as a whole."""
+    """The file as a whole can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry as it is in the file: where it is, what is there as its name, and what it consists of."""
+    """An entry as it is in the file: its position, its name and its fields."""
 
     where: str
     name: Any
@@ -226,11 +228,11 @@ def _loaded(material: Material) -> Any:
 
 
 def _rows(text: str, delimiter: str) -> dict[str, Any]:
-    """A service a row; several values of a field are separated by `;`."""
+    """One service per row; several values of a field are separated by `;`."""
     try:
         rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
     except csv.Error as exc:
-        raise UnreadableInventoryError(f"it is no CSV: {exc}") from exc
+        raise UnreadableInventoryError(f"it is not valid CSV: {exc}") from exc
     return {"services": [_row(row) for row in rows]}
 
 
@@ -247,7 +249,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise UnreadableInventoryError(f"it is no JSON: {str(exc)[:200]}") from exc
+        raise UnreadableInventoryError(f"it is not valid JSON: {str(exc)[:200]}") from exc
 
 
 def _yaml(text: str) -> Any:
@@ -258,17 +260,17 @@ def _yaml(text: str) -> Any:
         depth = 0
         for event in yaml.parse(text, loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent):  # a few of them can stand for billions of values
+            if isinstance(event, yaml.AliasEvent):  # a few aliases can expand to billions of values
                 raise UnreadableInventoryError(
-                    "it has YAML aliases (*name), which are not followed; write the values out"
+                    "it has YAML aliases (*name), which are not supported; write the values out"
                 )
             if depth > MAX_DEPTH:
                 raise UnreadableInventoryError(f"it is nested deeper than {MAX_DEPTH} levels; an inventory needs four")
-        return yaml.load(text, loader)  # noqa: S506 - it is one of the safe loaders
+        return yaml.load(text, loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError) as exc:
         if isinstance(exc, UnreadableInventoryError):
             raise
-        raise UnreadableInventoryError(f"it is no YAML: {' '.join(str(exc).split())[:200]}") from exc
+        raise UnreadableInventoryError(f"it is not valid YAML: {' '.join(str(exc).split())[:200]}") from exc
 
 
 def _services(loaded: Any) -> Iterator[Listed]:

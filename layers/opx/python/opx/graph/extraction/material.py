@@ -1,4 +1,4 @@
-"""What the rules of extraction are given: a document, and its passages one by one."""
+"""Input and output of extraction rules: the document and its passages, and the findings that are gathered from them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Facts = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A document that was read. `own` is the reference of what it is about; `facts` are the fields of its metadata that
-    mean nothing to the catalog, as lists of texts without secrets; `open` gives the object's bytes as they are."""
+    """A parsed document. `own` is the reference of the node that it is about; `facts` are the fields of its metadata that
+    the catalog doesn't have, as lists of strings without secrets; `open` opens the original object."""
 
     document: KnowledgeDocument
     own: str
@@ -31,56 +31,55 @@ class Material:
 
 @dataclass(slots=True)
 class Findings:
-    """What the rules have found since it was last looked at; a rule adds to it."""
+    """Findings that the rules add; `Gathered.take` moves them out."""
 
     statements: list[Statement] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     aliases: list[tuple[str, str]] = field(default_factory=list)
-    """Other names of things, each before the reference of the thing; all are references."""
+    """Pairs of an alias and the reference that it stands for."""
     notes: dict[str, str] = field(default_factory=dict)
-    """What a rule that reads passages wants to know when it reads the next one."""
+    """State that a chunk rule keeps for the next passage."""
 
     def add(self, *statements: Statement) -> None:
         self.statements.extend(statements)
 
 
 DocumentRule = Callable[[Material, Findings], None]
-"""Reads the metadata, or the object as a whole. Where its statements have no passages, those that name the thing (of an
-edge: both ends, or else the one that the document isn't about, or else its source) are looked for, and the first passage
-stands for the document if there are none."""
+"""Reads the metadata, or the object as a whole. Statements without evidence get the passages that name the node (of an
+edge: both ends, or else the end that isn't the document's own node, or else its source); without such passages, the first
+passage."""
 
 ChunkRule = Callable[[Material, DocumentChunk, Findings], None]
-"""Reads one passage, and gives it as evidence of each of its statements. It is given each line once and whole, with the
-first passage that it begins in: see `whole_lines`."""
+"""Reads one passage, which is the evidence of each of its statements. Each line is passed once and whole, with the
+passage that it begins in: see `whole_lines`."""
 
 Passages = Callable[[], Iterable[DocumentChunk]]
-"""The passages of a document, from the first one, each time it is called."""
+"""Returns the passages of a document, from the first one on each call."""
 
 PassagesRule = Callable[[Material, Passages, Findings], None]
-"""Reads all passages together, and gives the evidence of its statements itself."""
+"""Reads all passages together, and states the evidence itself."""
 
 
 # -- gathering
 
-
 MAX_EDGES = 5_000
 MAX_NODES = 5_000
-"""Of one document, the ends of its edges not counted. What is beyond is left out, and a remark says so."""
+"""Nodes of one document, without the ends of its edges. Further nodes and edges are left out, with a remark."""
 
 VERSIONS = "versions"
-"""The property with ranges of versions: what several passages say of it counts together."""
+"""The property with version ranges: values of several passages are united."""
 
 VERSION = "version"
-"""The property with what runs, which may be several versions at a time."""
+"""The property with the versions that run: values of several passages are joined."""
 
 MAX_ALIASES = 100
-"""Of one document."""
+"""Aliases of one document."""
 
 _MAX_NOTED = 100 * MAX_REMARKS
 
 
 class Gathered:
-    """Statements in the order in which they were found first."""
+    """Gathers statements without duplicates, in the order of their first occurrence, within limits."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeStatement] = {}
@@ -91,11 +90,11 @@ class Gathered:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more relations than are kept."""
+        """True if there are more edges than are kept."""
         return "relations" in self._beyond
 
     def take(self, findings: Findings) -> None:
-        """Add what was found, and forget it there."""
+        """Move the findings into this collection."""
         for one in findings.statements:
             if isinstance(one, EdgeStatement):
                 self._add_edge(one)
@@ -132,13 +131,13 @@ class Gathered:
             self._beyond.add("relations")
 
     def ends(self) -> Iterator[NodeStatement]:
-        """The ends of all edges, with the edges' passages."""
+        """The ends of all edges as nodes, with the edges' evidence."""
         for edge in self.edges.values():
             for key in (edge.source, edge.target):
                 yield NodeStatement(key, node_type(key), chunk_ids=edge.chunk_ids)
 
     def with_ends(self) -> dict[str, NodeStatement]:
-        """All things by their references, those that are only ends of edges last."""
+        """All nodes by their references, those that are only ends of edges last."""
         found = dict(self.nodes)
         for one in self.ends():
             known = found.get(one.key)
@@ -146,7 +145,7 @@ class Gathered:
         return found
 
     def remarks(self) -> tuple[Remark, ...]:
-        """What the document's reader should know, what was left out first."""
+        """Remarks for readers of the document, those on exceeded limits first."""
         limits = {"relations": MAX_EDGES, "things": MAX_NODES, "aliases": MAX_ALIASES}
         left_out = (
             Remark(
@@ -168,7 +167,7 @@ def _with(known: NodeStatement, one: NodeStatement) -> NodeStatement:
 
 
 def _surest(known: EdgeStatement, one: EdgeStatement) -> EdgeStatement:
-    """The surest rule's statement, with the passages of both."""
+    """The statement with the higher confidence, with the evidence of both."""
     best, other = (known, one) if known.confidence >= one.confidence else (one, known)
     return replace(
         best,
@@ -188,7 +187,7 @@ def _properties(best: Mapping[str, Value], other: Mapping[str, Value]) -> Mappin
 
 
 def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    """Both, each once. Looking at no more than is kept: a thing may be in all of thousands of passages."""
+    """Both without duplicates, up to `MAX_PASSAGES`: a node may be in thousands of passages."""
     if len(first) >= MAX_PASSAGES or not second:
         return first
     return tuple(dict.fromkeys((*first, *second[:MAX_PASSAGES])))[:MAX_PASSAGES]
@@ -196,12 +195,11 @@ def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 # -- passages
 
-
 MAX_LINE = 16_384
-"""Characters of the longest line that is put together again."""
+"""Characters of the longest line that is joined from several passages."""
 
 MAX_PASSAGES = 20
-"""Chunk ids that are kept of a statement, the first ones."""
+"""Chunk ids that are kept per statement, the first ones."""
 
 Pair = tuple[str, str]
 
@@ -209,8 +207,8 @@ _WORD = re.compile(r"\w+")
 
 
 def whole_lines(passages: Iterable[DocumentChunk]) -> Iterator[DocumentChunk]:
-    """The same passages in their order, each with the lines that begin in it and in none before. A line of over `MAX_LINE`
-    characters stays in parts."""
+    """The passages in order, each with exactly the lines that begin in it: overlaps are removed, and lines that passages
+    split are joined up to `MAX_LINE` characters."""
     held: list[tuple[DocumentChunk, str]] = []
     end = -1
     for chunk in passages:
@@ -232,7 +230,7 @@ def whole_lines(passages: Iterable[DocumentChunk]) -> Iterator[DocumentChunk]:
 
 
 def _open_line(text: str) -> int:
-    """How many characters the last line has, if it isn't at its end."""
+    """Length of the last line if it has no line end, else 0."""
     return len(text) - text.rfind("\n") - 1
 
 
@@ -241,11 +239,11 @@ def _read(held: list[tuple[DocumentChunk, str]]) -> Iterator[DocumentChunk]:
         yield chunk if text == chunk.content else replace(chunk, content=text)
 
 
-class Naming:
-    """Looks for names in passages, each as whole words in any case, and for pairs of them.
+class NameFinder:
+    """Finds passages that contain names, as whole words in any case, or pairs of names.
 
-    The names are by reference. They are looked up by their longest word: what a passage costs grows with what it names,
-    and not with how many there are.
+    Names are given by reference. They are indexed by their longest word, so that the cost of a passage grows with the names
+    in it, not with the number of all names.
     """
 
     def __init__(self, names: Mapping[str, str], pairs: Iterable[Pair]) -> None:
@@ -261,7 +259,7 @@ class Naming:
             self._others.setdefault(one, set()).add(other)
 
     def read(self, passage: DocumentChunk) -> None:
-        """Note what this passage names. The document's title doesn't count: all of its passages have it."""
+        """Record the names in this passage. The document's title doesn't count: all passages have it."""
         if not self._by_word:
             return
         text = "\n".join((*passage.section, passage.content)).casefold()
@@ -278,12 +276,12 @@ class Naming:
             ids.append(chunk_id)
 
     def of(self, *what: str | Pair) -> tuple[str, ...]:
-        """The first passages that name it; if none does, those of what is given next."""
+        """The passages of the first of these names or pairs that has any."""
         return next((tuple(self._found[one]) for one in what if one in self._found), ())
 
 
 def has_words(text: str, name: str) -> bool:
-    """Whether the name is in the text and not within a longer one: `checkout` isn't in `checkout-edge`."""
+    """True if the text contains the name, not as a part of a longer one: `checkout` isn't in `checkout-edge`."""
     at = text.find(name)
     while at >= 0:
         if not (_goes_on(text[at - 1 : at]) or _goes_on(text[at + len(name) : at + len(name) + 1])):

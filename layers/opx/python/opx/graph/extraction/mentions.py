@@ -1,7 +1,7 @@
-"""Things that a passage names: identifiers that show by themselves what they are, and names that documents declared.
+"""Extracts mentions from passages: identifiers with a known shape, and names that documents declared.
 
-Many services are called by everyday words: `search`, `orders`. Such a name counts only where the text shows that it is
-one: alone in back quotes, next to a word for its kind (the orders service), or as the value of a field (app=orders).
+Many services are named by everyday words: `search`, `orders`. Such a word counts only where the text shows that it is a
+name: alone in back quotes, next to a word for its type (the orders service), or as the value of a field (app=orders).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from opx.domain.graph import EdgeStatement, Node, NodeStatement, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction import front_matter, inventory
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 from opx.graph.extraction.relation_lines import PAGES
 from opx.ports import Clock
 
 log = logging.getLogger(__name__)
 
 NAMED_TYPES = ("service", "host", "alert", "product", "team", "class")
-"""Types of things that are looked for by name, once a document declared them."""
+"""Types of nodes that are searched by name once a document declared them."""
 
 LISTED_TYPES = frozenset(NAMED_TYPES) - {"class"}
 
 MAX_NAMES = 10_000
-"""Of a type, that the documents of one scope may name; the first by key."""
+"""Names of a type that documents of one scope may use; the first by key."""
 
 SECONDS = 60.0
-"""How late a name may be known that another process declared."""
+"""Seconds until a name that another process declared is known."""
 
 _LISTING_RULES = frozenset((front_matter.RULE, inventory.RULE))
 PATTERN_RULE, NAME_RULE = "pattern", "name"
@@ -52,7 +52,7 @@ _NOT_PROJECTS = (
     "WCAG WP WPA XP ZONE"
 )
 _NO_PROJECTS = frozenset(_NOT_PROJECTS.split())
-"""What stands before a number without being a project of Jira."""
+"""Prefixes before a number that aren't keys of Jira projects."""
 
 _WORD = re.compile(r"[^\W_]+(?:[-_.@][^\W_]+)*")
 _BETWEEN_WORDS = re.compile(r"[ \t/]+|[ \t]*\n[ \t]*")
@@ -73,33 +73,33 @@ _KIND_WORDS = {
     "class": "class classes interface",
 }
 _KINDS = {kind: frozenset(words.split()) for kind, words in _KIND_WORDS.items()}
-"""Words that say of a name beside them what it is a name of."""
+"""Words that state the type of a name beside them."""
 
 
 def listed(_: Material, findings: Findings) -> None:
-    """What internal documents list in their metadata, and inventories in their entries, is declared: it is a name that may
-    be looked for in other documents. To be called after the rules that read those."""
+    """A document rule that declares the nodes in the metadata of internal documents and in inventories, so that their names
+    are searched in other documents. Must run after the rules that read those."""
     stated = (one for one in findings.statements if isinstance(one, EdgeStatement) and one.rule in _LISTING_RULES)
     keys = dict.fromkeys(key for one in stated for key in (one.source, one.target))
     findings.add(*(NodeStatement(key, node_type(key), declared=True) for key in keys if node_type(key) in LISTED_TYPES))
 
 
 def patterned(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """own -mentions-> the CVEs, ATT&CK techniques and Jira issues that the passage names."""
+    """A chunk rule: own -mentions-> CVEs, ATT&CK techniques and Jira issues in the passage."""
     if not material.own:
         return
     for match in _PATTERNS.finditer(chunk.content):
         namespace, text = str(match.lastgroup), match[0]
         if namespace == "jira" and text.partition("-")[0] in _NO_PROJECTS:
             continue
-        key = made(namespace, text)
+        key = make_reference(namespace, text)
         if key and key != material.own:
             where = (chunk.chunk_id,)
             findings.add(EdgeStatement(material.own, "mentions", key, where, rule=PATTERN_RULE, confidence=BY_PATTERN))
 
 
-def without_needless(edges: Collection[EdgeStatement]) -> list[EdgeStatement]:
-    """Without mentions found in text of what the document is related to in another way, too: that says more."""
+def without_redundant(edges: Collection[EdgeStatement]) -> list[EdgeStatement]:
+    """The edges without mentions found in text of nodes to which the document has a more specific edge."""
     related = {frozenset((one.source, one.target)) for one in edges if not _is_found(one)}
     return [one for one in edges if not (_is_found(one) and frozenset((one.source, one.target)) in related)]
 
@@ -109,21 +109,21 @@ def _is_found(edge: EdgeStatement) -> bool:
 
 
 class NodesOfType(Protocol):
-    """What is asked of the graph's store."""
+    """The method of the graph's store that name lookup needs."""
 
     def of_type(
         self, scopes: Sequence[str], node_type: str, /, *, limit: int = 1_000, declared: bool = False
     ) -> list[Node]:
-        """Nodes of a type that these scopes have."""
+        """Nodes of a type in these scopes."""
 
 
 Aliases = Callable[[Sequence[str]], Iterable[str]]
-"""Other names of things, as references, that these scopes have."""
+"""Returns the aliases in these scopes."""
 
 
 def scopes_that_name(scope: Scope) -> tuple[str, ...]:
-    """The scopes whose things a document of this scope may name: everybody's, its client's and its own. Those of its
-    group come and go with the project's place in it, and are left to questions."""
+    """The scopes whose nodes a document of this scope may mention: the global one, its client's and its own. Group scopes are
+    left to queries, as a project may move between groups."""
     return tuple(dict.fromkeys((Scope().key, Scope(scope.client_id).key, scope.key)))
 
 
@@ -134,7 +134,7 @@ class _Known:
 
 
 class KnownNames:
-    """Finds declared names in passages. What there is to find is read once for `seconds` and scopes."""
+    """Finds declared names in passages. The names are cached for `seconds` per scope."""
 
     def __init__(
         self,
@@ -152,14 +152,14 @@ class KnownNames:
         self._lock = Lock()
 
     def mentions(self, material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-        """own -mentions-> what the passage names; a page -documents-> the classes. Raises `StoreUnavailableError`."""
+        """A chunk rule: own -mentions-> named nodes; page -documents-> classes. Raises `StoreUnavailableError`."""
         if not material.own:
             return
         dictionary = self.dictionary(material.document.key.scope)
         findings.add(*mentioned(material.own, chunk, dictionary))
 
     def dictionary(self, scope: Scope) -> Dictionary:
-        """The names that documents of this scope may give."""
+        """The names that documents of this scope may use."""
         scopes = scopes_that_name(scope)
         with self._lock:
             known, now = self._known.get(scopes), self._clock()
@@ -169,7 +169,7 @@ class KnownNames:
             return known.dictionary
 
     def declare(self, scope: Scope, keys: Iterable[str]) -> list[str]:
-        """Know these names of a scope from now on. Returns those that its documents could not name before."""
+        """Add these names of a scope to the cache; returns those that were unknown in it before."""
         dictionary = self.dictionary(scope)
         fresh = [key for key in keys if node_type(key) in NAMED_TYPES and key not in dictionary]
         with self._lock:
@@ -179,7 +179,7 @@ class KnownNames:
         return fresh
 
     def forget(self) -> None:
-        """Read the names again when they are needed next."""
+        """Clear the cache."""
         with self._lock:
             self._known.clear()
 
@@ -197,8 +197,8 @@ class KnownNames:
 
 
 def mentioned(own: str, chunk: DocumentChunk, dictionary: Dictionary) -> list[EdgeStatement]:
-    """What a passage says by the names in it, the document's own left out. Pages document classes, all else is a mention;
-    code and commits tell of classes by their syntax."""
+    """Edges from a document to the nodes that a passage names, except its own. Pages document classes, all else is a mention;
+    code and commits have edges to classes from their syntax."""
     found = []
     for key in dictionary.found_in(chunk.content):
         is_class = node_type(key) == "class"
@@ -210,7 +210,7 @@ def mentioned(own: str, chunk: DocumentChunk, dictionary: Dictionary) -> list[Ed
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """`words` in lower case; `plain` if they might as well be a word of the language."""
+    """A name as lower-case words; `plain` if it may as well be an ordinary word."""
 
     key: str
     type: str
@@ -222,7 +222,7 @@ _Word = re.Match[str]
 
 
 class Dictionary:
-    """Names by their first word: what is looked up is a word of the text, however many names there are."""
+    """Names indexed by their first word, so that the cost is independent of the number of names."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[_Name]] = defaultdict(list)
@@ -243,7 +243,7 @@ class Dictionary:
                 self._names[words[0]].append(_Name(key, node_type(key), words, _is_plain(words)))
 
     def found_in(self, text: str) -> list[str]:
-        """The keys that the text names, each once, in its order."""
+        """The keys that the text names, each once, in order of occurrence."""
         words = list(_WORD.finditer(text))
         found: dict[str, None] = {}
         for at, word in enumerate(words):
@@ -254,7 +254,7 @@ class Dictionary:
 
 
 def spellings(key: str) -> Iterator[tuple[str, ...]]:
-    """The words that a thing is called by, in lower case: a product also without its vendor."""
+    """The words of a node's name in lower case: of a product also without the vendor."""
     value = key.partition(":")[2]
     texts = [value]
     if node_type(key) == "product" and "/" in value:
@@ -270,7 +270,7 @@ def _is_plain(words: tuple[str, ...]) -> bool:
 
 
 def _stands(name: _Name, text: str, words: list[_Word], at: int) -> bool:
-    """Whether the words from there are this name, used as one."""
+    """True if the words from position `at` are this name, and are used as a name."""
     last = at + len(name.words) - 1
     if last >= len(words) or any(words[at + n][0].lower() != one for n, one in enumerate(name.words)):
         return False
@@ -282,9 +282,9 @@ def _stands(name: _Name, text: str, words: list[_Word], at: int) -> bool:
     return not _is_part_of_path(text, start, end) and _shown(name, text, words, (at, last), (start, end))
 
 
-def _shown(name: _Name, text: str, words: list[_Word], span: tuple[int, int], place: tuple[int, int]) -> bool:
-    """Whether the text shows that a plain word is a name."""
-    (at, last), (start, end) = span, place
+def _shown(name: _Name, text: str, words: list[_Word], span: tuple[int, int], offsets: tuple[int, int]) -> bool:
+    """True if the text shows that a plain word is a name."""
+    (at, last), (start, end) = span, offsets
     if text[start - 1 : start] == "`" and text[end : end + 1] == "`":
         return True
     if name.type != "class" and _INNER_CAPITAL.search(words[at][0]):
@@ -309,7 +309,7 @@ def _beside(name: _Name, text: str, words: list[_Word], at: int, last: int) -> b
 
 
 def _is_proper(text: str, words: list[_Word], at: int, last: int) -> bool:
-    """A product with its version, or with a capital where no sentence begins."""
+    """True for a product before its version, or with a capital letter within a sentence."""
     after = words[last + 1][0] if last + 1 < len(words) else ""
     if _VERSION.match(after) and text[words[last].end() : words[last + 1].start()] == " ":
         return True
@@ -318,5 +318,5 @@ def _is_proper(text: str, words: list[_Word], at: int, last: int) -> bool:
 
 
 def _is_part_of_path(text: str, start: int, end: int) -> bool:
-    """Within a path, a variable or an option it is a name of something else."""
+    """True within a path, a variable or an option, where the word names something else."""
     return text[end : end + 1] == "/" or text[start - 1 : start] in ("\\", "$", "%", "-")

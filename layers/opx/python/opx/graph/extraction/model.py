@@ -1,8 +1,8 @@
-"""Relations that a language model reads out of passages, of which it must show the words that say so.
+"""Extracts edges from passages with a language model, which must quote its evidence.
 
-The model proposes, and rules decide: what it gives is kept only if its quotation stands in the passage, both things are
-named there, and the relation is one of a few. So a text that tells the model to invent something gets nothing into the
-graph but what it says itself. What was found for a text is kept in a cache.
+The model proposes, and rules decide: an edge is kept only if its quotation is in the passage, both nodes are named there,
+and its type is one of a few. So a passage with instructions to the model adds no edge that it doesn't state. Results are
+cached by the content of the passage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opx.domain.graph import EdgeStatement, NodeStatement
 from opx.domain.ids import stable_hash
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
-from opx.graph.extraction.own_node import made
+from opx.graph.extraction.own_node import make_reference
 from opx.hygiene.instructions import suspicions
 from opx.ports import Clock
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
@@ -32,28 +32,28 @@ RULE = "model"
 CONFIDENCE = 0.6
 
 MAX_PASSAGES = 100
-"""Of a document that the model reads, in their order."""
+"""Passages of a document that the model reads, in order."""
 PASSAGES_A_CALL = 4
 CALLS_AT_ONCE = 4
 CALL_SECONDS = 20.0
 DOCUMENT_SECONDS = 20.0
-"""After which no more calls are begun for a document."""
+"""Seconds after which no more calls are started for a document."""
 FAILURES = 3
 PAUSE_SECONDS = 60.0
-"""For which nothing is asked after so many failures in a row: other documents would wait for the same."""
+"""Pause without calls after `FAILURES` failures in a row, so that other documents don't wait for the same failure."""
 MAX_PASSAGE_CHARACTERS = 3_000
 MAX_RELATIONS = 12
-"""Of a passage."""
+"""Edges per passage."""
 _TOKENS_AROUND, _TOKENS_A_RELATION = 100, 110
 _VERSION = 1
-"""Of the instructions and rules below: what was found by other ones is found anew."""
+"""Version of the instructions and rules below: results of other versions are not used."""
 
 log = logging.getLogger(__name__)
 
 MIN_QUOTE, MAX_QUOTE = 12, 400
 MAX_NAME = 100
 
-THINGS = ("service", "host", "alert", "product", "team", "user", "incident", "change")
+NODE_KINDS = ("service", "host", "alert", "product", "team", "user", "incident", "change")
 RELATIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "depends_on": (frozenset(("service",)), frozenset(("service",))),
     "runs": (frozenset(("service", "host")), frozenset(("product",))),
@@ -64,11 +64,11 @@ RELATIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "caused": (frozenset(("change",)), frozenset(("incident",))),
     "resolved_by": (frozenset(("incident",)), frozenset(("change",))),
 }
-"""What may be found, and between things of which types."""
+"""Permitted edge types, with the permitted types of their ends."""
 
 INSTRUCTIONS = f"""\
 You read passages of an operations team's documents, given as JSON: "passages" with "id" and "text". Find relations that \
-a passage states outright between two things that it names. Kinds of things: {", ".join(THINGS)}. Relations: \
+a passage states outright between two things that it names. Kinds of things: {", ".join(NODE_KINDS)}. Relations: \
 {"; ".join(f"{name} (from {'/'.join(sorted(a))} to {'/'.join(sorted(b))})" for name, (a, b) in RELATIONS.items())}. \
 For each give the passage's id, the two names exactly as the passage writes them, their kinds, the relation, and as \
 "quote" the words of the passage that state it, both names among them, copied without any change. Leave out what is \
@@ -76,7 +76,7 @@ only likely, what is denied, and examples. Most passages state none."""
 
 
 class Texts(Protocol):
-    """A cache of texts; see `ContextCache`."""
+    """A cache of strings; see `ContextCache`."""
 
     def get(self, keys: Sequence[str]) -> dict[str, str]: ...
 
@@ -84,8 +84,8 @@ class Texts(Protocol):
 
 
 class ModelExtraction:
-    """Asks about several passages at a time, and only about those that the cache doesn't know. What a model fails to do is
-    left out and told. Passages with what seems to be instructions to a model are not shown to it."""
+    """Sends several uncached passages per call. Failures of the model are left out and reported in remarks. Passages with
+    suspected instructions are not sent."""
 
     def __init__(self, chat: ChatModel, cache: Texts, *, clock: Clock = time.monotonic) -> None:
         self._chat = chat
@@ -95,10 +95,10 @@ class ModelExtraction:
         self._paused_until = 0.0
 
     def relations(self, material: Material, passages: Passages, findings: Findings) -> None:
-        """A rule that reads all passages."""
+        """A rule for all passages: the edges that the model finds, from the cache where it has them."""
         chunks = list(islice(passages(), MAX_PASSAGES + 1))
         if len(chunks) > MAX_PASSAGES:
-            findings.remarks.append(_remark(f"a model reads the first {MAX_PASSAGES} passages alone"))
+            findings.remarks.append(_remark(f"a model reads only the first {MAX_PASSAGES} passages"))
         harmless = (one for one in chunks[:MAX_PASSAGES] if not any(map(suspicions, one.content.splitlines())))
         name = self._chat.name
         keys = {one.chunk_id: f"relations#{stable_hash(name, _VERSION, one.content)}" for one in harmless}
@@ -122,7 +122,7 @@ class ModelExtraction:
             findings.add(*_statements(known.get(key, "[]"), chunk_id))
 
     def _read(self, missing: Mapping[str, DocumentChunk]) -> tuple[dict[str, str], str]:
-        """What was found by key, and why something is missing."""
+        """Results by cache key, and the first problem; "" without one."""
         batches = list(_batches(missing))
         ends = self._clock() + DOCUMENT_SECONDS
         found: dict[str, str] = {}
@@ -136,7 +136,7 @@ class ModelExtraction:
     def _ask(self, batch: Sequence[tuple[str, DocumentChunk]], ends: float) -> tuple[dict[str, str], str]:
         now = self._clock()
         if now >= ends or now < self._paused_until:
-            return {}, "the model failed, or took too long, for documents or passages before these"
+            return {}, "the model failed or timed out for earlier documents or passages"
         try:
             reply = self._chat.ask(_request([chunk for _, chunk in batch]))
         except ModelError as exc:
@@ -185,7 +185,7 @@ def _request(chunks: Sequence[DocumentChunk]) -> ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class FoundRelation:
-    """A relation that stood the test, as it is kept in the cache."""
+    """A verified edge, as it is cached."""
 
     source: str
     edge_type: str
@@ -198,12 +198,12 @@ def _one_of(names: Iterable[str]) -> Meta:
 
 
 class _Thing(ModelAnswer, frozen=True):
-    kind: Annotated[str, _one_of(THINGS)]
+    kind: Annotated[str, _one_of(NODE_KINDS)]
     name: str
 
 
 class StatedRelation(ModelAnswer, frozen=True):
-    """A relation that a model gave, of the passage `id`."""
+    """An edge that a model returned for the passage `id`."""
 
     id: int
     source: _Thing = field(name="from")
@@ -217,8 +217,8 @@ class Relations(ModelAnswer, frozen=True):
 
 
 def proven(given: StatedRelation, text: str) -> FoundRelation | None:
-    """What a model gave, if the passage has these words, they have both names, and the relation is one of those that may
-    be found; else None."""
+    """The edge that a model returned, if the passage contains its quotation, the quotation contains both names, and the edge
+    type is permitted; else None."""
     name, kinds = given.relation, (given.source.kind, given.target.kind)
     allowed = RELATIONS.get(name)
     if allowed is None or kinds[0] not in allowed[0] or kinds[1] not in allowed[1]:
@@ -229,12 +229,12 @@ def proven(given: StatedRelation, text: str) -> FoundRelation | None:
         return None
     if not all(0 < len(end) <= MAX_NAME and _names(quote, _folded(end)) for end in ends):
         return None
-    source, target = made(kinds[0], ends[0]), made(kinds[1], ends[1])
+    source, target = make_reference(kinds[0], ends[0]), make_reference(kinds[1], ends[1])
     return FoundRelation(source, name, target, ends) if source and target and source != target else None
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether the name stands there as whole words."""
+    """True if the text contains the name as whole words."""
     at = text.find(name) if name else -1
     while at >= 0:
         before, after = text[max(0, at - 1) : at], text[at + len(name) : at + len(name) + 1]

@@ -1,6 +1,6 @@
-"""What runbooks, incidents and changes say in their text: which alerts a runbook is for, and what caused or ended what.
+"""Extracts operational edges: alerts of runbooks and rule files, causes of incidents, and changed files of commits.
 
-The forms are those that such pages have in common; a name that only might be an alert's is none.
+Only forms that such pages have in common are recognised; ambiguous names don't count as alerts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.formats.data.alert_rules import HINTS, MAX_BYTES, AlertRule, UnreadableRulesError, first, read_rules
 from opx.graph.extraction.material import MAX_NODES, Findings, Material
-from opx.graph.extraction.own_node import is_alert_name, made, named, of_shape, runbook_at, value_of
+from opx.graph.extraction.own_node import (
+    is_alert_name,
+    make_reference,
+    named_node,
+    reference_of_identifier,
+    runbook_at,
+    value_of,
+)
 from opx.hygiene.secrets import mask
 from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
 
@@ -31,13 +38,13 @@ _PLAIN = re.compile(
     r"[\s>|*_-]*Al(?:ert|arm)(?:s|[ ]?names?)?[*_]*\s*:[\s*_]*"
     rf"({_PLAIN_NAME}(?:\s*(?:,|/|\band|\bor)\s*{_PLAIN_NAME}){{0,20}})(?=\s*(?:[.,;|*(]|\bfires\b|\bis firing\b|\Z))"
 )
-"""`Alert: EtcdNoSpace`: names without marks, and nothing else up to the next stop."""
+"""`Alert: EtcdNoSpace`: names without quotes, and nothing else up to the next punctuation."""
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _TABLE = re.compile(r"\s*\|[\s*]*Al(?:ert|arm)s?(?: name)?[\s*]*\|")
 _ITEM = re.compile(r"\s*(?:[-*+]\s|\|)")
 _HEADING = re.compile(r"#[ \t]+`?([A-Za-z0-9_-]{3,100})`?[ \t]*")
 _FAMILIES = re.compile(r"(?:Alertmanager|etcd|Etcd|Kube|Kubelet|Node|Prometheus|Thanos)(?:[A-Z][a-z0-9]*){2,30}")
-"""Names as the rules that come with Prometheus have them (kubernetes-mixin, node-mixin and their sisters)."""
+"""Names in the form of common Prometheus rules (kubernetes-mixin, node-mixin and similar ones)."""
 
 _ID = r"((?:CHG|CHANGE|CRQ|INC|INCIDENT)[-_]?\d{1,12})\b"
 _ANY_ID = re.compile(rf"\b{_ID}", re.IGNORECASE)
@@ -54,8 +61,8 @@ _ENDS = re.compile(rf"\b(?:fixes|resolves|mitigates|ends|remediates){_WITH}{_ID}
 
 
 def tagged_alerts(material: Material, findings: Findings) -> None:
-    """A document rule: tags of a runbook that are the names of common alerts. Other words with capitals within are as
-    often metrics, errors or states."""
+    """A document rule: tags of a runbook that are names of common alerts. Other words in CamelCase are as often metrics,
+    errors or states."""
     if material.own.startswith("runbook:"):
         for tag in material.document.tags:
             if len(tag) <= 100 and _FAMILIES.fullmatch(tag):
@@ -63,8 +70,8 @@ def tagged_alerts(material: Material, findings: Findings) -> None:
 
 
 def handled_alerts(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """A chunk rule: the alert that a runbook has its title from, those that it lists, and if it has no such title, those
-    that it calls alerts."""
+    """A chunk rule: the alert in a runbook's title, those that it lists, and without such a title also those that the text
+    calls alerts."""
     if not material.own.startswith("runbook:"):
         return
     speaks = any(word in chunk.content for word in ("lert", "larm", "fires", "firing"))
@@ -78,7 +85,7 @@ def handled_alerts(material: Material, chunk: DocumentChunk, findings: Findings)
 
 
 def _listed(text: str, *, named_after: bool) -> Iterator[str]:
-    """Names on lines that begin with `Alerts`, in the list or table below such a line, and right after the word."""
+    """Names on lines that begin with `Alerts`, in the list or table below such a line, and directly after the word."""
     listing = False
     for line in text.splitlines():
         if len(line) > MAX_LINE:
@@ -94,8 +101,8 @@ def _listed(text: str, *, named_after: bool) -> Iterator[str]:
 
 
 def _names(line: str, *, only_first: bool) -> Iterator[str]:
-    """Up to the one whose expression follows; not those in parentheses, which are metrics and the like. Of a list's items
-    and a table's rows, what they begin with."""
+    """Names up to the one whose expression follows, without parentheses, which have metrics and the like; of list items and
+    table rows, only the first."""
     if only_first:
         line = line.strip(" \t|*-+").partition("|")[0]
         line = line if line.startswith("`") else ""
@@ -118,9 +125,9 @@ def _headlines(chunk: DocumentChunk) -> Iterator[str]:
 def _handles(
     material: Material, name: str, chunk_ids: tuple[str, ...], findings: Findings, *, confidence: float = 1.0
 ) -> None:
-    key = made("alert", name)
+    key = make_reference("alert", name)
     findings.add(
-        named(name, key, chunk_ids),
+        named_node(name, key, chunk_ids),
         EdgeStatement(material.own, "handles", key, chunk_ids, rule="alerts", confidence=confidence),
     )
 
@@ -129,27 +136,27 @@ def _handles(
 
 
 def causes(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """A chunk rule: ids of incidents and changes in the text of either, and what the text says of them."""
+    """A chunk rule: causes, fixes and mentions of incidents and changes, by their ids in the text of either."""
     kind = material.own.partition(":")[0]
     if kind not in ("incident", "change") or not _ANY_ID.search(chunk.content):
         return
-    told = _Told(material.own, (chunk.chunk_id,), findings)
+    edges = _CauseEdges(material.own, (chunk.chunk_id,), findings)
     for pattern, wanted, edge, inward in _PHRASES[kind]:
         for match in pattern.finditer(chunk.content):
-            told.state(match[1], wanted, edge, inward=inward)
+            edges.state(match[1], wanted, edge, inward=inward)
     for match in _ANY_ID.finditer(chunk.content):
-        told.mention(match[1])
+        edges.mention(match[1])
 
 
 _PHRASES = {
     "incident": ((_CAUSED_BY, "change", "caused", True), (_ENDED_BY, "change", "resolved_by", False)),
     "change": ((_CAUSED, "incident", "caused", False), (_ENDS, "incident", "resolved_by", True)),
 }
-"""By what the page is about: the phrase, what it has to name, the edge, and whether it leads to the page's own node."""
+"""By the type of the own node: phrase, type of the named node, edge type, and true for edges that lead to the own node."""
 
 
-class _Told:
-    """What one passage says of the page's own node and others. What it says nothing more of is mentioned."""
+class _CauseEdges:
+    """Adds edges between the page's own node and others in one passage; a mention only where there is no other edge."""
 
     def __init__(self, own: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
         self._own = own
@@ -158,26 +165,25 @@ class _Told:
         self._known = {own}
 
     def state(self, text: str, wanted: str, edge: str, *, inward: bool) -> None:
-        key = of_shape(text)
+        key = reference_of_identifier(text)
         if key.startswith(f"{wanted}:") and key not in self._known:
             self._known.add(key)
             source, target = (key, self._own) if inward else (self._own, key)
             self._add(text, key, EdgeStatement(source, edge, target, self._chunk_ids, rule="causes", confidence=0.9))
 
     def mention(self, text: str) -> None:
-        key = of_shape(text)
+        key = reference_of_identifier(text)
         if key not in self._known:
             self._known.add(key)
             self._add(text, key, EdgeStatement(self._own, "mentions", key, self._chunk_ids, rule="causes"))
 
     def _add(self, text: str, key: str, edge: EdgeStatement) -> None:
         if text != value_of(key):
-            self._findings.add(named(text, key, self._chunk_ids))
+            self._findings.add(named_node(text, key, self._chunk_ids))
         self._findings.add(edge)
 
 
 # -- alert rules
-
 
 _YAML = (".yaml", ".yml", ".rules")
 _LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
@@ -185,7 +191,7 @@ _MAX_WHEN = 20
 
 
 def alerts_of_rules(material: Material, findings: Findings) -> None:
-    """A document rule: the alerts that a file of rules defines, and runbook -[handles]-> alert where it names one."""
+    """A document rule: the alerts that a rule file defines, and runbook -[handles]-> alert where it names a runbook."""
     document = material.document
     is_rules = document.category == CATEGORY
     if not is_rules and (document.tier is not Tier.INTERNAL or not document.source.lower().endswith(_YAML)):
@@ -208,27 +214,27 @@ def alerts_of_rules(material: Material, findings: Findings) -> None:
         )
     for problem in found.problems:
         _remark(findings, problem)
-    _state_all(found.rules[: MAX_NODES + 1], findings)  # one too many has it remarked on
+    _state_all(found.rules[: MAX_NODES + 1], findings)  # one more than the limit, so that a remark is added
 
 
 def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
     of_alert: dict[str, list[AlertRule]] = {}
     for rule in rules:
-        key = made("alert", rule.name)
+        key = make_reference("alert", rule.name)
         if key:
             of_alert.setdefault(key, []).append(rule)
         else:
-            _remark(findings, f"line {rule.line}: {rule.name[:60]!r} is no name of an alert")
+            _remark(findings, f"line {rule.line}: {rule.name[:60]!r} is not the name of an alert")
     for key, own in of_alert.items():
         _state(key, own, findings)
 
 
 def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
-    """One alert. Several rules may define it, each with its own severity and runbook."""
+    """Add one alert. Several rules may define it, each with its own severity and runbook."""
     about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
     about["severity"] = ", ".join(dict.fromkeys(rule.severity for rule in rules if rule.severity))
     texts = {name: _line(text)[: _LENGTHS[name]] for name, text in about.items() if text}
-    statement = named(_line(rules[0].name), key, declared=True)
+    statement = named_node(_line(rules[0].name), key, declared=True)
     findings.add(replace(statement, properties={**statement.properties, **texts}))
     named_by: dict[str, list[AlertRule]] = {}
     for rule in rules:
@@ -241,7 +247,7 @@ def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
 
 
 def _line(text: str) -> str:
-    """One line without secrets."""
+    """The text as one line without secrets."""
     return " ".join(mask(text)[0].split())
 
 
@@ -251,13 +257,12 @@ def _remark(findings: Findings, text: str) -> None:
 
 # -- commits
 
-
 COMMIT_RULE = "commit"
 
 _PAGE = re.compile(
     r"https?://(?P<host>[\w.:-]+)/(?P<repository>[\w.-]+(?:/[\w.-]+)+?)/(?:-/)?commits?/[0-9a-f]{7,64}/?\Z"
 )
-"""Addresses of commits: of GitHub, and of GitLab and others that are built alike."""
+"""Addresses of commits: of GitHub, GitLab and others with the same form."""
 
 _ISSUE = re.compile(
     r"(?P<verb>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?[ \t]+)?"
@@ -273,9 +278,9 @@ _FILE = re.compile(
 
 
 def author(material: Material, findings: Findings) -> None:
-    """user -creates-> commit."""
+    """A document rule: user -creates-> commit."""
     name = material.document.author
-    key = made("user", name) if _is_commit(material) else ""
+    key = make_reference("user", name) if _is_commit(material) else ""
     if key:
         findings.add(
             NodeStatement(key, "user", {"name": name}), EdgeStatement(key, "creates", material.own, rule=COMMIT_RULE)
@@ -283,11 +288,11 @@ def author(material: Material, findings: Findings) -> None:
 
 
 def changes(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """commit -modifies-> file with how it changed, and commit -fixes-> or -references-> issues of its repository."""
+    """A chunk rule: commit -modifies-> file with the kind of change, and commit -fixes-> or -references-> issues."""
     if not _is_commit(material):
         return
     for match in _FILE.finditer(chunk.content):
-        key = made("file", match["path"])
+        key = make_reference("file", match["path"])
         if key:
             where = (chunk.chunk_id,)
             findings.add(
@@ -304,7 +309,7 @@ def _issues(material: Material, chunk: DocumentChunk, findings: Findings, page: 
         if match["mark"] == "!" and forge == "github":
             continue
         repository = match["repository"] or page["repository"]
-        key = made(forge, f"{repository}{match['mark']}{match['number']}")
+        key = make_reference(forge, f"{repository}{match['mark']}{match['number']}")
         if key:
             kind = "fixes" if match["verb"] else "references"
             findings.add(EdgeStatement(material.own, kind, key, (chunk.chunk_id,), rule=COMMIT_RULE, confidence=0.9))

@@ -1,4 +1,4 @@
-"""What a document is about itself: the node that its statements begin at."""
+"""Determines the node that a document is about, and reads references from fields and text."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _NAMESPACES = {
     "operations/changes": "change",
     "operations/alerts": "alert_event",
 }
-"""By the last of these that is in the category's path, or else in the document's folders. A folder `alerts` among runbooks
-says nothing. Documents of other categories are just documents."""
+"""Namespaces by the last of these folders in the category's path, or else in the document's folders. A folder `alerts` among
+runbooks doesn't count. Documents of other categories have the namespace `document`."""
 
 _IDS = {
     "incident": ("incident", "incidents", "incident_id", "id"),
     "change": ("change", "change_id", "id"),
     "alert_event": ("id",),
 }
-"""Fields with the id of the thing, if they have one only."""
+"""Fields with the id of the node, if they have exactly one value."""
 
 _PAGES = (".md", ".markdown")
-"""Extensions that are left out: they say nothing about a page."""
+"""Extensions that are left out of references."""
 
 _PAGE = re.compile(r"\.(?:md|markdown|html?|rst|adoc|asciidoc|txt|pdf|docx)\Z", re.IGNORECASE)
 _INDEXES = ("index", "readme", "_index")
@@ -43,7 +43,7 @@ _INDEXES = ("index", "readme", "_index")
 _RECORD = re.compile(r"[A-Za-z]{2,12}[-_]?\d{1,12}")
 _TITLED = re.compile(r"([A-Z]{2,10}-\d{1,12})\b")
 _RECORDS = ("operations/changes", "operations/incidents")
-"""Categories of records, whose titles begin with their ids, often; links between pages go by their places."""
+"""Categories of records, whose titles often begin with their ids. Not of pages: links between these use paths."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CVE = re.compile(r"CVE-\d{4}-\d{4,9}", re.IGNORECASE)
@@ -64,66 +64,65 @@ _ATTACK_KINDS = {
 
 
 def own_reference(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> str:
-    """The normalised reference of what the document is about; the same for the same key and metadata.
+    """The normalised reference of the node that the document is about; the same for the same key and metadata.
 
-    A field `entity` says it, of what was written here; else a connector's address, an id of the kind of document, or its
-    place tells. Two documents can be about one thing.
+    Of internal documents the field `entity` states it; else it is derived from the connector's address, an id of the
+    document's type, or its path. Several documents can be about one node.
     """
-    said = facts.get("entity", ()) if document.tier is Tier.INTERNAL else ()
-    named = read(said[0], "") if len(said) == 1 and has_namespace(said[0].strip()) else ""
-    known = named or _by_identity(document) or _by_id(document, facts)
+    stated = facts.get("entity", ()) if document.tier is Tier.INTERNAL else ()
+    entity = read_reference(stated[0], "") if len(stated) == 1 and has_namespace(stated[0].strip()) else ""
+    known = entity or _by_identity(document) or _by_id(document, facts)
     return known or reference_of_source(document.key.source, document.category)
 
 
 def reference_of_source(source: str, category: str = "") -> str:
-    """What the document in this place (`documents/runbooks/ingress-502.md`) is about, as far as its place tells: its path
-    below the folder that its category has. Without a category its folders tell that, too, and a page in none of them is a
-    runbook.
+    """The reference of the document with this source (`documents/runbooks/ingress-502.md`): its path below the folder of its
+    category. Without a category the folders determine the namespace, and other pages are runbooks.
 
-    Where a file was when it was taken in doesn't count, so that a laptop and a bucket have the same names.
+    The location of the ingested file doesn't count, so that a laptop and a bucket have the same references.
     """
     path = PurePosixPath(source.removeprefix(DOCUMENTS_FOLDER))
     folders = path.parts[:-1]
-    namespace, below = _told(folders, category)
+    namespace, below = _namespace_of(folders, category)
     if path.suffix.lower() in LANGUAGES:
         below = below[2:] if below[:1] == ("sources",) else below
-        return made("file", "/".join((*below, path.name)))
+        return make_reference("file", "/".join((*below, path.name)))
     name = path.stem if path.suffix.lower() in _PAGES or namespace not in ("runbook", "document") else path.name
     if namespace in _IDS and _RECORD.fullmatch(name):
-        return made(namespace, name)
-    return made(namespace, "/".join((*below, name)))
+        return make_reference(namespace, name)
+    return make_reference(namespace, "/".join((*below, name)))
 
 
 def runbook_of(text: str) -> str:
-    """The reference of a runbook by its name or its path; "" for an address."""
+    """The reference of a runbook from its name or path; "" for an address."""
     text = text.strip()
     if "://" in text:
         return ""
     if has_namespace(text):
-        return read(text, "runbook")
+        return read_reference(text, "runbook")
     path = "/".join(part for part in PurePosixPath(text).parts if part not in ("..", "."))
     return reference_of_source(path) if path else ""
 
 
-def runbook_at(place: str) -> str:
-    """The reference of the runbook that an alert's annotation names: of a path as `runbook_of`, of an address by its end
+def runbook_at(location: str) -> str:
+    """The reference of the runbook that an alert's annotation names: a path as in `runbook_of`, an address by its last parts
     (`https://wiki/runbooks/kafka/lag.html#causes` -> `runbook:kafka/lag`, `https://wiki/ops/KafkaLag` ->
     `runbook:kafkalag`). "" for an address without one, and for a template."""
-    if "{{" in re.split(r"[?#]", place, maxsplit=1)[0]:
+    if "{{" in re.split(r"[?#]", location, maxsplit=1)[0]:
         return ""
-    if "://" not in place:
-        return runbook_of(place.partition("#")[0])
-    parts = page_parts(place)
+    if "://" not in location:
+        return runbook_of(location.partition("#")[0])
+    parts = page_parts(location)
     if not parts:
         return ""
     known = _last(parts[:-1])[0]
-    return reference_of_source("/".join(parts) + _PAGES[0]) if known else made("runbook", parts[-1])
+    return reference_of_source("/".join(parts) + _PAGES[0]) if known else make_reference("runbook", parts[-1])
 
 
-def page_parts(place: str) -> tuple[str, ...]:
-    """The folders and the name of the page at a path or an address, without the page's extension: an index is called as its
+def page_parts(location: str) -> tuple[str, ...]:
+    """The folders and the name of the page at a path or an address, without the extension; an index has the name of its
     folder."""
-    path = re.split(r"[?#]", place, maxsplit=1)[0]
+    path = re.split(r"[?#]", location, maxsplit=1)[0]
     if "://" in path:
         path = path.partition("://")[2].partition("/")[2]
     parts = [part for part in unquote(path).split("/") if part not in ("", ".", "..")]
@@ -134,12 +133,12 @@ def page_parts(place: str) -> tuple[str, ...]:
 
 
 def is_runbook_category(category: str) -> bool:
-    """Whether documents of this category are runbooks."""
+    """True if documents of this category are runbooks."""
     return _NAMESPACES.get(_last(tuple(category.split("/")))[0]) == "runbook"
 
 
-def _told(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]]:
-    """The namespace, and the folders below those that tell it."""
+def _namespace_of(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]]:
+    """The namespace, and the folders below those that determine it."""
     if not category:
         name, end = _last(folders)
         return _NAMESPACES.get(name, "runbook"), folders[end:]
@@ -153,7 +152,7 @@ def _told(folders: tuple[str, ...], category: str) -> tuple[str, tuple[str, ...]
 
 
 def _last(parts: Sequence[str]) -> tuple[str, int]:
-    """The last name of `_NAMESPACES` in a path, and where it ends; "" if there is none."""
+    """The last name of `_NAMESPACES` in a path, and the index after it; "" and 0 without one."""
     for end in range(len(parts), 0, -1):
         for size in (2, 1):
             name = "/".join(parts[max(0, end - size) : end])
@@ -166,47 +165,46 @@ def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> s
     namespace = _NAMESPACES.get(_last(document.category.split("/"))[0], "")
     for field in _IDS.get(namespace, ()):
         if len(found := facts.get(field, ())) == 1:
-            return read(found[0], namespace)
+            return read_reference(found[0], namespace)
     match = _TITLED.match(document.title) if document.category in _RECORDS else None
-    return made(namespace, match[1]) if match else ""
+    return make_reference(namespace, match[1]) if match else ""
 
 
 def _by_identity(document: KnowledgeDocument) -> str:
-    """Things that have names outside of the corpus."""
+    """The reference of a document about a node with an identity outside of the corpus."""
     name = PurePosixPath(document.key.source).stem
     if document.category == "security/cve":
         match = _CVE.match(name) or _CVE.match(document.title)
-        return made("cve", match[0]) if match else ""
+        return make_reference("cve", match[0]) if match else ""
     if document.category == "security/mitre":
         return _of_attack(document)
     if document.category == "standards/rfc":
         match = _RFC.fullmatch(name)
-        return made("rfc", match[1]) if match else ""
+        return make_reference("rfc", match[1]) if match else ""
     return _of_connector(document, name)
 
 
 def _of_connector(document: KnowledgeDocument, name: str) -> str:
-    """Of what a workplace has, by the name and the address that its connector gives."""
+    """The reference of a document from a connector, by its name and address."""
     address = document.source_uri
     if "commit" in document.tags and _COMMIT.fullmatch(name):
-        return made("commit", name)
+        return make_reference("commit", name)
     if (match := _JIRA.fullmatch(address)) and match[1] == name:
-        return made("jira", name)
+        return make_reference("jira", name)
     if name.isdecimal() and _CONFLUENCE.fullmatch(address):
-        return made("confluence", name)
+        return make_reference("confluence", name)
     match = _GITHUB.fullmatch(address)
-    return made("github", f"{match[1]}#{match[2]}") if match else ""
+    return make_reference("github", f"{match[1]}#{match[2]}") if match else ""
 
 
 def _of_attack(document: KnowledgeDocument) -> str:
     for tag in document.tags:
         if match := _ATTACK.fullmatch(tag):
-            return made(_ATTACK_KINDS[match[1]], tag)
+            return make_reference(_ATTACK_KINDS[match[1]], tag)
     return ""
 
 
 # -- references
-
 
 _SHAPES = (
     ("cve", re.compile(r"CVE-\d{4}-\d{4,9}", re.IGNORECASE)),
@@ -217,12 +215,12 @@ _SHAPES = (
     ("jira", re.compile(r"[A-Z][A-Z0-9_]{1,14}-[1-9]\d{0,8}")),
     ("commit", re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{40})")),
 )
-"""What an identifier without a namespace is, by its shape: the first that fits counts."""
+"""Namespaces of identifiers by their shape: the first match counts."""
 
 _NAMESPACED = re.compile(r"[A-Za-z][\w-]{0,38}:(?![:/\s]).*\S", re.DOTALL)
 
 
-_TOLD = ("change:", "incident:")
+_EVENTS = ("change:", "incident:")
 
 _ALERT = re.compile(r"(?:etcd)?[A-Z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _VERSIONED = re.compile(
@@ -230,16 +228,16 @@ _VERSIONED = re.compile(
 )
 
 
-def of_shape(text: str) -> str:
-    """The reference of an identifier whose shape says what it is; "" for any other text."""
+def reference_of_identifier(text: str) -> str:
+    """The reference of an identifier with a known shape; "" for other strings."""
     for namespace, shape in _SHAPES:
         if shape.fullmatch(text):
-            return made(namespace, text)
+            return make_reference(namespace, text)
     return ""
 
 
-def made(namespace: str, value: str) -> str:
-    """The reference, or "" if there can't be one of this value."""
+def make_reference(namespace: str, value: str) -> str:
+    """The reference, or "" for a value that none can be made of."""
     try:
         return reference(namespace, value)
     except InvalidReferenceError:
@@ -247,15 +245,15 @@ def made(namespace: str, value: str) -> str:
 
 
 def has_namespace(text: str) -> bool:
-    """Whether it is written as a reference: `service:checkout`, and not `https://checkout` or `std::map`."""
+    """True for the form of a reference: `service:checkout`, but not `https://checkout` or `std::map`."""
     return bool(_NAMESPACED.fullmatch(text))
 
 
-def read(text: str, default: str) -> str:
-    """What a field's value refers to: as it says itself, or else a thing in the default namespace; "" for none."""
+def read_reference(text: str, default: str) -> str:
+    """The reference in a field's value, in the default namespace if it has none; "" for an invalid one."""
     text = text.strip()
     if not has_namespace(text):
-        return made(default, text)
+        return make_reference(default, text)
     try:
         return normalised(text)
     except InvalidReferenceError:
@@ -263,16 +261,20 @@ def read(text: str, default: str) -> str:
 
 
 def read_id(text: str, default: str) -> str:
-    """The same, of a field that is about changes and incidents: `change CHG-12` names its id."""
-    words = (of_shape(word.strip(".,;:()")) for word in text.split())
-    return of_shape(text.strip()) or next((key for key in words if key.startswith(_TOLD)), "") or read(text, default)
+    """As `read_reference`, for fields about changes and incidents: `change CHG-12` contains the id."""
+    words = (reference_of_identifier(word.strip(".,;:()")) for word in text.split())
+    return (
+        reference_of_identifier(text.strip())
+        or next((key for key in words if key.startswith(_EVENTS)), "")
+        or read_reference(text, default)
+    )
 
 
 def product_key(text: str) -> str:
-    """The reference of a product, written as in its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" for
-    what has no letter in it."""
+    """The reference of a product in the form of its CPE name: `Apache/HTTP Server` -> `product:apache/http_server`; "" for a
+    value without a letter."""
     value = text.partition(":")[2] if text.lower().startswith("product:") else text
-    return made("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
+    return make_reference("product", "_".join(value.split())) if any(map(str.isalpha, value)) else ""
 
 
 def value_of(key: str) -> str:
@@ -281,27 +283,27 @@ def value_of(key: str) -> str:
 
 
 def is_alert_name(text: str) -> bool:
-    """Whether it is written as alerts are: two words or more in one, each with a capital, such as KubePodCrashLooping."""
+    """True for the form of an alert's name: two or more capitalised words in one, such as KubePodCrashLooping."""
     return bool(_ALERT.fullmatch(text)) and sum(map(str.isupper, text)) > 1 and any(map(str.islower, text))
 
 
-def named(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
-    """A thing with its name as it is written."""
+def named_node(name: str, key: str, chunk_ids: tuple[str, ...] = (), *, declared: bool = False) -> NodeStatement:
+    """A node with its name as written."""
     return NodeStatement(key, node_type(key), {"name": name}, chunk_ids, declared)
 
 
 def product_of(text: str) -> tuple[str, str]:
-    """The reference and the version of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`; without a version ""."""
-    match = _VERSIONED.fullmatch(_told_product(text))
+    """The reference and the version ("" for none) of a product: `nginx 1.24.0`, `fortinet/fortios@7.0.13`."""
+    match = _VERSIONED.fullmatch(_without_namespace(text))
     return product_key(name_of_product(text)), match["version"] if match else ""
 
 
 def name_of_product(text: str) -> str:
-    """As it is written, without a version."""
-    match = _VERSIONED.fullmatch(_told_product(text))
-    return match["name"].rstrip(" @:") if match else _told_product(text)
+    """The name of a product as written, without its version."""
+    match = _VERSIONED.fullmatch(_without_namespace(text))
+    return match["name"].rstrip(" @:") if match else _without_namespace(text)
 
 
-def _told_product(text: str) -> str:
+def _without_namespace(text: str) -> str:
     line = " ".join(text.split())
     return line.partition(":")[2].strip() if line.lower().startswith("product:") else line

@@ -1,8 +1,10 @@
-"""Relations that a document writes down: `jira:TASK-123|BLOCKS|jira:TASK-9`, `file:a.py->CALLS->file:b.py`,
-`class:A -[EXTENDS]-> class:B`, one a line or in a block `relationships:`.
+"""Extracts relations that a document writes out, links to other documents, and names of code.
 
-Outside of a block a line counts only if both ends and the edge are written as those are: pipes and arrows are in tables,
-diagrams, queries and code, too. What is in a block and can't be understood stays text, and a remark says why.
+Relations are `jira:TASK-123|BLOCKS|jira:TASK-9`, `file:a.py->CALLS->file:b.py` or `class:A -[EXTENDS]-> class:B`, one a line
+or in a block `relationships:`.
+
+Outside of a block a line counts only if both ends and the edge have the strict form: tables, diagrams, queries and code
+have pipes and arrows, too. Malformed lines of a block stay text, with a remark.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from opx.domain.knowledge import Tier
 from opx.errors import InvalidReferenceError
 from opx.formats.registry import is_known
 from opx.graph.extraction.material import Findings, Material
-from opx.graph.extraction.own_node import has_namespace, made, of_shape, reference_of_source, value_of
+from opx.graph.extraction.own_node import (
+    has_namespace,
+    make_reference,
+    reference_of_identifier,
+    reference_of_source,
+    value_of,
+)
 from opx.graph.names import edge_type, normalised
 from opx.ingestion.events import DOCUMENTS_FOLDER
 
@@ -31,17 +39,17 @@ INVERSES = {
     "has_subtechnique": "subtechnique_of",
     "has_campaign": "attributed_to",
 }
-"""Edges that the pages of both ends state, each from its side (ATT&CK's): they are one."""
+"""Inverse edge types: pages of ATT&CK state an edge from either end, each in its own direction."""
 
 _KNOWN_EDGES = frozenset((
     "contains", "extends", "calls", "modifies", "modified_by", "creates", "parent", "blocks", "assigned_to", "mentions",
     "mentions_file", "affects", "fixes", "documents", "references", "related_to", "handles", "fires_on", "instance_of",
     "caused", "resolved_by", "depends_on", "runs", "hosted_on", "owned_by", "mitigates",
 ))  # fmt: skip
-"""Those that count in small letters, too, outside of a block."""
+"""Edge types that count in lower case, too, outside of a block."""
 
 OURS = frozenset(("service", "host", "alert", "alert_event", "incident", "change", "runbook", "team"))
-"""Namespaces of what only documents of the internal tier can say something about, beside that they mention it."""
+"""Namespaces of nodes to which only documents of the internal tier can state edges other than mentions."""
 
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 _ARROW = re.compile(r"(?P<source>.*?\S)[ \t]*-\[[ \t]*(?P<edge>[^\[\]]*?)[ \t]*\]->[ \t]*(?P<target>\S.*)")
@@ -56,11 +64,11 @@ _HOW = "write from|edge|to, from->edge->to or from -[edge]-> to"
 
 
 class MalformedRelationError(ValueError):
-    """Why a text is no relation."""
+    """A string is not a relation, with the reason."""
 
 
 def stated_relations(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """A chunk rule: the relations of a passage, and remarks on those of a block that are none."""
+    """A chunk rule: the relations of a passage, with remarks on malformed ones in a block."""
     content = chunk.content
     if not findings.notes.get(_NOTE) and "|" not in content and "->" not in content and _NOTE not in content:
         return
@@ -77,7 +85,7 @@ def relationships_field(material: Material, findings: Findings) -> None:
 
 
 class _Block:
-    """Reads lines in their order; knows whether it is within a block, also from one passage to the next."""
+    """Reads lines in order, and keeps track of blocks, also from one passage to the next."""
 
     def __init__(self, material: Material, chunk_id: str, findings: Findings) -> None:
         self._material = material
@@ -101,14 +109,14 @@ class _Block:
             self._alone(line)
 
     def leave(self) -> None:
-        """At the end of the passage; the block may go on in the next."""
+        """End the passage; an open block may continue in the next one."""
         within = self._within
         self._end()
         if within:
             self._findings.notes[_NOTE] = within
 
     def _elements(self, line: str) -> None:
-        """Of a list in brackets; one that is never closed ends where its paragraph does."""
+        """Read elements of a list in brackets; an unclosed list ends with its paragraph."""
         for match in _ELEMENT.finditer(line):
             if match[3]:
                 self._end()
@@ -116,7 +124,7 @@ class _Block:
             self._items[(match[1] or match[2] or match[4] or "").strip()] = None
 
     def _end(self) -> None:
-        """Of a block without any sign of relations, nothing was meant for us: `relationships:` is a word of others, too."""
+        """End the block. One without `|` and `->` is ignored: others use the word `relationships:`, too."""
         if any("|" in item or "->" in item for item in self._items):
             for item in self._items:
                 _state(item, self._material, self._chunk_ids, self._findings)
@@ -132,7 +140,7 @@ class _Block:
 
 
 def _is_item(line: str) -> bool:
-    """Whether a list goes on: a bullet, or a line that is a relation and no row of a table."""
+    """True if a list continues: a bullet, or a line with a relation that is not a table row."""
     if _BULLET.match(line):
         return True
     bare = line.strip()
@@ -140,7 +148,7 @@ def _is_item(line: str) -> bool:
 
 
 def _bare(line: str) -> str:
-    """Without what Markdown, YAML and JSON put around it."""
+    """The line without the syntax of Markdown, YAML and JSON around it."""
     match = _ITEM.fullmatch(line)
     text = (match[1] if match else line).rstrip(",").rstrip()
     for quote in ('"', "'", "`"):
@@ -149,22 +157,22 @@ def _bare(line: str) -> str:
     return text
 
 
-# -- a relation's parts
+# -- parts of a relation
 
 _Parts = tuple[str, str, str]
 
 
 def _state(text: str, material: Material, chunk_ids: tuple[str, ...], findings: Findings) -> None:
-    """A text that is meant to be a relation."""
+    """Add the relation in a string, or a remark if it is malformed."""
     try:
         _add(_parts(text), material, chunk_ids, findings)
     except (MalformedRelationError, InvalidReferenceError) as exc:
         shown = text if len(text) <= 120 else text[:117] + "..."
-        findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"no relation: {shown!r}: {exc}"))
+        findings.remarks.append(Remark(RemarkKind.MALFORMED_RELATION, f"malformed relation {shown!r}: {exc}"))
 
 
 def _parts(text: str) -> _Parts:
-    """From, edge and to. Raises `MalformedRelationError`."""
+    """Source, edge type and target of a relation. Raises `MalformedRelationError`."""
     if len(text) > MAX_LINE:
         raise MalformedRelationError(f"it has {len(text):,} characters, at most {MAX_LINE:,} are read")
     if text.endswith("…"):
@@ -183,8 +191,8 @@ def _parts(text: str) -> _Parts:
 
 
 def _strict_parts(text: str, own: str) -> _Parts | None:
-    """The parts of a text that can't be anything else than a relation. Around `|` and `->` there is no space: that is how
-    tables and diagrams are written."""
+    """The parts of an unambiguous relation, else None. Spaces around `|` and `->` aren't permitted: tables and diagrams have
+    them."""
     if arrow := _ARROW.fullmatch(text):
         found = [arrow["source"], arrow["edge"], arrow["target"]]
     else:
@@ -194,7 +202,7 @@ def _strict_parts(text: str, own: str) -> _Parts | None:
     source, edge, target = found
     if not (_CAPITALS.fullmatch(edge) and len(edge) > 1) and edge not in _KNOWN_EDGES:
         return None
-    if "|" not in text and not arrow and (_PORT.search(source) or _PORT.search(target)):  # of a diagram
+    if "|" not in text and not arrow and (_PORT.search(source) or _PORT.search(target)):  # part of a diagram
         return None
     return (source, edge, target) if _is_end(source, own) and _is_end(target, own) else None
 
@@ -202,7 +210,7 @@ def _strict_parts(text: str, own: str) -> _Parts | None:
 def _is_end(text: str, own: str) -> bool:
     if "|" in text or "->" in text:
         return False
-    return has_namespace(text) or bool(of_shape(text)) or _is_own(text, own)
+    return has_namespace(text) or bool(reference_of_identifier(text)) or _is_own(text, own)
 
 
 def _is_own(text: str, own: str) -> bool:
@@ -213,8 +221,8 @@ def _end(text: str, own: str) -> tuple[str, str]:
     """The reference of an end, and the name as it is written if that differs. Raises `MalformedRelationError` and
     `InvalidReferenceError`."""
     if "://" in text:
-        raise MalformedRelationError(f"{text[:60]!r} is an address and no reference; write namespace:value")
-    key = normalised(text) if ":" in text else own if _is_own(text, own) else of_shape(text)
+        raise MalformedRelationError(f"{text[:60]!r} is an address, not a reference; write namespace:value")
+    key = normalised(text) if ":" in text else own if _is_own(text, own) else reference_of_identifier(text)
     if not key:
         raise MalformedRelationError(
             f"{text[:60]!r} has no namespace, and is neither the page's own name nor an id; write namespace:value"
@@ -228,7 +236,7 @@ def _add(parts: _Parts, material: Material, chunk_ids: tuple[str, ...], findings
     ends = [_end(parts[0], material.own), _end(parts[2], material.own)]
     ours = [key for key, _ in ends if key.partition(":")[0] in OURS]
     if ours and edge != "mentions" and material.document.tier is not Tier.INTERNAL:
-        raise MalformedRelationError(f"only internal documents say what {ours[0]} is related to")
+        raise MalformedRelationError(f"only internal documents can state relations of {ours[0]}")
     for key, name in ends:
         if name:
             findings.add(NodeStatement(key, node_type(key), {"name": name}, chunk_ids))
@@ -239,10 +247,9 @@ def _add(parts: _Parts, material: Material, chunk_ids: tuple[str, ...], findings
 
 # -- pages
 
-
 LINK_RULE, CODE_RULE = "link", "code name"
 PAGES = frozenset(("document", "runbook", "confluence_page"))
-"""Types of documents that are written about code."""
+"""Types of nodes whose documents are written about code."""
 
 _MAX_TARGET = 500
 _LINK = re.compile(r"(?<!!)\[[^\[\]\n]{0,300}\]\([ \t]*<?([^\s()<>]{1,500})>?(?:[ \t]+\"[^\"\n]*\")?[ \t]*\)")
@@ -254,11 +261,11 @@ _CLASS_SUFFIXES = (
     "Middleware|Provider|Repository|Resolver|Serializer|Service|Servlet|Validator"
 )
 _CLASS = re.compile(rf"(?:[A-Z][a-z0-9]+)+(?:{_CLASS_SUFFIXES})")
-"""The shape of a class's name and nothing else's: alerts and metrics are written in capitals, too."""
+"""The shape of class names only: alerts and metrics are written in CamelCase, too."""
 
 
 def links(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """own -references-> the documents that relative links lead to, whether they are there yet or not."""
+    """A chunk rule: own -references-> targets of relative links, also of documents that don't exist yet."""
     if not material.own or "](" not in chunk.content:
         return
     for match in _LINK.finditer(chunk.content):
@@ -268,7 +275,7 @@ def links(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
 
 
 def named_code(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """page -documents-> the classes and methods whose names it gives in code format, where their shape leaves no doubt."""
+    """A chunk rule: page -documents-> classes and methods in code format, where their shape is unambiguous."""
     if node_type(material.own) not in PAGES:
         return
     for match in _INLINE.finditer(chunk.content):
@@ -282,7 +289,7 @@ def named_code(material: Material, chunk: DocumentChunk, findings: Findings) -> 
 
 
 def _document(material: Material, findings: Findings, chunk: DocumentChunk, namespace: str, name: str) -> None:
-    key = made(namespace, name)
+    key = make_reference(namespace, name)
     if key:
         where = (chunk.chunk_id,)
         findings.add(
@@ -292,11 +299,11 @@ def _document(material: Material, findings: Findings, chunk: DocumentChunk, name
 
 
 def _linked(source: str, target: str) -> str:
-    """The reference of the document at a relative address; "" for an address elsewhere, or of no document."""
+    """The reference of the document at a relative address; "" for other addresses and formats."""
     path = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
     if not path or len(path) > _MAX_TARGET or _SCHEME.match(target) or "\\" in path:
         return ""
-    place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    if not place.startswith(DOCUMENTS_FOLDER) or place == source or not is_known(posixpath.splitext(place)[1]):
+    linked = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    if not linked.startswith(DOCUMENTS_FOLDER) or linked == source or not is_known(posixpath.splitext(linked)[1]):
         return ""
-    return reference_of_source(place)
+    return reference_of_source(linked)

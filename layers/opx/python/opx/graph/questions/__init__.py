@@ -1,1 +1,1 @@
-"""Questions that only the graph answers."""
+"""Queries that only the graph can answer."""

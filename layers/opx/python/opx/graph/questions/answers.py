@@ -1,4 +1,4 @@
-"""What the graph answers: things, each with the relations that lead to it."""
+"""Records of graph answers (nodes with the edges that lead to them), and the coverage report."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Row(Record, frozen=True, omit_defaults=True):
-    """A thing that answers. `path` has the relations from what was asked about to it, `at` is when, where the question is
-    about that, and `values` are what else decided."""
+    """A node of an answer. `path` has the edges from the queried node to it, `at` is the time, where the query is about
+    one, and `values` are further facts that decided."""
 
     key: str
     path: tuple[Edge, ...] = always(())
@@ -27,17 +27,16 @@ class Row(Record, frozen=True, omit_defaults=True):
 
 
 class GraphAnswer(Record, frozen=True):
-    """The rows in the order of the question, and what proves them. `cut`: some things have more relations than are
-    followed."""
+    """The rows in the order of the query, and their evidence. `cut`: some nodes have more edges than are followed."""
 
     question: str
-    explanation: Annotated[str, Meta(description="What was looked for, and what came of it.")]
+    explanation: Annotated[str, Meta(description="The query in words, with the number of results.")]
     rows: tuple[Row, ...] = ()
     cut: Annotated[bool, Meta(description="True if there may be more.")] = False
     passages: Passages = ()
 
     def with_passages(self, passages: tuple[Passage, ...]) -> GraphAnswer:
-        """The answer as it goes out."""
+        """The answer as it is returned to the caller."""
         rows = tuple(replace(row, path=shown(row.path)) for row in self.rows)
         return replace(self, rows=rows, passages=passages)
 
@@ -48,7 +47,7 @@ def counted(count: int, one: str, several: str = "") -> str:
 
 
 def name_of(key: str) -> str:
-    """A reference as people say it: a service by its name, anything else with what it is, codes in capitals."""
+    """A reference in words: a service by its name, other nodes with their kind, codes in capitals."""
     kind, _, value = key.partition(":")
     if kind == "cve":
         return f"CVE-{value.removeprefix('cve-')}"
@@ -61,14 +60,14 @@ _CODES = ("jira", "technique", "mitigation")
 _PLAIN = ("service", "user", "email", "file")
 
 
-def walked(graph: KnowledgeGraph, starts: Iterable[str], walk: Walk) -> Subgraph:
-    """From these references, which are canonical ones. Raises `StoreUnavailableError`."""
+def walk_from(graph: KnowledgeGraph, starts: Iterable[str], walk: Walk) -> Subgraph:
+    """A walk from these canonical references. Raises `StoreUnavailableError`."""
     found = list(dict.fromkeys(starts))
     return Traversal(graph.store, graph.reader.visible).walk(found, walk) if found else Subgraph()
 
 
-def along(hops: int, direction: Direction, *edge_types: str, since: str = "", until: str = "") -> Walk:
-    """A walk that leaves out as little as one may."""
+def widest_walk(hops: int, direction: Direction, *edge_types: str, since: str = "", until: str = "") -> Walk:
+    """Options of a walk with the widest permitted limits."""
     return Walk(hops, direction, edge_types, MAX_FAN_OUT, MAX_NODES, since, until)
 
 
@@ -77,20 +76,19 @@ def is_a(key: str, *namespaces: str) -> bool:
 
 
 def paths_of(found: Subgraph) -> dict[str, tuple[Edge, ...]]:
-    """By which relations each thing was reached; the starts by none."""
+    """The path to each reached node; an empty one for the starts."""
     return {one.key: one.path for one in found.reached}
 
 
 # -- coverage
 
-
 MOST_LOOKED_AT = 1_000
-"""Of each type of things."""
+"""Nodes of each type that the report reads."""
 
 
 class Uncovered(Record, frozen=True):
-    """A thing that something is missing for. `firings` of the alerts in question in the time that was looked at, of each
-    alert `MAX_FAN_OUT` at most, and when the last was."""
+    """A node without coverage. `firings` counts those of its alert since the start of the report, `MAX_FAN_OUT` at most;
+    `last_fired` is the time of the last one."""
 
     key: str
     firings: int = 0
@@ -98,31 +96,34 @@ class Uncovered(Record, frozen=True):
 
 
 class GraphCoverage(Record, frozen=True):
-    """What is missing, as far as the reader may know. `since`: firings from then on count, "" for all."""
+    """Missing runbooks and alerts, among the nodes that the reader may see. `since`: only firings from then on count, "" for
+    all."""
 
     since: str = ""
-    alerts_without_runbook: Annotated[tuple[Uncovered, ...], Meta(description="Those that fired most first.")] = ()
+    alerts_without_runbook: Annotated[tuple[Uncovered, ...], Meta(description="Those with most firings first.")] = ()
     runbooks_never_fired: Annotated[
-        tuple[Uncovered, ...], Meta(description="They are for alerts, none of which fired.")
+        tuple[Uncovered, ...], Meta(description="Runbooks for alerts none of which fired.")
     ] = ()
     runbooks_without_alert: tuple[Uncovered, ...] = ()
     services_without_runbook: tuple[Uncovered, ...] = ()
-    looked_at: Annotated[Mapping[str, int], Meta(description="Things by type.")] = field(default_factory=dict)
-    cut: Annotated[tuple[str, ...], Meta(description="Types that have more than were looked at.")] = ()
+    looked_at: Annotated[Mapping[str, int], Meta(description="Number of nodes read, by type.")] = field(
+        default_factory=dict
+    )
+    cut: Annotated[tuple[str, ...], Meta(description="Types that have more nodes than were read.")] = ()
 
 
 def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED_AT) -> GraphCoverage:
-    """Looks at up to `limit` alerts, runbooks and services that the reader may see, by the index of types. Raises
-    `InvalidInputError` for a `since` that is no time, and `StoreUnavailableError`."""
-    looking = _Looking(graph, since, limit)
-    alerts, runbooks, services = (looking.things(kind) for kind in ("alert", "runbook", "service"))
-    handled = looking.edges(alerts, Direction.IN, "handles", "runbook")
-    handles = looking.edges(runbooks, Direction.OUT, "handles", "alert")
-    elsewhere = looking.elsewhere(edge for some in (*handled.values(), *handles.values()) for edge in some)
+    """Reports missing coverage among up to `limit` alerts, runbooks and services each that the reader may see. Raises
+    `InvalidInputError` for a `since` that is not a time, and `StoreUnavailableError`."""
+    reads = _CoverageReads(graph, since, limit)
+    alerts, runbooks, services = (reads.nodes(kind) for kind in ("alert", "runbook", "service"))
+    handled = reads.edges(alerts, Direction.IN, "handles", "runbook")
+    handles = reads.edges(runbooks, Direction.OUT, "handles", "alert")
+    elsewhere = reads.elsewhere(edge for some in (*handled.values(), *handles.values()) for edge in some)
     handled = {key: [edge for edge in some if edge.source not in elsewhere] for key, some in handled.items()}
     handles = {book: some for book, some in handles.items() if book not in elsewhere}
-    documented = looking.edges(services, Direction.IN, "documents", "runbook")
-    fired = looking.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})
+    documented = reads.edges(services, Direction.IN, "documents", "runbook")
+    fired = reads.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})
     silent = [book for book, some in handles.items() if some and not any(fired[edge.target] for edge in some)]
     return GraphCoverage(
         since=since,
@@ -131,12 +132,12 @@ def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED
         runbooks_without_alert=tuple(Uncovered(book) for book, some in handles.items() if not some),
         services_without_runbook=tuple(Uncovered(service) for service in services if not documented[service]),
         looked_at={"alert": len(alerts), "runbook": len(runbooks), "service": len(services)},
-        cut=tuple(looking.cut),
+        cut=tuple(reads.cut),
     )
 
 
-class _Looking:
-    """Reads of one report."""
+class _CoverageReads:
+    """Reads nodes and edges for one report."""
 
     def __init__(self, graph: KnowledgeGraph, since: str, limit: int) -> None:
         self._store = graph.store
@@ -145,15 +146,15 @@ class _Looking:
         self._limit = limit
         self.cut: list[str] = []
 
-    def things(self, node_type: str) -> list[str]:
-        """The references of this type, in order. Those that are only mentioned count, too: an alert that fires is one."""
+    def nodes(self, node_type: str) -> list[str]:
+        """The references of this type, in order. Nodes that are only mentioned count, too: an alert that fires is one."""
         found = [node.key for node in self._store.of_type(self._scopes, node_type, limit=self._limit + 1)]
         if len(found) > self._limit:
             self.cut.append(node_type)
         return found[: self._limit]
 
     def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
-        """Runbooks that rules of alerts name, and that aren't here."""
+        """Runbooks that only alert rules name, and that no document declares."""
         from opx.text.procedures.alerts import RULE
 
         named = {edge.source for edge in handling if all(proof.rule == RULE for proof in edge.evidence)}
@@ -164,7 +165,7 @@ class _Looking:
         return self._edges(sorted(alerts), walk)
 
     def edges(self, keys: Sequence[str], direction: Direction, edge_type: str, other: str) -> dict[str, list[Edge]]:
-        """Relations of a type to things of a namespace, of each of these."""
+        """Edges of a type from or to nodes of a namespace, by key."""
         found = self._edges(keys, Walk(1, direction, (edge_type,), MAX_FAN_OUT))
         return {key: [edge for edge in some if is_a(edge.other(key), other)] for key, some in found.items()}
 

@@ -1,4 +1,4 @@
-"""What changes, failures and vulnerabilities reach along the relations between services, and what handles an alert."""
+"""Impact queries: changes and incidents upstream, dependents, affected services of a CVE, and runbooks of an alert."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
 from opx.domain.record import replace
-from opx.graph.questions.answers import GraphAnswer, Row, along, counted, is_a, name_of, paths_of, walked
+from opx.graph.questions.answers import GraphAnswer, Row, counted, is_a, name_of, paths_of, walk_from, widest_walk
 from opx.graph.versions import each_of, version_in
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
-MAKERS = ("change", "commit")
-"""What makes a change, by namespace."""
+CHANGERS = ("change", "commit")
+"""Namespaces of nodes that change others."""
 
 BREAKS_WITH = ("depends_on", "hosted_on", "runs")
-"""Relations whose source is in trouble where their target is."""
+"""Edge types whose source fails with their target."""
 
 
 def changes(
@@ -28,26 +28,26 @@ def changes(
     hops: int = MAX_HOPS,
     upstream: bool = True,
 ) -> GraphAnswer:
-    """Changes and commits that affect or modify what the thing depends on, in up to `hops` steps, or what depends on it;
-    the newest first. `since` and `until` bound when they were made, ISO 8601, both included.
+    """Changes and commits that affect or modify the dependencies of a node, up to `hops` steps away, or its dependents; the
+    newest first. `since` and `until` bound their time, ISO 8601, both inclusive.
 
-    Each is there once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
+    Each is listed once, by the shortest path. Raises `NodeNotFoundError`, `InvalidReferenceError` and
     `StoreUnavailableError`.
     """
     what = ("change", "changes", "what changed")
-    return _happened(graph, reference, MAKERS, what, since=since, until=until, hops=hops, upstream=upstream)
+    return _events(graph, reference, CHANGERS, what, since=since, until=until, hops=hops, upstream=upstream)
 
 
 def incidents(graph: KnowledgeGraph, reference: str, *, since: str = "") -> GraphAnswer:
-    """The same of incidents, upstream."""
+    """Incidents of the dependencies of a node, as `changes`."""
     what = ("incident", "incidents", "incidents")
-    return _happened(graph, reference, ("incident",), what, since=since)
+    return _events(graph, reference, ("incident",), what, since=since)
 
 
-def _happened(
+def _events(
     graph: KnowledgeGraph,
     reference: str,
-    makers: tuple[str, ...],
+    namespaces: tuple[str, ...],
     what: tuple[str, str, str],
     *,
     since: str = "",
@@ -56,12 +56,12 @@ def _happened(
     upstream: bool = True,
 ) -> GraphAnswer:
     start = graph.key_of(reference)
-    around = walked(graph, [start], along(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
+    around = walk_from(graph, [start], widest_walk(hops, Direction.OUT if upstream else Direction.IN, "depends_on"))
     paths = {key: path for key, path in paths_of(around).items() if key != start}
-    made = walked(graph, paths, along(1, Direction.IN, "affects", "modifies", since=since, until=until))
+    made = walk_from(graph, paths, widest_walk(1, Direction.IN, "affects", "modifies", since=since, until=until))
     rows: dict[str, Row] = {}
     for edge in made.edges:
-        if not is_a(edge.source, *makers) or edge.target not in paths:
+        if not is_a(edge.source, *namespaces) or edge.target not in paths:
             continue
         row = Row(edge.source, (*paths[edge.target], edge), edge.at, {"affects": edge.target})
         known = rows.get(edge.source)
@@ -81,16 +81,16 @@ def _span(since: str, until: str) -> str:
 
 
 def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
-    """The runbooks for an alert, or for the alert that this is a firing of; the surest first. Raises `NodeNotFoundError`,
+    """The runbooks of an alert, or of the alert of a firing; the surest first. Raises `NodeNotFoundError`,
     `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.key_of(alert)
     rules: dict[str, tuple[Edge, ...]] = {start: ()}
     cut = False
     if is_a(start, "alert_event"):
-        of = walked(graph, [start], along(1, Direction.OUT, "instance_of"))
+        of = walk_from(graph, [start], widest_walk(1, Direction.OUT, "instance_of"))
         rules = {edge.target: (edge,) for edge in of.edges}
         cut = bool(of.cut)
-    handled = walked(graph, rules, along(1, Direction.IN, "handles"))
+    handled = walk_from(graph, rules, widest_walk(1, Direction.IN, "handles"))
     edges = sorted(handled.edges, key=lambda edge: (-edge.confidence, edge.source))
     rows = {edge.source: Row(edge.source, (*rules[edge.target], edge)) for edge in edges if edge.target in rules}
     explanation = f"{counted(len(rows), 'runbook')} for {name_of(start)}"
@@ -98,10 +98,10 @@ def what_handles(graph: KnowledgeGraph, alert: str) -> GraphAnswer:
 
 
 def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) -> GraphAnswer:
-    """What depends on a service, also by way of others, the nearest first; of a host or a product, what is hosted on it or
-    runs it and what depends on that. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
+    """Direct and indirect dependents of a service, the nearest first; of a host or a product, the services that are hosted
+    on it or run it, and their dependents. Raises `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`."""
     start = graph.key_of(reference)
-    found = walked(graph, [start], along(hops, Direction.IN, *BREAKS_WITH))
+    found = walk_from(graph, [start], widest_walk(hops, Direction.IN, *BREAKS_WITH))
     rows = tuple(Row(one.key, one.path, values={"distance": one.distance}) for one in found.reached if one.distance)
     direct = sum(1 for row in rows if row.values["distance"] == 1)
     explanation = (
@@ -111,15 +111,15 @@ def blast_radius(graph: KnowledgeGraph, reference: str, hops: int = MAX_HOPS) ->
 
 
 def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """What runs a product in a version that the vulnerability affects; last what runs it in a version that isn't known.
+    """Services that run a product in a version that the vulnerability affects; those with an unknown version come last.
 
     `values` of a row: `product`, `version`, the affected `versions`, and whether that is `certain`. Raises
     `NodeNotFoundError`, `InvalidReferenceError` and `StoreUnavailableError`.
     """
     start = graph.key_of(cve)
-    products = walked(graph, [start], along(1, Direction.OUT, "affects"))
+    products = walk_from(graph, [start], widest_walk(1, Direction.OUT, "affects"))
     by_product = {edge.target: edge for edge in products.edges if is_a(edge.target, "product")}
-    running = walked(graph, by_product, along(1, Direction.IN, "runs"))
+    running = walk_from(graph, by_product, widest_walk(1, Direction.IN, "runs"))
     rows: dict[str, Row] = {}
     for edge in running.edges:
         row = _row(by_product[edge.target], edge) if edge.target in by_product else None
@@ -137,7 +137,7 @@ def affected(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def _row(affects: Edge, runs: Edge) -> Row | None:
-    """None if no version that runs is among the affected ones."""
+    """The row of a service; None if none of its versions is affected."""
     version = str(runs.properties.get("version", ""))
     versions = str(affects.properties.get("versions", ""))
     certain = bool(version) or not versions
@@ -148,12 +148,12 @@ def _row(affects: Edge, runs: Edge) -> Row | None:
 
 
 def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """Runbooks about the services that run an affected version; the explanation names services that have none. Raises as
+    """Runbooks of the services that run an affected version; the explanation lists services without one. Raises as
     `affected`."""
     start = graph.resolve(cve)
     services = affected(graph, start)
     paths = {row.key: row for row in services.rows}
-    documented = walked(graph, paths, along(1, Direction.IN, "documents"))
+    documented = walk_from(graph, paths, widest_walk(1, Direction.IN, "documents"))
     rows: dict[tuple[str, str], Row] = {}
     for edge in documented.edges:
         if is_a(edge.source, "runbook") and edge.target in paths:
@@ -171,8 +171,8 @@ def runbooks_for_cve(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
 
 
 def exposure(graph: KnowledgeGraph, cve: str) -> GraphAnswer:
-    """Services that run a version which the vulnerability affects, then the runbooks about it. Without such services, the
-    explanation is that it is not in the inventory. Raises as `affected`."""
+    """Services that run an affected version, then their runbooks. Without such services, the explanation states that the
+    product is not in the inventory. Raises as `affected`."""
     services = affected(graph, cve)
     if not services.rows:
         return replace(services, explanation=f"{services.explanation}: not in the inventory")

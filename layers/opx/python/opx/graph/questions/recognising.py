@@ -1,7 +1,6 @@
-"""Questions in plain words that the graph has an answer to, by fixed rules, and what such a question names.
+"""Recognises questions in plain words that the graph can answer, by fixed rules, and the nodes that a question names.
 
-What doesn't fit a rule, or names nothing that the reader's graph knows, is not recognised: then it is a question to the text
-alone, as any other.
+A question that matches no rule, or names no node of the reader's graph, is not recognised: then search alone answers it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from opx.domain.ids import day_text, first_day, iso_time
-from opx.graph.extraction.own_node import has_namespace, made, of_shape, read
+from opx.graph.extraction.own_node import has_namespace, make_reference, read_reference, reference_of_identifier
 from opx.graph.questions.answers import GraphAnswer, Row, Uncovered, coverage, is_a
 from opx.graph.questions.impact import blast_radius, changes, exposure, incidents, runbooks_for_cve, what_handles
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_CHARACTERS = 400
-"""Of a question that is recognised; what is longer has been pasted."""
+"""Characters of a recognised question; longer texts were pasted."""
 
 COVERAGE_DAYS = 90
-"""Within which an alert has fired, where a question about runbooks that never do doesn't say since when."""
+"""Days of firings that count, where a question about coverage gives no time."""
 
 MOST_LOOKED_AT = 100
-"""Alerts, runbooks and services each, within the time that an answer has; `opx graph coverage` looks at more."""
+"""Alerts, runbooks and services each that an answer reads, because of its time limit; `opx graph coverage` reads more."""
 
 _CHANGED = r"(?:chang\w*|deploy\w*|releas\w*|roll(?:ed|ing)?[ -]?outs?|shipped|merged|modif\w+|commit\w*)"
 _WENT_WRONG = r"(?:incidents?|outages?|postmortems?)"
@@ -73,7 +72,7 @@ _SINCE = re.compile(r"\b(?:since|after|from)\s+(\d{4}-\d{1,2}-\d{1,2})(?:[T ](\d
 _DAY = re.compile(r"\b(?:(yesterday)|(today|this\s+morning)|(this\s+week)|(tonight|last\s+night))\b", re.IGNORECASE)
 
 MAX_CANDIDATES = 60
-"""References that are looked up for one question, in each scope that the reader sees."""
+"""References that are looked up for one question, in each scope of the reader."""
 
 _MAX_WORDS = 40
 _WORD = re.compile(r"[^\s,;!?()\[\]{}\"'`<>|“”„‘’]+")
@@ -89,14 +88,14 @@ _WORDS = """
     to today until up upstream us version was we were what when where which while who whose why will with within would
     yesterday you
 """
-"""Words of questions that are hardly the name of something."""
+"""Words of questions that are rarely names."""
 
 _COMMON = frozenset(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
 class GraphQuestion:
-    """A question that may be one of the graph's. `now` is in seconds since the epoch."""
+    """A question that the graph may answer. `now` is in seconds since the epoch."""
 
     graph: KnowledgeGraph
     text: str
@@ -108,8 +107,8 @@ class GraphQuestion:
         return since_when(self.text, self.now)
 
     def reference(self, *namespaces: str) -> str:
-        """The first thing of one of these kinds that the question names, "" for none; kinds in their order."""
-        found = named(self.graph, self.text, self.identifiers)
+        """The first node of these namespaces that the question names, in the order of the namespaces; "" for none."""
+        found = named_nodes(self.graph, self.text, self.identifiers)
         return next((key for namespace in namespaces for key in found if is_a(key, namespace)), "")
 
 
@@ -117,8 +116,7 @@ Rule = Callable[[GraphQuestion], GraphAnswer | None]
 
 
 def recognised(graph: KnowledgeGraph, text: str, *, now: float, identifiers: Sequence[str] = ()) -> GraphAnswer | None:
-    """What the graph answers to the question; None if it is none of those that it knows. Raises
-    `StoreUnavailableError`."""
+    """The graph's answer to a question; None if no rule recognises it. Raises `StoreUnavailableError`."""
     if len(text) > MAX_CHARACTERS:
         return None
     for pattern, rule in _RULES:
@@ -128,21 +126,21 @@ def recognised(graph: KnowledgeGraph, text: str, *, now: float, identifiers: Seq
 
 
 def _about(*namespaces: str, answer: Callable[[GraphQuestion, str], GraphAnswer]) -> Rule:
-    """A rule for questions that name a thing of one of these kinds."""
+    """A rule for questions that name a node of one of these namespaces."""
 
-    def rule(asked: GraphQuestion) -> GraphAnswer | None:
-        key = asked.reference(*namespaces)
-        return answer(asked, key) if key else None
+    def rule(question: GraphQuestion) -> GraphAnswer | None:
+        key = question.reference(*namespaces)
+        return answer(question, key) if key else None
 
     return rule
 
 
 def _lacking(field: str, what: str) -> Rule:
-    """A list of the coverage report; firings of the last `COVERAGE_DAYS` count where the question doesn't say since when."""
+    """A rule for a list of the coverage report; without a time in the question, firings of `COVERAGE_DAYS` count."""
 
-    def rule(asked: GraphQuestion) -> GraphAnswer:
-        since = asked.since or iso_time(max(0.0, asked.now - COVERAGE_DAYS * 86_400))
-        found = coverage(asked.graph, since=since, limit=MOST_LOOKED_AT)
+    def rule(question: GraphQuestion) -> GraphAnswer:
+        since = question.since or iso_time(max(0.0, question.now - COVERAGE_DAYS * 86_400))
+        found = coverage(question.graph, since=since, limit=MOST_LOOKED_AT)
         listed: tuple[Uncovered, ...] = getattr(found, field)
         rows = tuple(Row(one.key, at=one.last_fired, values={"firings": one.firings}) for one in listed)
         return GraphAnswer(what, f"{what}, with firings since {since}: {len(rows)} found", rows, bool(found.cut))
@@ -152,7 +150,9 @@ def _lacking(field: str, what: str) -> Rule:
 
 def _changes(*, upstream: bool) -> Rule:
     return _about(
-        *_SYSTEMS, "file", answer=lambda asked, key: changes(asked.graph, key, since=asked.since, upstream=upstream)
+        *_SYSTEMS,
+        "file",
+        answer=lambda question, key: changes(question.graph, key, since=question.since, upstream=upstream),
     )
 
 
@@ -166,25 +166,28 @@ _PATTERNS: tuple[tuple[str, Rule], ...] = (
         rf"\bservices?\b[^.?!]*\b{_LACK}\b[^.?!]*\brunbooks?\b",
         _lacking("services_without_runbook", "services without a runbook"),
     ),
-    (rf"(?=.*{_CVE}).*\brunbooks?\b", _about("cve", answer=lambda asked, key: runbooks_for_cve(asked.graph, key))),
-    (_HIT, _about("cve", answer=lambda asked, key: exposure(asked.graph, key))),
+    (
+        rf"(?=.*{_CVE}).*\brunbooks?\b",
+        _about("cve", answer=lambda question, key: runbooks_for_cve(question.graph, key)),
+    ),
+    (_HIT, _about("cve", answer=lambda question, key: exposure(question.graph, key))),
     (rf"\b{_CHANGED}\b.*\b{_UP}|\b{_UP}.*\b{_CHANGED}\b", _changes(upstream=True)),
     (
         rf"\b{_WENT_WRONG}\b.*\b{_UP}|\b{_UP}.*\b{_WENT_WRONG}\b",
-        _about(*_SYSTEMS, answer=lambda asked, key: incidents(asked.graph, key, since=asked.since)),
+        _about(*_SYSTEMS, answer=lambda question, key: incidents(question.graph, key, since=question.since)),
     ),
     (rf"\b{_CHANGED}\b.*\b(?:downstream)|\bdownstream\b.*\b{_CHANGED}\b", _changes(upstream=False)),
-    (_HANDLED, _about("alert", "alert_event", answer=lambda asked, key: what_handles(asked.graph, key))),
-    (_BREAKS, _about(*_SYSTEMS, answer=lambda asked, key: blast_radius(asked.graph, key))),
+    (_HANDLED, _about("alert", "alert_event", answer=lambda question, key: what_handles(question.graph, key))),
+    (_BREAKS, _about(*_SYSTEMS, answer=lambda question, key: blast_radius(question.graph, key))),
 )
-"""The first that fits decides: what is more special comes first."""
+"""The first match decides: more specific patterns come first."""
 
 _RULES = tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in _PATTERNS)
 
 
 def since_when(text: str, now: float) -> str:
-    """From when on, ISO 8601 in UTC: `in the last day`, `since yesterday`, `since 2026-03-31`; "" if the text doesn't
-    say. Days begin at midnight UTC, weeks on Mondays."""
+    """The start of the period in a question, ISO 8601 in UTC: `in the last day`, `since yesterday`, `since 2026-03-31`; ""
+    without one. Days begin at midnight UTC, weeks on Mondays."""
     match = _SINCE.search(text)
     if match and (day := first_day(match[1])) is not None:
         return f"{day_text(day)}T{match[2] or '00:00'}:00Z"
@@ -213,23 +216,23 @@ def _number(text: str | None) -> int:
 def candidates(text: str, identifiers: Sequence[str] = ()) -> list[str]:
     """References that the text may name, the likeliest first, at most `MAX_CANDIDATES`.
 
-    What is written as a reference, then codes by their shape (CVE-2024-3094, INC-12), then other names: in CamelCase an
-    alert, a path a file, with digits a host; and each word and pair of words a service, a product or a team.
+    First references, then identifiers by their shape (CVE-2024-3094, INC-12), then other names: in CamelCase an alert, a
+    path a file, with digits a host; and each word and pair of words a service, a product or a team.
     """
     words = [word for word in map(_bare, _WORD.findall(text)[: 4 * _MAX_WORDS]) if word][:_MAX_WORDS]
     names = dict.fromkeys((*words, *identifiers))
-    found = dict.fromkeys(read(name, "") for name in names if has_namespace(name))
-    found.update(dict.fromkeys(map(of_shape, names)))
-    found.update(dict.fromkeys(key for name in names for key in _by_look(name)))
+    found = dict.fromkeys(read_reference(name, "") for name in names if has_namespace(name))
+    found.update(dict.fromkeys(map(reference_of_identifier, names)))
+    found.update(dict.fromkeys(key for name in names for key in _by_form(name)))
     plain = [word for word in words if word.casefold() not in _COMMON and len(word) > 1 and not has_namespace(word)]
     for namespace in ("service", "product", "team"):
-        found.update(dict.fromkeys(made(namespace, name) for name in _joined(plain, words)))
+        found.update(dict.fromkeys(make_reference(namespace, name) for name in _joined(plain, words)))
     found.pop("", None)
     return list(found)[:MAX_CANDIDATES]
 
 
-def named(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[str]:
-    """What the text names of what is in the reader's graph, by canonical references, the likeliest first. Raises
+def named_nodes(graph: KnowledgeGraph, text: str, identifiers: Sequence[str] = ()) -> list[str]:
+    """Canonical references of the nodes in the reader's graph that the text names, the likeliest first. Raises
     `StoreUnavailableError`."""
     return list(dict.fromkeys(graph.existing(candidates(text, identifiers)).values()))
 
@@ -238,21 +241,21 @@ def _bare(word: str) -> str:
     return _POSSESSIVE.sub("", word).strip(_ENDS)
 
 
-def _by_look(name: str) -> Iterator[str]:
+def _by_form(name: str) -> Iterator[str]:
     if has_namespace(name):
         return
     if _CAMEL.search(name) and "/" not in name:
-        yield made("alert", name)
-        yield made("class", name)
+        yield make_reference("alert", name)
+        yield make_reference("class", name)
     if _PATH.match(name):
-        yield made("file", name)
-        yield made("runbook", name)
+        yield make_reference("file", name)
+        yield make_reference("runbook", name)
     if any(character.isdigit() for character in name) and not name.isdigit():
-        yield made("host", name)
+        yield make_reference("host", name)
 
 
 def _joined(plain: Sequence[str], words: Sequence[str]) -> Iterable[str]:
-    """Each word, and neighbours as one name: `freight desk` may be `freight-desk`."""
+    """Each word, and each pair of neighbours as one name: `freight desk` may be `freight-desk`."""
     yield from plain
     known = set(plain)
     yield from (f"{one}-{two}" for one, two in pairwise(words) if one in known and two in known)

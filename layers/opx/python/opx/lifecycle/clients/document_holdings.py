@@ -14,7 +14,7 @@ from opx.domain.scopes import Scope
 from opx.domain.titles import chosen
 from opx.errors import StoreUnavailableError
 from opx.graph.capability import Graph
-from opx.graph.manifest import place_of
+from opx.graph.manifest import manifest_partition
 from opx.graph.store import GraphStore
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
@@ -99,7 +99,7 @@ class GraphRows:
             self._each(self._remove, held.documents)
 
     def _rows(self, document: ClientDocument) -> int:
-        return sum(1 for _ in self._table.query(place_of(document.key.id)))
+        return sum(1 for _ in self._table.query(manifest_partition(document.key.id)))
 
     def _remove(self, document: ClientDocument) -> None:
         self._store.remove(document.key.id, document.key.scope)

@@ -1,4 +1,4 @@
-"""Places of the graph's table, for those who change them."""
+"""Writes rows with the head of their partition, and reads edge rows by either end of the edge."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ ROWS_A_WRITE = 100
 
 
 class Partitions:
-    """Puts rows and takes them out, and keeps the heads of places: each place with a statement about its thing has one,
-    and none is left in an empty place."""
+    """Writes and deletes rows and maintains the head rows: each partition with a statement about its node has a head, and
+    no empty partition keeps one."""
 
     def __init__(self, table: Table, each: Each) -> None:
         self._table = table
         self._each = each
 
     def list(self, items: Sequence[Item]) -> None:
-        """Write these as they are."""
+        """Write these rows as they are, without heads."""
         parts = [items[start : start + ROWS_A_WRITE] for start in range(0, len(items), ROWS_A_WRITE)]
         self._each(self._table.put_many, parts)
 
     def put(self, rows: Sequence[Item]) -> None:
-        """Write rows, and then the heads of their places: in this order, `tidy` can't miss a row."""
+        """Write rows, and then the heads of their partitions: in this order, `tidy` can't miss a row."""
         self.list(rows)
         self.put_heads(rows)
 
@@ -38,17 +38,17 @@ class Partitions:
         self.list([self._head(row) for row in heads.values()])
 
     def delete(self, keys: Sequence[Mapping[str, str]], document_ids: Collection[str] | None = None) -> None:
-        """Take these rows out; with `document_ids`, only those that are of these versions."""
+        """Delete these rows; with `document_ids`, only rows of these versions."""
         condition = _of_any(document_ids)
         self._each(lambda key: self._delete(key, condition), keys)
 
-    def tidy(self, places: Iterable[str]) -> None:
-        """Take the heads out of those of these places that are empty else.
+    def tidy(self, partitions: Iterable[str]) -> None:
+        """Delete the heads of partitions that have no other row.
 
-        Who adds to a place writes its head anew, after the rows: a head that is the same as before the place was seen
-        to be empty goes with nothing behind it.
+        A writer that adds rows writes the head again after them, with a new token: a head that is unchanged since the
+        partition was read as empty can be deleted safely.
         """
-        keys = [{"place": name, "entry": HEAD} for name in dict.fromkeys(places)]
+        keys = [{"place": name, "entry": HEAD} for name in dict.fromkeys(partitions)]
         self._each(self._tidy, self._table.get_many(keys))
 
     def _tidy(self, head: Item) -> None:
@@ -59,7 +59,7 @@ class Partitions:
         try:
             self._table.delete(key, condition=condition)
         except ConditionFailedError:
-            return  # another's by now
+            return  # changed by another writer in the meantime
 
     def _head(self, row: Item) -> Item:
         key, stated = str(row["node"]), row["stated"][0]
@@ -73,24 +73,22 @@ def _of_any(document_ids: Collection[str] | None) -> Condition | None:
     return AnyOf(tuple(Equals("documentId", one) for one in sorted(document_ids)))
 
 
-# -- adjacent
-
+# -- adjacent edges
 
 LAST = "\U0010ffff"
 MOST_TYPES = 64
-"""Types of relations that are told apart in one place; of further ones the edges are left out, and said to be."""
+"""Edge types that are queried one by one in a partition; edges of further types are left out, and `more` reports that."""
 
 MOST_ROWS = 1_000
-"""Statements of one type that are read of one place, where few relations are stated by many documents."""
-
+"""Statements of one edge type that are read from a partition: many documents may state the same few edges."""
 
 FEWEST_ROWS = 16
-"""Of one type, at first: more are read of those whose rows are all among the newest."""
+"""Statements of one edge type in the first query: more are read of types whose rows are all among the newest."""
 
 
 @dataclass(slots=True)
 class FoundEdges:
-    """Rows of edges, and whether there are more."""
+    """Edge rows, and a flag for further ones that were not read."""
 
     rows: list[Item] = field(default_factory=list)
     more: bool = False
@@ -101,7 +99,7 @@ class FoundEdges:
 
 
 class AdjacentRows:
-    """Reads the rows of edges by one end."""
+    """Reads edge rows by one end of the edge."""
 
     def __init__(self, table: Table, walk: Walk) -> None:
         self._table = table
@@ -109,59 +107,59 @@ class AdjacentRows:
         self._fan_out = walk.fan_out
         self._since, self._until = window(walk)
 
-    def read(self, place: str, index: str) -> FoundEdges:
-        """A place with few rows is read in one go. Of others, each type is asked for its newest."""
+    def read(self, partition: str, index: str) -> FoundEdges:
+        """The newest edge rows of a partition: of small partitions with one query, else with a query per edge type."""
         if self._types:
-            return self._of_types(place, index, self._types)
+            return self._of_types(partition, index, self._types)
         most = 2 * self._fan_out
-        rows = list(self._table.query(place, index=index, reverse=True, limit=most + 1))
+        rows = list(self._table.query(partition, index=index, reverse=True, limit=most + 1))
         last = str(rows[-1]["edgeType"]) if len(rows) > most else ""
         found = FoundEdges(
             [row for row in rows if row["edgeType"] != last and self._since <= str(row["at"]) <= self._until]
         )
         if last:
-            found.add(self._of_types(place, index, [last, *self._types_before(place, index, last)]))
+            found.add(self._of_types(partition, index, [last, *self._types_before(partition, index, last)]))
         return found
 
-    def _of_types(self, place: str, index: str, types: Sequence[str]) -> FoundEdges:
-        """The newest rows of each type, as far as they can be among the newest of all."""
+    def _of_types(self, partition: str, index: str, types: Sequence[str]) -> FoundEdges:
+        """The newest rows of each edge type, as far as they can be among the newest of all types."""
         first = min(self._fan_out, max(FEWEST_ROWS, 2 * self._fan_out // len(types)))
         sizes = dict.fromkeys(types[:MOST_TYPES], first)
         found: dict[str, FoundEdges] = {}
-        asked = list(sizes)
-        while asked:
-            found.update({one: self._newest(place, index, one, sizes[one]) for one in asked})
+        pending = list(sizes)
+        while pending:
+            found.update({one: self._newest(partition, index, one, sizes[one]) for one in pending})
             oldest = self._oldest(row for one in found.values() for row in one.rows)
-            asked = [
+            pending = [
                 name
                 for name, one in found.items()
                 if one.more and sizes[name] < MOST_ROWS and str(one.rows[-1]["at"]) > oldest
             ]
-            sizes.update({name: min(4 * sizes[name], MOST_ROWS) for name in asked})
+            sizes.update({name: min(4 * sizes[name], MOST_ROWS) for name in pending})
         every = FoundEdges(more=len(types) > MOST_TYPES)
         for one in found.values():
             every.add(one)
         return every
 
     def _oldest(self, rows: Iterable[Item]) -> str:
-        """The time of the last edge of those that will be followed; "" if there are not so many yet."""
+        """The time of the oldest edge within the fan-out; "" while there are fewer edges than that."""
         newest: dict[tuple[str, str, str], str] = {}
         for row in rows:
             name = (row["edgeType"], row["from"], row["to"])
             newest[name] = max(newest.get(name, ""), str(row["at"]))
         return sorted(newest.values(), reverse=True)[self._fan_out - 1] if len(newest) >= self._fan_out else ""
 
-    def _newest(self, place: str, index: str, edge_type: str, most: int) -> FoundEdges:
+    def _newest(self, partition: str, index: str, edge_type: str, most: int) -> FoundEdges:
         where = KeyRange(low=f"{edge_type}#{self._since}", high=f"{edge_type}#{self._until}")
-        rows = list(self._table.query(place, index=index, where=where, reverse=True, limit=most + 1))
+        rows = list(self._table.query(partition, index=index, where=where, reverse=True, limit=most + 1))
         return FoundEdges(rows[:most], len(rows) > most)
 
-    def _types_before(self, place: str, index: str, edge_type: str) -> list[str]:
-        """Types that sort before this one, from the last, each by a query for what sorts before the one found."""
+    def _types_before(self, partition: str, index: str, edge_type: str) -> list[str]:
+        """Edge types that sort before this one, in descending order, with one query per type."""
         types: list[str] = []
         while len(types) <= MOST_TYPES:
             where = KeyRange(high=types[-1] if types else edge_type)  # in an index, there is a # behind a type
-            last = next(iter(self._table.query(place, index=index, where=where, reverse=True, limit=1)), None)
+            last = next(iter(self._table.query(partition, index=index, where=where, reverse=True, limit=1)), None)
             if last is None:
                 break
             types.append(str(last["edgeType"]))
@@ -169,12 +167,12 @@ class AdjacentRows:
 
 
 def window(walk: Walk) -> tuple[str, str]:
-    """Between which texts the time of an edge lies: a day's or a year's end is in it. Raises `InvalidInputError`."""
+    """Bounds of a walk's time range as strings, including the end of a day or year. Raises `InvalidInputError`."""
     return _bound("since", walk.since), _bound("until", walk.until) + LAST
 
 
 def is_within(edge: Edge, walk: Walk) -> bool:
-    """Whether one of an edge's statements is of the time that the walk is about."""
+    """True if one of the edge's statements lies within the time range of the walk."""
     since, until = window(walk)
     return any(since <= one.at <= until for one in edge.evidence)
 
