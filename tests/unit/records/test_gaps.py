@@ -29,7 +29,7 @@ from opx.operations.system import System
 from opx.ports.tables import GAPS
 from opx.records.capability import check_gaps, is_gap
 from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
-from opx.records.gaps.log import GapLog, absent_gap_id, check, gap_id, identity_of, the_gap
+from opx.records.gaps.log import GapLog, absent_gap_id, check, find_gap, gap_id, identity_of
 from opx.records.gaps.model import (
     MAX_CALLERS,
     MAX_EXAMPLES,
@@ -330,10 +330,10 @@ class TestLog:
 
     def test_gap_is_found_by_the_beginning_of_its_id(self, log: GapLog) -> None:
         one, two = log.add(a_gap("alpha")), log.add(a_gap("beta"))
-        assert the_gap(iter([one, two]), one.gap_id[:10].upper()) == one
+        assert find_gap(iter([one, two]), one.gap_id[:10].upper()) == one
         for wanted in ("", "zz"):
             with pytest.raises(InvalidInputError, match="no gap"):
-                the_gap(iter([one, two]), wanted)
+                find_gap(iter([one, two]), wanted)
 
 
 class TestChecking:
@@ -586,7 +586,7 @@ class TestRecording:
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
 
-def test_document_that_is_taken_in_closes_the_gap(tmp_path: Path) -> None:
+def test_document_that_is_taken_in_closes_find_gap(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as services:
         question = "Restart the payments gateway"
         assert not services.questions.search(ACME).answer(question).results
