@@ -180,7 +180,7 @@ def test_of_two_at_once_one_works(deployed: Deployed) -> None:
     deployed.clock.sleep(1000)
     deployed.call('{"do": "go on"}', left=0)  # who had it was ended
     with pytest.raises(ReindexBusyError):
-        reindexer._making.jobs.save(held)
+        reindexer._parts.jobs.save(held)
 
 
 MODEL = f"{TITAN}/1024"

@@ -263,4 +263,4 @@ def test_text_of_a_version_that_is_lost_is_told_of(services: System, tmp_path: P
     key = DocumentKey(Scope(), "documents/runbooks/procedures/one.md")
     old = list(services.corpus.catalog.versions(key))[-1]
     services.store.delete(f"chunks/{old.document_id}.jsonl")
-    assert "1 versions have no text" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)
+    assert "chunk files of 1 versions are missing" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)

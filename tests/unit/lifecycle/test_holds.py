@@ -101,7 +101,7 @@ def test_a_hold_that_was_lifted_is_kept_as_a_record(services: System) -> None:
     [
         (Hold(" ", "ada"), InvalidInputError, "reason"),
         (Hold("x" * 1001, "ada"), InvalidInputError, "reason"),
-        (Hold("case", ""), InvalidInputError, "name of who"),
+        (Hold("case", ""), InvalidInputError, "name of the person"),
         (Hold("case", "ada", within="acme"), InvalidScopeError, "not the key of a scope"),
         (Hold("case", "ada", category="nonsense"), UnknownCategoryError, "nonsense"),
         (Hold("case", "ada", source="documents/x.md"), InvalidInputError, "scope"),

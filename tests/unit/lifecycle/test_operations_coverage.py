@@ -147,7 +147,7 @@ class TestFreshness:
         assert found.of(Metric.SYNC_OVERDUE, "operations/baselines")
         assert found.totals["overdue"] == len(found.measured.values[Metric.SYNC_OVERDUE]) > 3
         assert found.totals["unknown"] == 1
-        assert f"can't tell how fresh {CVE} is" in caplog.text
+        assert f"freshness of {CVE} is unknown" in caplog.text
 
     def test_noted_sync_counts_more_than_documents(self, report: Callable[..., Reported]) -> None:
         corpus = {f"documents/{CVE}/a.md": cve("2020-01-01T00:00:00Z")}

@@ -438,7 +438,7 @@ class TestOnceADay:
             taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)
         daily = system.services.lifecycle.daily_pruning()
-        assert daily.poll()[-1] == "pruning: the time was up: the next run goes on"
+        assert daily.poll()[-1] == "pruning: the time was up: the next run continues"
         assert [len(daily.poll()) for _ in range(3)] != [0, 0, 0]
         assert system.entries() == []
 

@@ -282,7 +282,7 @@ def test_malformed_ids_are_refused_before_anything_is_looked_for(services: Syste
 
 
 def test_removing_a_client_that_never_was_is_refused(services: System) -> None:
-    with pytest.raises(InvalidInputError, match="nothing of a client nobody"):
+    with pytest.raises(InvalidInputError, match="nothing is stored for a client nobody"):
         services.tenants.offboarding().remove("nobody")
     assert services.corpus.clients.get("nobody") is None
 

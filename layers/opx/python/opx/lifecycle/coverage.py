@@ -114,7 +114,8 @@ class CoverageReport:
     def freshness(self, report: Report) -> dict[str, int]:
         """Report the number of failed items, and age and delay of each pulled category; return how many are overdue.
 
-        Categories of unknown freshness are logged and counted as `unknown`; the others are still reported. Reads each such category up to its newest document of global scope, mostly one page, and the list of failed
+        Categories of unknown freshness are logged and counted as `unknown`; the others are still reported. Reads
+        each pulled category up to its newest document of global scope, mostly one page, and the list of failed
         items.
         """
         failed = sum(1 for _ in self._failures.items())

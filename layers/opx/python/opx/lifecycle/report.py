@@ -114,8 +114,8 @@ class PruneReport(Record, frozen=True, kw_only=True):
         """The reason why nothing was removed, with the remedy."""
         found = "; ".join(excess.reason for excess in self.stopped)
         return (
-            f"nothing was removed, as too much would be removed at once: {found}. If that is a mistake, correct `retention` in "
-            "knowledge.yaml; if not, `opx prune --allow-share 1` removes it"
+            f"nothing was removed, as too much would be removed at once: {found}. If that is a mistake, correct "
+            "`retention` in knowledge.yaml; if not, `opx prune --allow-share 1` removes it"
         )
 
 

@@ -183,7 +183,7 @@ class QuestionRecorder:
             return CorpusState("", settled=False)
 
     def _opaque_version(self, version: str) -> str:
-        """The version for the reader: hashed for readers of a client, so that it only identifies a state, as the plain counter
+        """The version as a reader gets it. Readers of a client get a hash, which only identifies a state: the plain counter
         would disclose how often other tenants change something."""
         if not (version and self._reader.identity.client_id):
             return version

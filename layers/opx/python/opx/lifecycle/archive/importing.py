@@ -283,7 +283,7 @@ class ArchiveRestoration:
         return Fate.KEPT if waits else Fate.RESTORED
 
     def _put_head(self, document: ArchivedDocument) -> None:
-        """Write the key's item without a fingerprint, so that the object is read again. Retries if another process changes it."""
+        """Write the key's item without a fingerprint, so that the object is read again; retries after a concurrent change."""
         table = self._tables.table(KEYS)
         attributes = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
         for _ in range(_MAX_ATTEMPTS):

@@ -1,4 +1,4 @@
-"""Counts and removes what is derived from a client's documents: index entries, graph, cached vectors and contexts, catalog."""
+"""Counts and removes data derived from a client's documents: index entries, graph, cached vectors and contexts, catalog."""
 
 from __future__ import annotations
 

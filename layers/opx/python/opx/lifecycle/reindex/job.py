@@ -80,7 +80,7 @@ class ReindexJob(Draft, rename=None):
 
 
 class JobStore:
-    """Stores the job. Its holder has a token until the lease expires; with `lease_seconds` of 0 the next caller takes it over,
+    """Stores the job. Its holder has a token until the lease expires; with `lease_seconds` of 0 the next caller takes over,
     as a lock of the machine admits one at a time."""
 
     def __init__(self, table: Table, subject: str, *, clock: Clock, lease_seconds: float) -> None:

@@ -105,7 +105,7 @@ class EditionRequests:
         return replace(active, **attributes, incarnation=opened.incarnation)
 
     def roll_back(self) -> Edition:
-        """Begin to go back to the previous index. Raises `InvalidInputError` if there is none, or it can't be used any more."""
+        """Begin to go back to the previous index. Raises `InvalidInputError` if there is none, or it is unusable."""
         state = self._parts.editions.book.read()
         previous = state.of_state(EditionState.PREVIOUS)
         if state.target is not None:
@@ -171,7 +171,7 @@ _COMMANDS = ("reindex", "go on", "force", "rollback", "discard")
 def calibrate_on_message(body: str, calibrator: Callable[[], Calibrator]) -> bool:
     """Calibrate if a message requests it, `{"do": "calibrate", "ifDue": false}`; returns True if so.
 
-    A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then the message must be retried.
+    A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then retry the message.
     """
     try:
         asked = json.loads(body)

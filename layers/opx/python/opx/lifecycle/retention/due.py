@@ -210,7 +210,7 @@ class Redating:
         self._unit_of_work = unit_of_work
 
     def run(self, run: PruneRun, since: str, is_over: Callable[[], bool]) -> str:
-        """Recompute, and return the first day to prune. If the time `is_over`, the report is unfinished and the next run continues."""
+        """Recompute, and return the first day to prune. If time `is_over`, it is unfinished and the next run continues."""
         done = []
         for category, before in self._state.shortened().items():
             earliest = self._redated(category, before, run, is_over)

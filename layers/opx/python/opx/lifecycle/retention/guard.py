@@ -66,7 +66,8 @@ class Guard:
 
 
 def read_guard_rules(path: Path | None = None) -> GuardRules:
-    """Reads the section of knowledge.yaml. Raises `KnowledgeConfigError` for a share outside of 0 to 1 and a number below 0."""
+    """Reads the section of knowledge.yaml. Raises `KnowledgeConfigError` for a share outside of 0 to 1, or a number
+    below 0."""
     section = read_section("retention", path)
     if section is None:
         return GuardRules()

@@ -51,7 +51,8 @@ class Hold(Record, frozen=True):
 
     @property
     def what(self) -> str:
-        """Display text of the criteria: `document documents/x.md of client:acme`, `category operations/incidents of everybody`."""
+        """Display text of the criteria: `document documents/x.md of client:acme`, `category operations/incidents of
+        everybody`."""
         parts = [f"document {self.source}"] if self.source else []
         parts += [f"category {self.category}"] if self.category else []
         return f"{', '.join(parts) or 'everything'} of {self.within or 'everybody'}"

@@ -167,7 +167,7 @@ class KnowledgePruningService:
         """
         if allow_share is not None and not (isinstance(allow_share, int | float) and 0 < allow_share <= 1):
             raise InvalidInputError(
-                f"allow_share {allow_share!r} must be a number above 0 and at most 1, which means everything"
+                f"allow_share {allow_share!r} must be a number above 0 and at most 1, for everything"
             )
         rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
         now = self._clock()
