@@ -39,7 +39,7 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0, "gaps": 0}
 
 
-def test_nothing_is_counted_unless_asked_for(cloud: Cloud, capsys: Captured) -> None:
+def test_holdings_are_counted_only_on_request(cloud: Cloud, capsys: Captured) -> None:
     cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
     cloud.deliver()
     capsys.readouterr()

@@ -203,7 +203,7 @@ def test_rows_that_are_kept_by_no_archive_are_refused(empty: System, entries: En
     assert HOLDS in refused(empty, write(tmp_path / "x", resealed({**entries, HOLDS: row})))
 
 
-def test_damage_anywhere_is_an_error_that_says_so_or_no_damage(empty: System, good: Path, tmp_path: Path) -> None:
+def test_random_damage_is_harmless_or_an_archive_error(empty: System, good: Path, tmp_path: Path) -> None:
     whole, chance = good.read_bytes(), random.Random(7)
     for _ in range(60):
         damaged = bytearray(whole)

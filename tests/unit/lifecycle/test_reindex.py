@@ -176,7 +176,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
     assert world.titles() == [DISK, POD, TAPE, VAULT]
 
 
-def test_writers_of_an_index_that_was_replaced_are_told_so(world: World) -> None:
+def test_writers_of_a_replaced_index_get_an_error(world: World) -> None:
     editions = world.services.indexing.editions
     with editions.writing():
         world.services.work.exclusive = nullcontext  # type: ignore[method-assign]

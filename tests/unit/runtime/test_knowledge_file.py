@@ -190,7 +190,7 @@ def test_errors_in_the_checkouts_file_name_it_from_the_repository(
         load_knowledge()
 
 
-def test_a_package_without_a_file_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_reported_with_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed_at(tmp_path / "opx", monkeypatch)
     with pytest.raises(KnowledgeConfigError, match="OPX_KNOWLEDGE_FILE"):
         load_knowledge()
