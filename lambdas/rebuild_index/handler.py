@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.lifecycle.reindex.reindexing import calibrate_as_asked, take_turn
+from opx.lifecycle.reindex.reindexing import calibrate_on_message, handle_message
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
@@ -35,8 +35,8 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], No
 
         lifecycle = started().lifecycle
         for record in event["Records"]:
-            if not calibrate_as_asked(record["body"], lifecycle.calibrator):
-                take_turn(record["body"], lifecycle.reindexer, started().functions.rebuilds, stop=stop)
+            if not calibrate_on_message(record["body"], lifecycle.calibrator):
+                handle_message(record["body"], lifecycle.reindexer, started().functions.rebuilds, stop=stop)
 
     return handler
 

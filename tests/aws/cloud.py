@@ -62,7 +62,7 @@ class Cloud:
         return self.send(self.event(key, "Object Deleted"))
 
     def event(self, key: str, kind: str = "Object Created") -> str:
-        """What EventBridge makes of a change: later events have greater sequencers."""
+        """EventBridge's event of a change; later events have greater sequencers."""
         detail = {
             "version": "0",
             "bucket": {"name": BUCKET},
@@ -105,10 +105,10 @@ class Cloud:
             for message in answer.get("Messages", [])
         ]
 
-    # -- what became of it
+    # -- results
 
     def ask(self, query: str, client: str = "") -> str:
-        """What an agent of this client is told about runbooks."""
+        """Answer of the runbook search to an agent of this client."""
         return ask(self.retrieve, "search_runbooks", {"opxClientId": client}, query=query)
 
     def items(self, table: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def test_metrics_with_other_dimensions_are_not_meant(client: Any, yesterday: flo
     assert [one.node for one in reader.values(of_core, yesterday, yesterday + DAY)] == ["i-1"]
 
 
-def test_many_nodes_are_asked_for_in_several_calls(
+def test_many_nodes_are_queried_in_several_calls(
     client: Any, yesterday: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry, "METRICS_A_CALL", 2)
@@ -83,7 +83,7 @@ def test_many_nodes_are_asked_for_in_several_calls(
 
 
 class TestAnswers:
-    """What the double doesn't do: pages, and answers that are not whole."""
+    """Behaviour that the double lacks: pages and incomplete responses."""
 
     @pytest.fixture
     def stub(self, client: Any) -> Iterator[Stubber]:
@@ -126,7 +126,7 @@ class TestAnswers:
         with pytest.raises(StoreUnavailableError, match=status):
             list(CloudWatchMetrics(client).values(CPU, 0, DAY))
 
-    def test_what_cloudwatch_refuses_is_told(self, client: Any, stub: Stubber) -> None:
+    def test_an_error_of_cloudwatch_is_reported(self, client: Any, stub: Stubber) -> None:
         stub.add_client_error("list_metrics", "AccessDenied", http_status_code=403)
         with pytest.raises(StoreUnavailableError, match="list metrics AWS/EC2 CPUUtilization"):
             list(CloudWatchMetrics(client).values(CPU, 0, DAY))

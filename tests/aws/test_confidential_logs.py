@@ -46,8 +46,8 @@ def written(capsys: Captured) -> str:
     return captured.out + captured.err
 
 
-def taken_in(cloud: Cloud, capsys: Captured, text: str = TEXT) -> str:
-    """What the functions wrote while they took the document in and answered a question about it."""
+def ingestion_output(cloud: Cloud, capsys: Captured, text: str = TEXT) -> str:
+    """Output of the functions while they ingested the document and answered a query about it."""
     cloud.put(DOCUMENT, text)
     cloud.deliver()
     cloud.ask(f"where is the {CANARY}?")
@@ -69,7 +69,7 @@ def test_the_canary_would_be_seen(cloud: Cloud, capsys: Captured) -> None:
 
 
 def test_ordinary_day_is_silent(cloud: Cloud, capsys: Captured) -> None:
-    assert_confidential(taken_in(cloud, capsys))
+    assert_confidential(ingestion_output(cloud, capsys))
 
 
 class TestDocuments:
@@ -83,7 +83,7 @@ class TestDocuments:
         ids=["unknown category", "broken front matter", "a date that is none"],
     )
     def test_refused_document_is_not_quoted(self, cloud: Cloud, capsys: Captured, text: str) -> None:
-        assert_confidential(taken_in(cloud, capsys, text))
+        assert_confidential(ingestion_output(cloud, capsys, text))
 
     def test_json_that_is_none_is_not_quoted(self, cloud: Cloud, capsys: Captured) -> None:
         cloud.put("documents/operations/incidents/1.json", f'{{"title": "{CANARY}", "content": {CANARY}')
@@ -92,25 +92,25 @@ class TestDocuments:
         assert '"WARNING"' in output
         assert_confidential(output)
 
-    def test_parser_that_fails_is_told_without_what_it_says(
+    def test_a_failing_parser_is_logged_without_its_message(
         self, cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*args: Any, **options: Any) -> Any:
             raise KeyError(CANARY)
 
         monkeypatch.setattr(cloud.services.ingestion.pipeline._reader, "read", broken)
-        output = taken_in(cloud, capsys)
+        output = ingestion_output(cloud, capsys)
         assert "KeyError" in output
         assert_confidential(output)
 
-    def test_worker_that_fails_is_told_without_what_it_says(
+    def test_a_failing_worker_is_logged_without_its_message(
         self, cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*args: Any, **options: Any) -> Any:
             raise ValueError(f"can't handle {CANARY}")
 
         monkeypatch.setattr(cloud.services.ingestion.worker, "process", broken)
-        output = taken_in(cloud, capsys)
+        output = ingestion_output(cloud, capsys)
         assert "ValueError" in output
         assert_confidential(output)
 
@@ -120,13 +120,13 @@ class TestDocuments:
         error = {"type": "mapper_parsing_exception", "reason": reason, "caused_by": cause}
         refused = {"took": 1, "errors": True, "items": [{"index": {"_id": "x", "status": 400, "error": error}}]}
         cloud.search.inject(Response(200, refused), path="_bulk")
-        output = taken_in(cloud, capsys)
+        output = ingestion_output(cloud, capsys)
         assert "mapper_parsing_exception" in output
         assert_confidential(output)
 
     def test_text_that_the_model_refuses_is_not_quoted(self, cloud: Cloud, capsys: Captured) -> None:
         cloud.bedrock.inject(a_refusal(), times=2)
-        output = taken_in(cloud, capsys)
+        output = ingestion_output(cloud, capsys)
         assert "ValidationException" in output
         assert_confidential(output)
 
@@ -231,6 +231,6 @@ def test_events_that_are_none_are_not_quoted(cloud: Cloud, capsys: Captured) -> 
 
 
 def a_refusal() -> Response:
-    """What Bedrock answers to a request that is malformed."""
+    """Bedrock's response to a malformed request."""
     message = f"Malformed input request: #/inputText: '{CANARY}' is not allowed"
     return Response(400, {"message": message}, (("x-amzn-ErrorType", "ValidationException"),))

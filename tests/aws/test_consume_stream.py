@@ -1,4 +1,4 @@
-"""The function that takes streams in: records from Kinesis and SQS to documents, and how Lambda is told to read them."""
+"""Stream function: records from Kinesis and SQS become documents; event source mappings of Lambda."""
 
 from __future__ import annotations
 
@@ -190,9 +190,7 @@ class TestMappings:
             {"source": BROKERS, "credentials_arn": f"arn:aws:secretsmanager:{ACCOUNT}:secret:kafka-AbCdEf"},
         ],
     )
-    def test_what_is_asked_for_is_what_the_service_understands(
-        self, aws_session: boto3.Session, given: dict[str, Any]
-    ) -> None:
+    def test_requests_follow_the_services_model(self, aws_session: boto3.Session, given: dict[str, Any]) -> None:
         """Checked against the service's own description, where moto knows no Kafka."""
         client = aws_session.client("lambda")
         listed = {"EventSourceMappings": [{"UUID": ORDERS, "EventSourceArn": KINESIS}]}
@@ -224,7 +222,7 @@ class TestMappings:
             ("TooManyRequestsException", StoreUnavailableError),
         ],
     )
-    def test_what_the_service_refuses_is_told(
+    def test_an_error_of_the_service_is_reported(
         self, aws_session: boto3.Session, code: str, error: type[Exception]
     ) -> None:
         client = aws_session.client("lambda")

@@ -39,7 +39,7 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0, "gaps": 0}
 
 
-def test_nothing_is_counted_unless_asked_for(cloud: Cloud, capsys: Captured) -> None:
+def test_holdings_are_counted_only_on_request(cloud: Cloud, capsys: Captured) -> None:
     cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
     cloud.deliver()
     capsys.readouterr()
@@ -84,7 +84,7 @@ def test_time_that_can_not_be_read_fails_the_call_after_all_else_is_reported(clo
     with pytest.raises(FunctionFailedError, match=UnknownFreshnessError.__name__):
         make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
     output = capsys.readouterr().out
-    assert "can't tell how fresh security/cve is" in output
+    assert "freshness of security/cve is unknown" in output
     found = measured(output)
     assert found[of_category("SyncOverdue", "operations/baselines")] == [0.0]
     assert found[of_category("Documents", "security/cve", tier="specialized")] == [1.0]

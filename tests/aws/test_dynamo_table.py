@@ -1,4 +1,4 @@
-"""What DynamoDB adds to the contract: batches that are cut short, refusals, and expressions."""
+"""DynamoDB's behaviour beyond the contract: partial batches, errors and expressions."""
 
 from __future__ import annotations
 

@@ -247,8 +247,8 @@ class TestOtherClients:
     def test_others_get_no_details(self, cloud: Cloud, document_id: str) -> None:
         tool = "get_document_details"
         assert json.loads(ask(cloud.retrieve, tool, {"opxClientId": "acme"}, document_id=document_id))["title"]
-        said = ask(cloud.retrieve, tool, {"opxClientId": "other"}, document_id=document_id)
-        assert said == f"no document with this id: {document_id}"
+        answer = ask(cloud.retrieve, tool, {"opxClientId": "other"}, document_id=document_id)
+        assert answer == f"no document with this id: {document_id}"
 
     def test_others_do_not_see_it_in_counts(self, cloud: Cloud, document_id: str) -> None:
         visible = cloud.services.corpus.projects.reader(Identity("other")).visible

@@ -77,12 +77,12 @@ class Learning:
         return Context(self.services, Caller(identity))
 
     def put(self, kind: str, **detail: Any) -> None:
-        """What an agent or a pipeline does."""
+        """Put an event on the bus, as an agent or a pipeline does."""
         entry = {"Source": "opx.learning", "DetailType": kind, "Detail": json.dumps(detail), "EventBusName": BUS}
         assert self.events.put_events(Entries=[entry])["FailedEntryCount"] == 0
 
     def deliver(self, queue: str) -> list[str]:
-        """What Lambda does: messages that are not reported are gone, those that are come again. Returns the latter."""
+        """Deliver messages like Lambda: failed ones stay in the queue, others are deleted. Returns the failed ones."""
         url = self.queues[queue]
         found = self.cloud.sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
@@ -160,13 +160,13 @@ def learning(deployed: Learning) -> Learning:
     return replace(deployed, cloud=replace(cloud, services=services))
 
 
-def test_what_an_event_tells_becomes_a_pattern_that_another_project_finds(learning: Learning) -> None:
+def test_an_event_becomes_a_pattern_that_another_project_finds(learning: Learning) -> None:
     learning.put("FailureSolved", **FAILURE)
     learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="phase_completion")
     assert learning.deliver("learning") == []
     (entry,) = learning.entries()
     assert (entry.project_id, entry.agent_type, entry.embedded) == ("shop", "database", False)
-    assert learning.objects() == []  # nothing is taken in while work goes on
+    assert learning.objects() == []  # nothing is ingested before the checkpoint
     assert learning.deliver("checkpoints") == []
     (key,) = learning.objects()
     assert learning.entries()[0].embedded
@@ -189,12 +189,12 @@ def test_an_event_that_comes_twice_counts_once(learning: Learning) -> None:
 
 
 def test_every_kind_of_event_is_kept_as_its_type(learning: Learning) -> None:
-    told: dict[str, dict[str, str]] = {
+    details: dict[str, dict[str, str]] = {
         "GateRejected": {"gate_type": "security", "human_feedback": "no", "revision_approach": "another way"},
         "GateApproved": {"gate_type": "security", "approved_approach": "a queue a client"},
         "WarningNoted": {"tried": "restart the broker", "effect": "made_worse"},
     }
-    for kind, detail in told.items():
+    for kind, detail in details.items():
         learning.put(kind, client_id="acme", project_id="shop", **detail)
     assert learning.deliver("learning") == []
     assert {entry.entry_type for entry in learning.entries()} == {"gate_rejection", "gate_approval", "warning"}
@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "worked": ("Verified", {"entry_id": "0", "worked": "yes"}),
     "good": ("Outcome", {"client_id": "acme", "receipt_id": "0", "document_id": "0", "result": "good"}),
 }
-"""What the reason names, and the event."""
+"""Rejected events by the part that the reason names."""
 
 
 def test_what_can_not_be_learned_from_is_set_aside_with_the_reason(learning: Learning) -> None:
@@ -302,7 +302,7 @@ def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(lear
     assert (len(learning.objects()), learning.refused) == (1, [])
 
 
-def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learning: Learning) -> None:
+def test_a_checkpoint_requested_over_the_api_is_limited_to_the_callers_scope(learning: Learning) -> None:
     client = Identity("acme")
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
     learning.services.learning.capture(client).capture(EntryType.FAILURE_SOLUTION, given)
@@ -317,20 +317,20 @@ def test_a_checkpoint_that_the_api_asked_for_is_of_the_callers_scope_alone(learn
     assert len(learning.objects()) == 1
 
 
-def test_agents_tell_what_they_learned_within_the_sessions_scope(learning: Learning) -> None:
+def test_agents_capture_entries_in_the_sessions_scope(learning: Learning) -> None:
     learning.services.installation.declare(read_grants, ToolGrants(frozenset(load().tools(LEARNING))))
     handler = make_tools_handler(lambda: learning.services)
 
-    def told(tool: str, **arguments: str) -> str:
+    def reply_of(tool: str, **arguments: str) -> str:
         event = a_function_event(tool, {"opxClientId": "acme", "opxProjectId": "shop"}, **arguments)
         return text_of(handler({**event, "actionGroup": LEARNING.name}, FakeContext()))
 
     steps = "Rotate the logs\nRestart the service"
-    answer = told("capture_failure_solution", failure_description="The disk fills up", solution_steps=steps)
+    answer = reply_of("capture_failure_solution", failure_description="The disk fills up", solution_steps=steps)
     (entry,) = learning.entries()
     assert entry.id in answer
     assert entry.solution_steps == tuple(steps.splitlines())
     assert (entry.project_id, entry.agent_type) == ("shop", "operations")
-    told("verify_solution", entry_id=entry.id, result="worked")
+    reply_of("verify_solution", entry_id=entry.id, result="worked")
     assert learning.entries()[0].worked
-    assert "is no orchestrator" in told("query_for_task", task_description="Keep the disk from filling up")
+    assert "is no orchestrator" in reply_of("query_for_task", task_description="Keep the disk from filling up")

@@ -38,7 +38,7 @@ def a_file(text: str = TEXT, **more: Any) -> dict[str, Any]:
 
 
 def put(where: dict[str, Any], text: str) -> int:
-    """What a client does with an address that it was given; the status."""
+    """Upload to a presigned URL; returns the status."""
     return int(requests.put(where["url"], data=text.encode(), headers=where["headers"], timeout=5).status_code)
 
 
@@ -100,7 +100,7 @@ class TestSigner:
     def test_addresses_of_every_region_have_the_size_in_their_signature(
         self, monkeypatch: pytest.MonkeyPatch, region: str
     ) -> None:
-        """In the older regions botocore signs S3's addresses with version 2, unless it is told not to."""
+        """In the older regions botocore signs URLs of S3 with version 2 by default."""
         monkeypatch.setenv("AWS_DEFAULT_REGION", region)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
@@ -144,7 +144,7 @@ def deliver(cloud: Cloud, key: str) -> None:
 
 
 def search(cloud: Cloud, caller: dict[str, Any]) -> list[str]:
-    """Titles that a caller of the HTTP API is told."""
+    """Titles that a caller of the HTTP API finds."""
     body = {"query": TITLE, "config": {"minConfidence": 0}}
     status, answer = call(cloud.retrieve, "query", body=body, caller=caller, kbId="default")
     assert status == 200
@@ -212,7 +212,7 @@ class TestDocuments:
         deliver(cloud, key)
         return key
 
-    def test_a_document_is_found_and_its_state_is_told(self, cloud: Cloud, manage: Handler, key: str) -> None:
+    def test_a_document_is_found_and_its_state_is_returned(self, cloud: Cloud, manage: Handler, key: str) -> None:
         assert search(cloud, ACME) == [TITLE]
         (state,) = call(manage, "get_object_states", body={"objectKeys": [key]}, caller=ACME)[1]["states"]
         assert (state["state"], state["title"]) == ("ingested", TITLE)
@@ -239,7 +239,7 @@ class TestDocuments:
         assert call(cloud.retrieve, "list_objects", query=query, caller=OTHER)[1] == {"objectKeys": []}
 
 
-def test_a_failure_is_told_to_its_owner_and_tried_again_for_its_owner(cloud: Cloud, manage: Handler) -> None:
+def test_a_failure_is_listed_and_retried_for_its_owner_only(cloud: Cloud, manage: Handler) -> None:
     key = "clients/acme/documents/empty.md"
     cloud.put(key, "")
     cloud.deliver()
@@ -255,7 +255,7 @@ def test_a_failure_is_told_to_its_owner_and_tried_again_for_its_owner(cloud: Clo
 
 
 def test_function_starts_from_its_environment(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an index's name, which tells how documents are taken in, but nothing of the index itself is used."""
+    """The endpoint of the index only selects how documents are ingested; the index itself is not used."""
     settings = cloud.services.settings
     names = {"backend", "corpus_bucket", "table_prefix", "ingest_queue_url"}
     environment = {env_name(name): str(getattr(settings, name)) for name in names}

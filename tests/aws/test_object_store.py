@@ -1,4 +1,4 @@
-"""What S3 adds to the contract: objects of other programs, refusals, and broken connections."""
+"""S3's behaviour beyond the contract: objects of other programs, errors, and broken connections."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def value_of(output: str, name: str) -> list[float]:
     return measured(output)[Named("OpxKnowledge", name, frozenset({("environment", "local")}))]
 
 
-def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> None:
+def test_due_versions_are_removed_held_ones_kept_and_both_reported(cloud: Cloud, capsys: Captured) -> None:
     text = "---\nexpires: 2020-01-01\ntags: [old]\n---\n# Disk\n\nservice:web|DEPENDS_ON|service:db\n\nDisk is full.\n"
     for key in (f"clients/acme/{DUE}", "documents/runbooks/due.md"):
         cloud.put(key, text)
@@ -54,8 +54,8 @@ def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> Non
     capsys.readouterr()
     found = handler({}, Context())
     assert (found["removed"], found["held"], found["stopped"]) == ({"runbooks/procedures": 1}, {hold.id: 1}, [])
-    told = capsys.readouterr().out
-    assert (value_of(told, "VersionsPruned"), value_of(told, "PruneStopped")) == ([1.0], [0.0])
+    output = capsys.readouterr().out
+    assert (value_of(output, "VersionsPruned"), value_of(output, "PruneStopped")) == ([1.0], [0.0])
     cloud.services.lifecycle.holds.lift(hold.id, "ada")
     assert handler({}, Context())["versions"] == 1
     items = [str(item) for table in TABLES for item in cloud.items(f"opx-knowledge-{table}")]
@@ -67,9 +67,7 @@ def test_it_removes_and_keeps_and_says_so(cloud: Cloud, capsys: Captured) -> Non
     assert "Keep it" in cloud.ask("keep it")
 
 
-def test_where_too_much_would_go_it_says_so_by_a_metric(
-    cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_is_reported_by_a_metric(cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=3))
     knowledge = cloud.services.installation.knowledge
     for number in range(3):

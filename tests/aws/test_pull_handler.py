@@ -67,8 +67,8 @@ class Deployed:
         body = message if isinstance(message, str) else json.dumps(message)
         make_handler(lambda: self.cloud.services)({"Records": [{"body": body}]}, Runtime(left=left))
 
-    def asked_for(self) -> list[tuple[dict[str, Any], int]]:
-        """Pulls that were asked for, with the messages' delays."""
+    def requested_pulls(self) -> list[tuple[dict[str, Any], int]]:
+        """Requested pulls with the delays of their messages."""
         queue = self.cloud.sqs
         found = queue.receive_message(QueueUrl=self.pulls, MaxNumberOfMessages=10).get("Messages", [])
         waiting = queue.get_queue_attributes(
@@ -98,28 +98,28 @@ def deployed(aws: boto3.Session) -> Iterator[Deployed]:
 def test_a_message_has_its_source_pulled_into_the_corpus(deployed: Deployed) -> None:
     deployed.call({"source": "guides"})
     assert deployed.keys == [f"documents/vendor/linux/sources/guides/guide-{number}~.md" for number in range(3)]
-    assert deployed.asked_for() == []
+    assert deployed.requested_pulls() == []
 
 
 def test_what_takes_longer_than_a_call_goes_on_in_the_next(deployed: Deployed) -> None:
     deployed.source.count = 150
     deployed.call({"source": "guides"}, left=1000)
-    assert (len(deployed.keys), deployed.asked_for()) == (100, [({"source": "guides"}, 0)])
+    assert (len(deployed.keys), deployed.requested_pulls()) == (100, [({"source": "guides"}, 0)])
 
 
 def test_a_source_that_fails_is_tried_three_times_more_after_a_pause(deployed: Deployed) -> None:
     deployed.source.broken = True
     for _ in range(3):
         deployed.call({"source": "guides"})
-    assert len(deployed.asked_for()) == 3
+    assert len(deployed.requested_pulls()) == 3
     deployed.call({"source": "guides"})
-    assert len(deployed.asked_for()) == 3
+    assert len(deployed.requested_pulls()) == 3
 
 
 def test_a_source_that_is_being_pulled_is_left_alone(deployed: Deployed) -> None:
     deployed.cloud.services.connectors.sources.claim("guides", seconds=900)
     deployed.call({"source": "guides"})
-    assert (deployed.keys, deployed.asked_for()) == ([], [])
+    assert (deployed.keys, deployed.requested_pulls()) == ([], [])
 
 
 @pytest.mark.parametrize("message", ["not json", "[]", "{}", {"source": 5}])
@@ -130,13 +130,13 @@ def test_what_names_no_source_goes_to_the_dead_letters(deployed: Deployed, messa
 
 def test_a_source_that_was_removed_is_forgotten(deployed: Deployed) -> None:
     deployed.call({"source": "removed-meanwhile"})
-    assert (deployed.keys, deployed.asked_for()) == ([], [])
+    assert (deployed.keys, deployed.requested_pulls()) == ([], [])
 
 
-def test_what_somebody_asked_for_is_done_when_the_source_is_free(deployed: Deployed) -> None:
+def test_a_requested_pull_waits_until_the_source_is_free(deployed: Deployed) -> None:
     deployed.cloud.services.connectors.sources.claim("guides", seconds=900)
     deployed.call({"source": "guides", "accept_missing": True})
-    assert len(deployed.asked_for()) == 1
+    assert len(deployed.requested_pulls()) == 1
 
 
 def test_a_complete_pull_makes_its_category_fresh(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +206,9 @@ class TestSecrets:
         assert ManagedSecrets(client, "p/", lambda: 0.0).get("token") == "value"
 
     @pytest.mark.parametrize("stored", [None, '{"a": "b", "c": "d"}'])
-    def test_what_is_no_secret_is_told_with_its_name(self, aws: boto3.Session, stored: str | None) -> None:
+    def test_a_missing_or_malformed_secret_is_reported_with_its_name(
+        self, aws: boto3.Session, stored: str | None
+    ) -> None:
         client = aws.client("secretsmanager")
         if stored:
             client.create_secret(Name="p/token", SecretString=stored)

@@ -1,4 +1,4 @@
-"""What is kept of questions on AWS: audit log, receipts and gaps in DynamoDB, and the version of the corpus."""
+"""Records of queries on AWS: audit log, receipts and gaps in DynamoDB, and the version of the corpus."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
     assert asked(cloud.services).receipt["corpusVersion"] == receipt["corpusVersion"]
 
 
-def test_a_client_is_not_told_how_often_the_corpus_was_changed(cloud: Cloud) -> None:
+def test_the_number_of_corpus_changes_is_hidden_from_clients(cloud: Cloud) -> None:
     of_everybody = cloud.services.questions.search(Identity()).answer(TITLE)
     assert of_everybody.receipt
     assert of_everybody.receipt["corpusVersion"] == "0"

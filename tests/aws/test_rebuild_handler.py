@@ -89,7 +89,7 @@ class Deployed:
         return found[0]["Body"] if found else None
 
     def run(self, left: int = 0, **request: Any) -> ReindexPhase:
-        """Take turns until none is asked for, each as short as can be unless there is more time; questions are answered in
+        """Run the function until it enqueues no further message, in shortest slices by default; queries are answered in
         between."""
         body: str | None = json.dumps(request)
         for turn in range(60):
@@ -180,7 +180,7 @@ def test_of_two_at_once_one_works(deployed: Deployed) -> None:
     deployed.clock.sleep(1000)
     deployed.call('{"do": "go on"}', left=0)  # who had it was ended
     with pytest.raises(ReindexBusyError):
-        reindexer._making.jobs.save(held)
+        reindexer._parts.jobs.save(held)
 
 
 MODEL = f"{TITAN}/1024"
@@ -215,9 +215,7 @@ def test_a_message_leaves_alone_what_is_not_due(deployed: Deployed) -> None:
     assert deployed.next_turn() is None
 
 
-def test_another_model_that_means_nothing_is_not_asked_for_again(
-    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_can_not_be_calibrated_is_not_retried(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise EmbeddingError("zeros")
 

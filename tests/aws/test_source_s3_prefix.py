@@ -106,7 +106,7 @@ def test_an_empty_prefix_is_a_whole_listing(client: S3Client) -> None:
     assert [page.complete for page in pulled(connector(client))] == [True]
 
 
-def test_a_bucket_that_is_not_there_is_told(client: S3Client) -> None:
+def test_a_missing_bucket_is_reported(client: S3Client) -> None:
     with pytest.raises(SourceUnavailableError, match="NoSuchBucket"):
         pulled(connector(client, "other-notes"))
     assert "NoSuchBucket" in connector(client, "other-notes").check().reason

@@ -39,15 +39,15 @@ class TestLogs:
         logs.create_log_group(logGroupName=GROUP)
         logs.create_log_stream(logGroupName=GROUP, logStreamName="web")
         now = int(datetime.now(UTC).timestamp())  # the double drops events that are old by its own clock
-        told = ["error: connection reset", "all is well", "error=timeout"]
-        events = [{"timestamp": 1000 * (now - 30 + n), "message": text} for n, text in enumerate(told)]
+        messages = ["error: connection reset", "all is well", "error=timeout"]
+        events = [{"timestamp": 1000 * (now - 30 + n), "message": text} for n, text in enumerate(messages)]
         logs.put_log_events(logGroupName=GROUP, logStreamName="web", logEvents=events)
         search = LogSearch(
             CloudWatchLogs(logs), TelemetryRules(log_groups=(GROUP,)), clock=lambda: now, sleep=lambda _: None
         )
         answer = search.answer(LogQuestion('error "connection reset"', GROUP, minutes=5))
         assert [(row["message"], row["stream"]) for row in answer.rows] == [("error: connection reset", "web")]
-        assert [row["message"] for row in search.answer(LogQuestion("error", GROUP)).rows] == [told[2], told[0]]
+        assert [row["message"] for row in search.answer(LogQuestion("error", GROUP)).rows] == [messages[2], messages[0]]
 
     def test_query_is_sent_for_one_group_with_its_times_and_limit(self, aws_session: boto3.Session) -> None:
         made, stub = stubbed(aws_session, "logs")
@@ -87,7 +87,7 @@ class TestLogs:
         ("status", "done", "failed"),
         [("Complete", True, ""), ("Scheduled", False, ""), ("Failed", False, "failed"), ("Timeout", False, "timeout")],
     )
-    def test_status_says_whether_there_is_more(
+    def test_the_status_decides_if_the_query_is_done(
         self, aws_session: boto3.Session, status: str, done: bool, failed: str
     ) -> None:
         made, stub = stubbed(aws_session, "logs")

@@ -80,13 +80,13 @@ def test_a_picture_that_textract_refuses_can_not_be_read(textract: tuple[Textrac
 
 
 @pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ThrottlingException"])
-def test_a_busy_textract_may_be_asked_again(textract: tuple[TextractOcr, Stubber], code: str) -> None:
+def test_a_throttled_textract_is_a_retryable_error(textract: tuple[TextractOcr, Stubber], code: str) -> None:
     textract[1].add_client_error("detect_document_text", code, http_status_code=400)
     with pytest.raises(StoreUnavailableError, match=code):
         read(textract)
 
 
-def test_a_role_that_may_not_use_textract_is_told_how_to_do_without(textract: tuple[TextractOcr, Stubber]) -> None:
+def test_a_missing_permission_for_textract_is_reported_with_the_remedy(textract: tuple[TextractOcr, Stubber]) -> None:
     textract[1].add_client_error("detect_document_text", "AccessDeniedException", http_status_code=400)
     with pytest.raises(StoreUnavailableError, match=r"OPX_OCR=off.*the role may use it"):
         read(textract)
@@ -106,7 +106,7 @@ def test_a_picture_above_the_limit_is_not_sent(textract: tuple[TextractOcr, Stub
 # -- Bedrock ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_is_asked_about_the_picture(bedrock: tuple[BedrockImageDescriber, Stubber]) -> None:
+def test_a_model_describes_the_picture(bedrock: tuple[BedrockImageDescriber, Stubber]) -> None:
     picture = {"image": {"format": "png", "source": {"bytes": b"picture"}}}
     request = {
         "modelId": MODEL,
@@ -124,7 +124,7 @@ def test_a_picture_that_a_model_refuses_is_not_described(bedrock: tuple[BedrockI
         describe(bedrock)
 
 
-def test_a_busy_model_may_be_asked_again(bedrock: tuple[BedrockImageDescriber, Stubber]) -> None:
+def test_a_throttled_model_is_a_retryable_error(bedrock: tuple[BedrockImageDescriber, Stubber]) -> None:
     bedrock[1].add_client_error("converse", "ThrottlingException", http_status_code=429)
     with pytest.raises(StoreUnavailableError, match="ThrottlingException"):
         describe(bedrock)
@@ -155,6 +155,6 @@ def test_settings_choose_the_tools(aws_session: boto3.Session) -> None:
     assert tools.limits.pages == 7
 
 
-def test_a_model_elsewhere_is_asked_where_it_has_an_address(aws_session: boto3.Session) -> None:
+def test_a_model_with_an_address_is_called_there(aws_session: boto3.Session) -> None:
     tools = tools_of(aws_session, vision_model="seer", vision_url="http://127.0.0.1:9/v1")
     assert isinstance(tools.describer, OpenAiImageDescriber)

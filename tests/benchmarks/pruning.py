@@ -147,7 +147,7 @@ def simulated(entries: int, days: int) -> None:
         fill(services, (withdrawn(number, first_day) for number in range(entries)))
         print(f"{entries:,} versions entered in {time.perf_counter() - began:.0f} s")
         _note_policies(services)
-        RetentionState(make(LIFECYCLE), services.installation.knowledge).note_cursor(
+        RetentionState(make(LIFECYCLE), services.installation.knowledge).write_cursor(
             day_text(first_day + KEPT_DAYS - 1), ""
         )
         for day, share in ((KEPT_DAYS + 1, None), (KEPT_DAYS + 2, None), (KEPT_DAYS + 2 + days, 1.0)):
@@ -196,7 +196,7 @@ def on_moto(documents: int) -> None:
         system.services.lifecycle.pruning().run()
         system.time.sleep((KEPT_DAYS + 1) * DAY)
         day = day_text(int(system.time.now // DAY) - 2)
-        RetentionState(system.services.tables.table(LIFECYCLE), system.services.installation.knowledge).note_cursor(
+        RetentionState(system.services.tables.table(LIFECYCLE), system.services.installation.knowledge).write_cursor(
             day, ""
         )
         before = Counter(requests)

@@ -24,12 +24,12 @@ TOLERANCE = 1e-4
 
 
 class Since:
-    """Everything was current but what came later."""
+    """Every version was current except the later ones."""
 
     def __init__(self, *later: IndexEntry) -> None:
         self._later = {entry.indexed.entry_id for entry in later}
 
-    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
+    def current_entries(self, found: Iterable[IndexedChunk]) -> set[str]:
         return {one.entry_id for one in found} - self._later
 
 

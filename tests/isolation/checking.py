@@ -1,4 +1,4 @@
-"""What of a reply a reader must not learn: the properties that hold for each case of world, reader and operation."""
+"""Checks tenant isolation: the properties of every reply, for each case of world, reader and operation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAME_SCORE = 1e-4
 """Scores are computed in single precision from numbers that differ."""
 
 IDS = ("documentId", "receiptId", "failureId", "gapId", "place", "id")
-"""Keys that nobody can guess: they are hashes or random, of 128 bits. Places have one only where they are of a document."""
+"""Unguessable attributes: hashes or random, of 128 bits. In the graph, only partition keys of documents are."""
 
 _OF_DOCUMENTS = "refs#"
 
@@ -31,17 +31,16 @@ JUDGED = frozenset({"search", "research", "gaps", "settle_gap", "audit_records",
 """Their replies have scores, or depend on what scores were."""
 
 UNCOUNTED = frozenset({PROJECTS.name, ALIASES.name, OUTCOMES.name, LIFECYCLE.name})
-"""Tables of which it doesn't count how often they are read: whether a client has an entry, it may know itself; the names of a
-scope, and whether anything came of its documents, are kept in memory for all who may see that scope, whoever asked for
-them first; and so is which index answers, which is nobody's own."""
+"""Tables whose reads are not counted: a client may know of its own entries; the aliases and outcomes of a scope are cached
+for all readers of that scope, and the state of the index for all readers, so that only the first query reads them."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """All that one operation showed, and what was read for it. `metrics`: the labels that each was counted with, sorted:
-    searches at the same time count in any order."""
+    """Reply, logs and metrics of one operation, with the rows and calls behind it. `metrics`: the labels of each
+    measurement, sorted, as concurrent searches report in any order."""
 
-    asked: str
+    operation: str
     reply: Any
     rows: list[tuple[str, Item]]
     calls: list[str]
@@ -51,7 +50,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """What went wrong in a case: which property, and how it shows."""
+    """A violated property in one case, with its evidence."""
 
     prop: str
     identity: Identity
@@ -60,15 +59,15 @@ class Leak:
 
 
 def seen(observed: Observed, identity: Identity, operation: Operation) -> Seen:
-    observed.names.ask(str(operation))
+    observed.names.begin(str(operation))
     observed.reads.clear()
-    observed.told = Measured()
+    observed.measured = Measured()
     with _logged() as logs:
         try:
-            reply = plain(operation.ask(Seat(observed, identity)))
+            reply = plain(operation.run(Seat(observed, identity)))
         except OpxError as exc:
             reply = {"error": type(exc).__name__, "text": str(exc)}
-    metrics = {metric.name: sorted(labels, key=str) for metric, labels in observed.told.labels.items()}
+    metrics = {metric.name: sorted(labels, key=str) for metric, labels in observed.measured.labels.items()}
     reads = observed.reads
     return Seen(operation.name, without(reply, observed.home), list(reads.rows), list(reads.calls), logs, metrics)
 
@@ -76,8 +75,8 @@ def seen(observed: Observed, identity: Identity, operation: Operation) -> Seen:
 def leaks(
     full: Seen, known: Seen, identity: Identity, operation: Operation, secrets: Set[str], *, exact: bool
 ) -> Iterator[Leak]:
-    """`full` is what the reader got where everything is, `known` where nothing is that he may not see. Not `exact`: the
-    service's own scores count the words of everybody, so that of what scores decide only the documents are compared."""
+    """Compares the reply of the full system with that of a system without data invisible to the reader. Not `exact`: the
+    service's scores count the words of all tenants, so that only the documents of scored replies are compared."""
     secrets = {secret for secret in secrets if secret not in operation.given}
     checks = {
         "reply names a secret": found_in(str(full.reply), secrets),
@@ -86,7 +85,7 @@ def leaks(
         "metrics differ": list(_differences(full.metrics, known.metrics)),
         "a row of others is read": found_in(str(_not_named(full, operation)), secrets),
         "other rows are read": list(_differences(_counted(full, operation), _counted(known, operation))),
-        "stores are asked otherwise": list(_differences(_asked(full), _asked(known))),
+        "other calls of stores": list(_differences(_store_calls(full), _store_calls(known))),
     }
     for name, shown in checks.items():
         if shown:
@@ -94,8 +93,8 @@ def leaks(
 
 
 def _unscored(found: Seen) -> Any:
-    """Which documents there are where a question wants all, and else what no score has part in."""
-    if found.asked not in JUDGED:
+    """The reply without the influence of scores: the documents of an unlimited query, or else nothing."""
+    if found.operation not in JUDGED:
         return found.reply
     results = found.reply.get("results", ()) if isinstance(found.reply, dict) else ()
     everything = results and found.reply["receipt"]["config"]["minConfidence"] == 0
@@ -103,7 +102,7 @@ def _unscored(found: Seen) -> Any:
 
 
 def _not_named(found: Seen, operation: Operation) -> list[tuple[str, Item]]:
-    """The rows that were not read under an id which the reader has, as what he gave or as what he was told."""
+    """Rows that were not read by an id in the reader's request or reply."""
     had = f"{operation.given} {found.reply}"
     return [(table, item) for table, item in found.rows if not any(_id(item, name) in had for name in IDS)]
 
@@ -113,27 +112,27 @@ def _id(item: Item, name: str) -> str:
 
 
 def _counted(found: Seen, operation: Operation) -> dict[str, int]:
-    """How many rows were read of each table that counts."""
+    """Number of rows read from each counted table."""
     return dict(Counter(table for table, _ in _not_named(found, operation) if table not in UNCOUNTED))
 
 
-def _asked(found: Seen) -> list[str]:
-    """The calls of stores, of tables that count."""
+def _store_calls(found: Seen) -> list[str]:
+    """Calls of the counted tables."""
     return [call for call in found.calls if call.split()[0] not in UNCOUNTED]
 
 
-def _differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
-            yield from _differences(one.get(name), other.get(name), f"{place}/{name}")
+            yield from _differences(one.get(name), other.get(name), f"{path}/{name}")
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, (first, second) in enumerate(zip(one, other, strict=True)):
-            yield from _differences(first, second, f"{place}/{number}")
+            yield from _differences(first, second, f"{path}/{number}")
     elif isinstance(one, float) and isinstance(other, float):
         if abs(one - other) > SAME_SCORE:
-            yield f"{place}: {one} here, {other} there"
+            yield f"{path}: {one} here, {other} there"
     elif one != other:
-        yield f"{place}: {str(one)[:200]} here, {str(other)[:200]} there"
+        yield f"{path}: {str(one)[:200]} here, {str(other)[:200]} there"
 
 
 class _Lines(logging.Handler):

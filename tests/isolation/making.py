@@ -113,7 +113,7 @@ class _Maker:
             yield piece
 
     def _piece(self, scope: Scope) -> Piece:
-        """All have the same number of terms in title and text, so that no length tells of others."""
+        """A document; all have the same number of terms in title and text, so that lengths reveal nothing of others."""
         title, word, service, other, tag, author = (self.mark() for _ in range(6))
         common = self._chance.sample(COMMON, k=6)
         text = " ".join(self._shuffled((word, *common, *self._chance.choices(COMMON, k=WORDS_OF_A_TEXT - 8))))

@@ -29,8 +29,8 @@ R = TypeVar("R")
 VOLATILE = frozenset(
     {"tookMs", "took_ms", "milliseconds", "corpusVersion", "corpus_version", "sha256", "receipt_id", "merge_id", "mark"}
 )
-"""How long something took, which state of the whole corpus an answer is of, what is computed from that, and names that
-are made up, or that searches at the same time get in any order."""
+"""Fields that differ between equal systems: durations, states of the whole corpus and hashes of them, and random names, or
+those that concurrent searches get in any order."""
 
 ALL_RECORDS = MAX_RECORDS
 """Records of one moment have no order, so that any fewer of them could be others."""
@@ -41,7 +41,7 @@ PROMISED = ("timings_ms", "timingsMs")
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A reader's place at a system."""
+    """A reader's access to a system."""
 
     observed: Observed
     identity: Identity
@@ -50,16 +50,16 @@ class Seat:
     def call(self, run: Run[Q, R], request: Q) -> R:
         """The reply of an operation."""
         caller = Caller(self.identity, token_scopes=self.token_scopes)
-        return LocalClient(Context(self.observed.services, caller, self.observed.told)).call(run, request)
+        return LocalClient(Context(self.observed.services, caller, self.observed.measured)).call(run, request)
 
     @property
     def orchestrator(self) -> Seat:
-        """The same reader in the part of the one who may ask for patterns."""
+        """The same reader in the role that may read patterns."""
         return replace(self, identity=record.replace(self.identity, principal=ORCHESTRATOR))
 
     @property
     def of_a_client(self) -> Seat:
-        """The same reader, who is no operator if he names no client: one of those sees what is kept of everybody."""
+        """The same reader, who is no operator without a client: operators see the records of all tenants."""
         return self if self.identity.client_id else replace(self, token_scopes=frozenset({"opx/write"}))
 
     @property
@@ -68,20 +68,20 @@ class Seat:
 
     @property
     def scope(self) -> Scope:
-        """Where the reader's documents go."""
+        """The scope of the reader's own documents."""
         return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
 
-Ask = Callable[[Seat], Any]
+Call = Callable[[Seat], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that a reader asks. `given` is what the reader has to know for it, so that it may be in the reply."""
+    """An operation of a reader. `given` are its arguments, which the reader knows, so that they may be in the reply."""
 
     name: str
     given: str
-    ask: Ask
+    run: Call
 
     def __str__(self) -> str:
         return f"{self.name}({self.given})"
@@ -89,7 +89,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Names of what a system holds, of all scopes: what somebody could have got hold of, or guessed."""
+    """Names and ids of all scopes of a system, which an attacker could have obtained or guessed."""
 
     documents: tuple[str, ...]
     chunks: tuple[str, ...]
@@ -134,7 +134,7 @@ def known_of(observed: Observed, world: World) -> Known:
 
 
 def without(value: Any, home: str) -> Any:
-    """Where the system is, which is no secret, is the same everywhere."""
+    """The value with the system's folder, which is no secret, replaced by a constant."""
     if isinstance(value, dict):
         return {name: without(each, home) for name, each in value.items()}
     if isinstance(value, list):

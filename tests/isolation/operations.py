@@ -1,4 +1,4 @@
-"""What readers ask: operations whose arguments are of all scopes, and of none."""
+"""Generates random operations of readers, with arguments of all scopes and invented ones."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def operations(world: World, known: Known, chance: random.Random) -> Iterator[Op
 
 
 def some_word(world: World, chance: random.Random) -> str:
-    """What everybody says, or what somebody guessed of others."""
+    """A common word, or one of another tenant that the reader has guessed."""
     return chance.choice(COMMON if chance.random() < 0.5 else world.guesses)
 
 
-def _asked(world: World, known: Known, chance: random.Random) -> Operation:
+def _searched(world: World, known: Known, chance: random.Random) -> Operation:
     words = [some_word(world, chance) for _ in range(chance.randint(1, 4))]
     text = chance.choice(("{}", "{}", '"{}"', "title:{}", "{} -disk", "tag:{}", "service:{}")).format(" ".join(words))
     piece = chance.choice(world.given_away)
@@ -118,8 +118,8 @@ def _asked(world: World, known: Known, chance: random.Random) -> Operation:
     }
     config = {name: value for name, value in choices.items() if chance.random() < 0.15}
     config["min_confidence"] = chance.choice((0.0, 0.0, 0.7))
-    asked = QueryConfig(**config)
-    return Operation("search", f"{text} {config}", lambda seat: _answer(seat, text, asked))
+    settings = QueryConfig(**config)
+    return Operation("search", f"{text} {config}", lambda seat: _answer(seat, text, settings))
 
 
 def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
@@ -129,8 +129,8 @@ def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
 
 def _researched(world: World, known: Known, chance: random.Random) -> Operation:
     topic = f"{some_word(world, chance)} {some_word(world, chance)}"
-    asked = Research(topic=topic, max_iterations=1, config=QueryConfig(min_confidence=0.0))
-    return Operation("research", topic, lambda seat: seat.call(research, asked))
+    request = Research(topic=topic, max_iterations=1, config=QueryConfig(min_confidence=0.0))
+    return Operation("research", topic, lambda seat: seat.call(research, request))
 
 
 def _document(world: World, known: Known, chance: random.Random) -> Operation:
@@ -307,13 +307,13 @@ def _learned(world: World, known: Known, chance: random.Random) -> Operation:
 
 
 def _verified(seat: Seat, entry: str) -> Any:
-    """Nothing that is the reader's own: then the worlds would no longer be the same."""
+    """Verify an entry unless it is the reader's own, as the two systems would differ afterwards."""
     own = any(one.id == entry for one in seat.call(list_entries, ListEntries(limit=MAX_ENTRIES)).entries)
     return None if own else seat.call(verify_entry, VerifyEntry(entry_id=entry, worked=True))
 
 
 def _kept(world: World, known: Known, chance: random.Random) -> Operation:
-    """What came of documents, what they were before, and which are to be looked at again."""
+    """An operation on outcomes, versions, reviews or holds."""
     document = _guessed(known.documents, chance)
     outcomes, versions = GetDocumentOutcomes(document_id=document), DiffDocument(document_id=document)
     choices: tuple[Operation, ...] = (
@@ -326,7 +326,7 @@ def _kept(world: World, known: Known, chance: random.Random) -> Operation:
 
 
 MAKERS = {
-    _asked: 5,
+    _searched: 5,
     _researched: 0.5,
     _document: 2,
     _chunks: 2,
@@ -347,10 +347,10 @@ MAKERS = {
     _learned: 3,
     _kept: 1.5,
 }
-"""How often each kind of operation is asked for, against the others."""
+"""Relative frequency of each kind of operation."""
 
 
 def _guessed(names: tuple[str, ...], chance: random.Random) -> str:
-    """A name of anybody's, or one that nobody has."""
+    """One of the names of all tenants, or an invented one."""
     invented = f"{chance.getrandbits(128):032x}"
     return chance.choice((*chance.sample(names, k=min(3, len(names))), invented))

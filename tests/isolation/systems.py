@@ -1,4 +1,4 @@
-"""Systems that hold a world, and tell what was read for whom."""
+"""Fills systems with a world, and records the rows that each operation reads."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.isolation.worlds import ELSEWHERE, World
 from tests.support.fakes import Measured
 
 ORCHESTRATOR = "the orchestrator"
-"""Who may ask for patterns."""
+"""Principal that may read patterns."""
 
 NO_HURRY = 600.0
-"""Seconds: what a busy machine leaves out for lack of time would be a difference, and is none."""
+"""Seconds for the graph, so that a busy machine doesn't cause differences by a timeout."""
 
 
 @dataclass(slots=True)
 class Reads:
-    """The rows that were read, each with its table, and how often a table was asked."""
+    """Rows that were read, each with its table, and calls of tables."""
 
     rows: list[tuple[str, Item]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Reads:
 
 
 class RecordedTable:
-    """A `Table` that notes each row which it gives."""
+    """A `Table` that records each row it returns."""
 
     def __init__(self, name: str, table: Table, reads: Reads) -> None:
         self._name = name
@@ -94,33 +94,33 @@ class RecordedTable:
 
 @dataclass(slots=True)
 class Names:
-    """Gives records names that depend on what was asked alone, so that two systems give the same ones."""
+    """Generates ids of records from the request alone, so that two systems generate the same ones."""
 
-    asked: str = ""
+    request: str = ""
     given: int = 0
 
-    def ask(self, text: str) -> None:
-        self.asked, self.given = text, 0
+    def begin(self, request: str) -> None:
+        self.request, self.given = request, 0
 
     def __call__(self) -> str:
         self.given += 1
-        return stable_hash("receipt", self.asked, self.given)
+        return stable_hash("receipt", self.request, self.given)
 
 
 @dataclass(slots=True)
 class Observed:
-    """A system with a world in it. `home` is where it is, which is no secret."""
+    """A system with a world in it. `home` is its folder, which is no secret."""
 
     services: System
     home: str
     reads: Reads = field(default_factory=Reads)
     names: Names = field(default_factory=Names)
-    told: Measured = field(default_factory=Measured)
+    measured: Measured = field(default_factory=Measured)
 
 
 @contextmanager
 def holding(world: World, backend: str, home: Path, session: boto3.Session) -> Iterator[Observed]:
-    """A system of one of the backends, filled through the ways in that callers have."""
+    """A system of one of the backends, filled through the interfaces of callers."""
     with a_system(backend, home, session, graph_seconds=NO_HURRY) as system:
         observed = Observed(system.services, str(home))
         _make_comparable(observed)
@@ -129,7 +129,7 @@ def holding(world: World, backend: str, home: Path, session: boto3.Session) -> I
 
 
 def _make_comparable(observed: Observed) -> None:
-    """Note what is read, and let keys and names that are random be the same in all systems."""
+    """Record reads, and make random keys and ids equal in all systems."""
     services, table = observed.services, observed.services.tables.table
 
     def recorded(spec: TableSpec) -> Table:
@@ -152,7 +152,7 @@ def fill(system: SystemUnderTest, world: World, names: Names) -> None:
     _teach(services, world)
     waiting: set[tuple[object, str]] = set()
     for piece in world.pieces:
-        again = (piece.scope, piece.source) in waiting  # the version before has to be taken in first
+        again = (piece.scope, piece.source) in waiting  # the earlier version has to be ingested first
         if again or piece.scope == ELSEWHERE:
             system.work()
             waiting.clear()
@@ -168,18 +168,18 @@ def fill(system: SystemUnderTest, world: World, names: Names) -> None:
         values = [{"node": one.node, "metric": one.metric, "value": value} for value in one.values]
         services.telemetry.baselines.add(values, scope=one.scope)
     for question in world.questions:
-        names.ask(question.mark)
+        names.begin(question.mark)
         LocalClient(Context(services, Caller(question.identity))).call(query, Query(query=question.text))
 
 
 def _report(services: System, world: World) -> None:
-    """As outcomes keep it: what was said of two incidents."""
+    """Record two outcomes per report, with their words of incidents."""
     for report in world.reports:
         piece = report.piece
         source = f"{DOCUMENTS_FOLDER}{piece.category}/{piece.source}"
         key = DocumentKey(piece.scope, source)
         for number in range(2):
-            told = RecordedOutcome(
+            outcome = RecordedOutcome(
                 stable_hash("outcome", report.word, number),
                 OutcomeResult.RESOLVED,
                 "",
@@ -188,11 +188,11 @@ def _report(services: System, world: World) -> None:
                 "2026-03-01T12:00:00Z",
                 incident=f"INC-{number}",
             )
-            services.learning.learnt.enter(report.known_in.key, told, key, report.word)
+            services.learning.learnt.enter(report.known_in.key, outcome, key, report.word)
 
 
 def _teach(services: System, world: World) -> None:
-    """What is known to have worked becomes patterns, whose documents are taken in with the others."""
+    """Capture lessons; verified ones become patterns, whose documents are ingested with the others."""
     for lesson in world.lessons:
         captured = ("", "fixer", "deploy", lesson.problem, "", [lesson.solution], "kafka")
         services.learning.capture(lesson.identity).capture_failure_solution(*captured, success_verified=lesson.worked)

@@ -1,4 +1,4 @@
-"""On AWS, over its doubles: no reader is told anything of what is not his."""
+"""Tenant isolation on AWS (test doubles): no reply contains data of other tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On one machine: no reader is told anything of what is not his."""
+"""Tenant isolation on one machine: no reply contains data of other tenants."""
 
 from __future__ import annotations
 

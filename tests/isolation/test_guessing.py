@@ -1,4 +1,4 @@
-"""Names that somebody got hold of or made up: what belongs to others is as if it weren't there."""
+"""Obtained or invented names: data of other tenants behaves as if it didn't exist."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ STRANGER = Identity("stranger", "shop")
 EVERYTHING = QueryConfig(min_confidence=0.0)
 INVENTED = stable_hash("nobody has it")
 
-Asked = Callable[[Seat, str], Any]
+ById = Callable[[Seat, str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +91,17 @@ def held(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obs
 
 @pytest.fixture(scope="module")
 def known(held: Observed, world: World) -> Known:
-    """Before anything is asked."""
+    """Names known before the first request."""
     return known_of(held, world)
 
 
-def reply(ask: Asked, seat: Seat, name: str) -> str:
-    """What comes back, with the name left out, which the asker knows."""
+def reply(operation: ById, seat: Seat, name: str) -> str:
+    """The reply, without the name, which the caller knows."""
     try:
-        told = str(plain(ask(seat, name)))
+        text = str(plain(operation(seat, name)))
     except OpxError as exc:
-        told = f"{type(exc).__name__}: {exc}"
-    return told.replace(name, "NAME")
+        text = f"{type(exc).__name__}: {exc}"
+    return text.replace(name, "NAME")
 
 
 def found(seat: Seat, config: QueryConfig) -> Sequence[RetrievalResult]:
@@ -113,7 +113,7 @@ def listed(seat: Seat, after: str = "") -> tuple[KnowledgeDocument, ...]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ask"),
+    ("kind", "operation"),
     [
         ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name))),
         ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name[:12]))),
@@ -135,18 +135,20 @@ def listed(seat: Seat, after: str = "") -> tuple[KnowledgeDocument, ...]:
         ("patterns", lambda seat, name: seat.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
     ],
 )
-def test_an_id_of_others_gives_what_an_id_of_nobody_gives(held: Observed, known: Known, kind: str, ask: Asked) -> None:
+def test_an_id_of_others_gives_what_an_id_of_nobody_gives(
+    held: Observed, known: Known, kind: str, operation: ById
+) -> None:
     seat = Seat(held, STRANGER)
     seen_by_all = {one.document_id for one in listed(seat)}
     seen_by_all |= {one.pattern_id for one in seat.orchestrator.call(list_patterns, ListPatterns()).patterns}
     names = [name for name in getattr(known, kind) if name not in seen_by_all]
     assert names or kind == "failures"
-    expected = reply(ask, seat, INVENTED).replace(INVENTED[:12], "BEGINNING")
-    assert {reply(ask, seat, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
+    expected = reply(operation, seat, INVENTED).replace(INVENTED[:12], "BEGINNING")
+    assert {reply(operation, seat, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "operation",
     [
         lambda seat, name: seat.call(get_node, GetNode(reference=name)),
         lambda seat, name: seat.call(list_neighbours, ListNeighbours(reference=name, hops=3)),
@@ -159,13 +161,13 @@ def test_an_id_of_others_gives_what_an_id_of_nobody_gives(held: Observed, known:
         ).record(),
     ],
 )
-def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world: World, ask: Asked) -> None:
+def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world: World, operation: ById) -> None:
     seat = Seat(held, STRANGER)
     own = {name for piece in world.pieces if not piece.scope.client_id for name in piece.metadata.get("services", ())}
     services = {name for piece in world.pieces for name in piece.metadata.get("services", ())} - own
     aliases = {name.alias for name in world.names if name.scope.client_id}
-    expected = reply(ask, seat, "service:inventedx")
-    assert {reply(ask, seat, f"service:{name}") for name in (*services, *aliases)} == {expected}
+    expected = reply(operation, seat, "service:inventedx")
+    assert {reply(operation, seat, f"service:{name}") for name in (*services, *aliases)} == {expected}
 
 
 def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, known: Known) -> None:
@@ -221,7 +223,7 @@ def test_nothing_is_written_or_removed_where_a_scope_is_not_its_own(held: Observ
 
 
 def test_words_of_incidents_lead_those_to_a_page_who_may_see_both(held: Observed, world: World) -> None:
-    """And nobody else, whoever asks for them."""
+    """No other reader is led to the page by these words."""
     found = dict.fromkeys((True, False), 0)
     for report in world.reports:
         for identity in (*world.identities, STRANGER):

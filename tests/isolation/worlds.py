@@ -1,7 +1,7 @@
-"""Random worlds: clients, groups, projects, what each of them put in, and what of it a reader must never learn.
+"""Random worlds: clients, groups and projects with their documents, and the secrets of each from the others.
 
-Whatever somebody puts in has words that occur nowhere else, its marks. A world as one reader knows it leaves out all
-that this reader may not see; nothing that the reader is told may differ between the two.
+Everything in a world has marks, words that occur nowhere else. A world as one reader knows it omits everything that this
+reader may not see; no reply to the reader may differ between the two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMON = (
     "volume",
     "cache",
 )
-"""Words that everybody uses, so that a question finds documents of everybody."""
+"""Words in documents of all tenants, so that a query matches all of them."""
 
 ELSEWHERE = Scope("elsewhere")
 """Has one document in every world, that of each reader included: each index has entries that the reader may not see.
@@ -37,8 +37,8 @@ It comes last, in a batch of its own, so that what was replaced before is cleane
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One document. `marks` are texts that occur in it and, unless it is a copy, nowhere else. `broken`: it can't be
-    taken in."""
+    """One document. `marks` are strings that occur in it and, unless it is a copy, nowhere else. `broken`: its ingestion
+    fails."""
 
     scope: Scope
     source: str
@@ -61,7 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What somebody asks before the reader does, so that there are records and gaps."""
+    """A query of another reader before the test, so that there are records and gaps."""
 
     identity: Identity
     text: str
@@ -70,7 +70,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Another name of a service, which a person has set in a scope."""
+    """An alias of a service, set by an operator in a scope."""
 
     scope: Scope
     alias: str
@@ -79,8 +79,8 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What somebody's work taught: a problem and what was done, each with a mark. Once it is known to have `worked`, it is
-    a pattern of the client; until then it is the project's own."""
+    """A captured problem with its solution, each with a mark. Once it has `worked`, it is a pattern of the client; until
+    then it belongs to the project."""
 
     identity: Identity
     problem: str
@@ -95,7 +95,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was said of two incidents of a client that a document resolved: one word."""
+    """A word in the descriptions of two incidents of a client that a document resolved."""
 
     client: Scope
     piece: Piece
@@ -103,14 +103,14 @@ class Report:
 
     @property
     def known_in(self) -> Scope:
-        """Where only those look who may see the document."""
+        """Scope of the learnt word, visible only to readers of the document."""
         return self.piece.scope if self.piece.scope.client_id else self.client
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is. `groups` says which group the projects are in, by client and project; `hubs` are services that
-    everybody knows and has relations with."""
+    """Documents, projects and questions of all tenants. `groups` has the group of each project, by client and project;
+    `hubs` are services that all tenants know and have relations with."""
 
     seed: int
     pieces: tuple[Piece, ...]
@@ -125,7 +125,7 @@ class World:
     reports: tuple[Report, ...] = ()
 
     def reader(self, identity: Identity) -> Reader:
-        """What an identity may see, worked out from the world alone."""
+        """The reader of an identity, computed from the world alone."""
         group = self.groups.get((identity.client_id, identity.project_id), "")
         if not (identity.project_id and group):
             return reader_of(identity)
@@ -143,10 +143,10 @@ class World:
             self,
             pieces=tuple(one for one in self.pieces if _is_known(one, reader, own)),
             groups={
-                place: its
-                for place, its in self.groups.items()
-                if place == (identity.client_id, identity.project_id)
-                or (group and (place[0], its) == (identity.client_id, group))
+                owner: its
+                for owner, its in self.groups.items()
+                if owner == (identity.client_id, identity.project_id)
+                or (group and (owner[0], its) == (identity.client_id, group))
             },
             measurements=tuple(one for one in self.measurements if reader.may_see(one.scope)),
             questions=tuple(one for one in self.questions if _own(one.identity) == own),
@@ -156,7 +156,7 @@ class World:
         )
 
     def marks(self) -> frozenset[str]:
-        """Every text by which something of this world could be known."""
+        """All strings that could reveal something of this world."""
         of_pieces = (mark for piece in self.pieces for mark in (*piece.marks, piece.source))
         of_measurements = (name for one in self.measurements for name in (one.node, one.metric))
         of_questions = (question.mark for question in self.questions)
@@ -170,18 +170,18 @@ class World:
 
     @property
     def given_away(self) -> tuple[Piece, ...]:
-        """Documents whose words everybody may ask for, whether he may see them or not."""
+        """Documents whose words any reader may query, visible or not."""
         return self.pieces[::4]
 
     @property
     def measured(self) -> tuple[Measurement, ...]:
-        """Metrics that everybody may ask for."""
+        """Metrics that any reader may query."""
         return self.measurements[::2]
 
     @property
     def guesses(self) -> tuple[str, ...]:
-        """Marks that everybody may ask for. Being told them shows nothing, so that they are no secrets of this world;
-        what is found by them may still not differ."""
+        """Marks that any reader may query. They are no secrets of this world, as a reply may repeat the query; results for
+        them must still not differ."""
         words = (mark for piece in self.given_away for mark in piece.marks)
         names = (name for one in self.measured for name in (one.node, one.metric))
         aliases = (one.alias for one in self.names[::2])
@@ -189,7 +189,7 @@ class World:
         return tuple(sorted({*words, *names, *aliases, *reported}))
 
     def secrets_from(self, identity: Identity) -> frozenset[str]:
-        """What this identity must never be told."""
+        """Strings that must not occur in any reply to this identity."""
         named = {identity.client_id, identity.project_id, *self.guesses}
         known = replace(self.as_known_to(identity), pieces=tuple(one for one in self._seen(identity)))
         return self.marks() - known.marks() - named
@@ -203,16 +203,16 @@ def _own(identity: Identity) -> Scope:
 
 
 def _is_known(piece: Piece, reader: Reader, own: Scope) -> bool:
-    """What failed is shown to its own project alone."""
+    """True if the reader may see a document; failed ones are visible only to their own project."""
     return piece.scope == own if piece.broken else piece.scope == ELSEWHERE or reader.may_see(piece.scope)
 
 
 def _is_taught(lesson: Lesson, reader: Reader, own: Scope) -> bool:
-    """What isn't known to have worked is shown to its own project alone."""
+    """True if the reader may see a lesson; unverified ones are visible only to their own project."""
     return reader.may_see(lesson.known_in) if lesson.worked else lesson.known_in == own
 
 
 def found_in(text: str, secrets: Set[str]) -> list[str]:
-    """The secrets that a text holds, in whatever case."""
+    """Secrets that occur in a string, ignoring case."""
     lowered = text.casefold()
     return sorted(secret for secret in secrets if secret.casefold() in lowered)

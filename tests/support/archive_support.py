@@ -1,4 +1,4 @@
-"""Archives of a small system, and ways to change them."""
+"""Archives of a small system, and helpers that tamper with them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write(path: Path, entries: Entries, *, change_info: Callable[[zipfile.ZipInf
 
 
 def resealed(entries: Entries, **manifest: Any) -> Entries:
-    """The same with checksums that are right, as somebody would make them who means harm."""
+    """The entries with recomputed checksums, as an attacker would forge them."""
     kept = {name: data for name, data in entries.items() if name not in (ENTRIES, MANIFEST)}
     lines = [
         json.dumps({"name": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
@@ -78,7 +78,7 @@ def resealed(entries: Entries, **manifest: Any) -> Entries:
 
 
 def changed_line(data: bytes, change: Callable[[dict[str, Any]], object], at: int = 0) -> bytes:
-    """The lines with one of them changed."""
+    """The lines, one of them changed."""
     lines = data.splitlines()
     line = json.loads(lines[at])
     change(line)
@@ -87,13 +87,13 @@ def changed_line(data: bytes, change: Callable[[dict[str, Any]], object], at: in
 
 
 def everything_in(services: System) -> tuple[list[str], list[str]]:
-    """All objects and all items."""
+    """All objects and items of a system."""
     items = (f"{spec.name} {sorted(item.items())}" for spec in ALL_TABLES for item in services.tables.every_item(spec))
     return [f"{info.key} {info.etag} {info.metadata}" for info in services.store.list()], sorted(items)
 
 
 def refused(services: System, path: Path, **options: Any) -> str:
-    """Why, and that nothing was changed."""
+    """Message of the refused import, which must have changed nothing."""
     before = everything_in(services)
     with pytest.raises(ArchiveError) as caught:
         services.lifecycle.importer().run(path, **options)

@@ -1,4 +1,4 @@
-"""A system whose records of questions are emptied for each test: taking its corpus in takes longer than most tests."""
+"""A system whose records of queries are cleared for each test, as ingesting its corpus takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.builders import ports_of
 
 
 class BrokenTable:
-    """A table that can't be reached."""
+    """A table that is unavailable."""
 
     def __getattr__(self, name: str) -> Any:
         def refuse(*_: object, **__: object) -> None:
@@ -21,7 +21,7 @@ class BrokenTable:
 
 
 def without_records(services: System) -> System:
-    """The same embedded system, of which nothing was ever asked."""
+    """The same embedded system, without records of queries."""
     for spec in (AUDIT, GAPS):
         services.tables.table(spec)
         ports_of(services)._home.questions.connection().execute(f'DELETE FROM "{spec.name}"')

@@ -1,4 +1,4 @@
-"""A system whose index can be made anew for other models, which are bags of words of so many numbers."""
+"""A system that can be reindexed with other models: bags of words with a number of dimensions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Words(WordEmbedder):
 
 
 class Blind(WordEmbedder):
-    """A model to which all texts are alike."""
+    """A model with the same vector for every text."""
 
     model_id = "blind/1"
 
@@ -55,7 +55,7 @@ def services_at(home: Path, **settings: Any) -> System:
 
 @dataclass
 class World:
-    """A process, and what happens to its documents."""
+    """A system with its documents and a reindexer."""
 
     services: System
 
@@ -75,12 +75,12 @@ class World:
         return [outcome.result for outcome in self.drain()]
 
     def taken_in_again(self) -> set[Result]:
-        """What becomes of all documents when each is announced once more."""
+        """Outcomes when all documents are enqueued again."""
         self.services.store.announce_all()  # type: ignore[attr-defined]
         return {outcome.result for outcome in self.drain()}
 
     def titles(self, where: SearchFilter = EVERYONE) -> Sequence[str]:
-        """Of all documents that the index that answers has entries of."""
+        """Titles of all documents in the active index."""
         config = QueryConfig(min_confidence=0.0, max_results=100, max_chunks_per_document=1)
         assert where
         answer = self.services.questions.search().answer("detail", config)
@@ -104,7 +104,7 @@ class World:
         return reindexer
 
     def reach(self, phase: ReindexPhase, reindexer: Reindexer | None = None) -> Reindexer:
-        """Work until that phase is next."""
+        """Advance until the job is in this phase."""
         reindexer = reindexer or self.begin()
         for _ in range(100):
             job = reindexer.status()[1]

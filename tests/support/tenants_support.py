@@ -1,4 +1,4 @@
-"""Clients that have something in every store, and what all stores hold."""
+"""Clients with items in every store, and the contents of all stores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.cli_support import WordEmbedder
 
 PROCEDURES = "runbooks/procedures"
 CLIENT, OTHER = "acme", "acme-b"
-"""The id of one begins with that of the other."""
+"""Two clients, one id being a prefix of the other."""
 
 COMMON = "# Common\n\nThe egret that both have."
 
 
 class Contexts:
-    """A `ChatModel` that says of every passage what it is about."""
+    """A `ChatModel` that returns a context for every passage."""
 
     name = "contexts"
 
@@ -40,7 +40,7 @@ class Contexts:
 
 
 def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> System:
-    """A system in a folder whose clock stands still unless it is told otherwise."""
+    """A system in a folder; its clock stands still by default."""
     services = bootstrap(
         Settings(home=str(home), **settings), clock=(time or FakeTime()).clock, embedder=WordEmbedder()
     )
@@ -50,8 +50,8 @@ def services_at(home: Path, time: FakeTime | None = None, **settings: Any) -> Sy
 
 
 def fill(services: System, client: str) -> None:
-    """Something of the client in every store: own documents in versions, a group's and a project's; one that both have,
-    one that failed, one that was deleted; questions, values, other names, and orders of deliveries."""
+    """Fill every store for the client: documents in versions, of a group and a project; one that both clients have, a
+    failed and a deleted one; queries, baseline values, aliases, and orders of deliveries."""
     services.corpus.projects.assign(client, "shop", "payments")
     for scope in (Scope(client), Scope(client, project_id="shop"), Scope(client, group_id="payments")):
         put_documents(services, client, scope)
@@ -66,7 +66,7 @@ def fill(services: System, client: str) -> None:
 
 
 def put_waiting(services: System, client: str) -> None:
-    """A document whose event waits."""
+    """Put a document whose event is still queued."""
     manager = services.ingestion.manager_of(Scope(client))
     manager.put_document(PROCEDURES, f"# Waiting\n\nThe {client} ibis.", {"source": "waiting"})
 
@@ -94,7 +94,7 @@ def keep_questions_and_values(services: System, client: str) -> None:
 
 
 def keep_what_work_taught(services: System, client: str) -> None:
-    """An entry that waits, a pattern, an outcome with its warning, days in the calendar, and a hold that was lifted."""
+    """Add a captured entry, a pattern, an outcome with its warning, calendar entries, and a lifted hold."""
     identity = Identity(client, "shop", f"bob@{client}")
     capture = services.learning.capture(identity)
     facts = ("shop", "fixer", "deploy", f"The {client} gannet lags", "", [f"Restart the {client} gannet"], "kafka")
@@ -113,7 +113,7 @@ def keep_what_work_taught(services: System, client: str) -> None:
 
 
 def rows(services: System) -> set[tuple[str, str]]:
-    """Every row of every table and queue, by table, and every file of the corpus with its content."""
+    """Every item of every table and queue, by table, and every corpus file with its content."""
     found: set[tuple[str, str]] = set()
     for spec in ALL_TABLES:
         services.tables.table(spec)

@@ -1,4 +1,4 @@
-"""Archives are taken in whole or not at all, whatever is in them and whenever it ends."""
+"""Imports are complete or refused, for any archive and after any interruption."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def other(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cut_short(services: System, good: Path, monkeypatch: pytest.MonkeyPatch) -> System:
-    """Where the import of `good` ended before its time."""
+    """A system in which the import of `good` was interrupted."""
     with monkeypatch.context() as patch:
         ends_at(patch, 12)
         with pytest.raises(EndedHereError):
@@ -257,10 +257,10 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     assert {spec.name for spec in ALL_TABLES} == {spec.name for spec in (*made_anew, *with_documents, *kept)}
 
 
-def test_text_of_a_version_that_is_lost_is_told_of(services: System, tmp_path: Path) -> None:
+def test_a_missing_chunk_file_is_noted_in_the_report(services: System, tmp_path: Path) -> None:
     put(services, "one", "The heron.")
     put(services, "one", "The egret.")
     key = DocumentKey(Scope(), "documents/runbooks/procedures/one.md")
     old = list(services.corpus.catalog.versions(key))[-1]
     services.store.delete(f"chunks/{old.document_id}.jsonl")
-    assert "1 versions have no text" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)
+    assert "chunk files of 1 versions are missing" in str(services.lifecycle.exporter().write(tmp_path / "x").notes)

@@ -72,7 +72,7 @@ def held_by(client: LocalClient, **parts: Any) -> Hold:
         ({"source": "documents/y.md", "within": "client:acme"}, ACME, INCIDENTS, False),
     ],
 )
-def test_a_hold_covers_what_is_all_of_what_it_says(
+def test_a_hold_covers_documents_that_meet_all_its_criteria(
     parts: dict[str, str], scope: Scope, category: str, covered: bool
 ) -> None:
     assert Hold("case", "ada", **parts).covers(DocumentKey(scope, "documents/x.md"), category) is covered
@@ -101,15 +101,13 @@ def test_a_hold_that_was_lifted_is_kept_as_a_record(services: System) -> None:
     [
         (Hold(" ", "ada"), InvalidInputError, "reason"),
         (Hold("x" * 1001, "ada"), InvalidInputError, "reason"),
-        (Hold("case", ""), InvalidInputError, "name of who"),
+        (Hold("case", ""), InvalidInputError, "name of the person"),
         (Hold("case", "ada", within="acme"), InvalidScopeError, "not the key of a scope"),
         (Hold("case", "ada", category="nonsense"), UnknownCategoryError, "nonsense"),
         (Hold("case", "ada", source="documents/x.md"), InvalidInputError, "scope"),
     ],
 )
-def test_a_hold_that_says_too_little_is_refused(
-    services: System, hold: Hold, error: type[Exception], message: str
-) -> None:
+def test_an_incomplete_hold_is_refused(services: System, hold: Hold, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         services.lifecycle.holds.add(hold, services.installation.knowledge)
     assert services.lifecycle.holds.in_force() == []
@@ -162,7 +160,7 @@ class TestWhoMay:
     @pytest.mark.parametrize(
         "parts", [{}, {"everything": True, "category": INCIDENTS}, {"document": "ab12", "category": INCIDENTS}]
     )
-    def test_what_is_to_be_held_has_to_be_said_once(self, services: System, parts: dict[str, Any]) -> None:
+    def test_a_hold_needs_exactly_one_kind_of_criterion(self, services: System, parts: dict[str, Any]) -> None:
         with pytest.raises(InvalidInputError, match=r"to be held|hold on a document"):
             held_by(client_of(services), **parts)
 
@@ -170,7 +168,7 @@ class TestWhoMay:
 OF_SHOP_KEY = "client:acme/project:shop"
 
 
-def test_the_knowledge_file_says_how_much_may_go(tmp_path: Path) -> None:
+def test_the_knowledge_file_sets_the_limits_of_a_run(tmp_path: Path) -> None:
     from opx.errors import KnowledgeConfigError
     from opx.lifecycle.retention.guard import GuardRules, read_guard_rules
 

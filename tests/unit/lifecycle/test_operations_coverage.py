@@ -1,4 +1,4 @@
-"""What is reported of the corpus: how much there is of each category, and how old what is pulled has become."""
+"""Coverage metrics: documents and chunks per category, age and delay of pulled categories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cve(updated: str) -> str:
 
 
 class Reported:
-    """What a report said."""
+    """Metrics and totals of a coverage report."""
 
     def __init__(self, measured: Measured, totals: dict[str, int]) -> None:
         self.measured = measured
@@ -128,7 +128,9 @@ class TestFreshness:
         assert found.of(Metric.SOURCE_AGE, CVE) == 0
 
     @pytest.mark.parametrize("owner", ["clients/acme/", "clients/acme/projects/web/"])
-    def test_documents_of_a_client_say_nothing_of_the_source(self, report: Callable[..., Reported], owner: str) -> None:
+    def test_documents_of_a_client_do_not_count_for_freshness(
+        self, report: Callable[..., Reported], owner: str
+    ) -> None:
         own = f"{owner}documents/{CVE}/own.md"
         found = report({f"documents/{CVE}/a.md": cve("2026-03-01T12:00:00Z"), own: cve("2026-03-03")}, moment(3))
         assert found.of(Metric.SYNC_OVERDUE, CVE) == 6 * 3600
@@ -147,7 +149,7 @@ class TestFreshness:
         assert found.of(Metric.SYNC_OVERDUE, "operations/baselines")
         assert found.totals["overdue"] == len(found.measured.values[Metric.SYNC_OVERDUE]) > 3
         assert found.totals["unknown"] == 1
-        assert f"can't tell how fresh {CVE} is" in caplog.text
+        assert f"freshness of {CVE} is unknown" in caplog.text
 
     def test_noted_sync_counts_more_than_documents(self, report: Callable[..., Reported]) -> None:
         corpus = {f"documents/{CVE}/a.md": cve("2020-01-01T00:00:00Z")}

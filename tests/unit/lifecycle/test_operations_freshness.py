@@ -25,7 +25,7 @@ def test_delay_grows_until_the_source_is_synchronised() -> None:
     assert overdue(DAILY, at(5, 3), at(5, 4)) == timedelta()
 
 
-def test_missed_times_are_allowed_where_only_documents_tell() -> None:
+def test_a_missed_time_is_allowed_if_pulls_are_not_recorded() -> None:
     assert overdue(DAILY, at(1, 3, 20), at(3, 3), missed=1) == timedelta()
     assert overdue(DAILY, at(1, 3, 20), at(4, 3), missed=1) == timedelta(days=1) - GRACE
 

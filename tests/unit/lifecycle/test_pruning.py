@@ -1,4 +1,4 @@
-"""What its retention is over for goes, all of it, and nothing else."""
+"""Pruning removes expired versions completely, and nothing else."""
 
 from __future__ import annotations
 
@@ -127,12 +127,14 @@ class TestWhatGoes:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
         assert system.entries(RUNBOOK)
 
-    def test_a_document_may_say_itself_when_it_expires(self, system: SystemUnderTest) -> None:
+    def test_a_document_may_declare_its_own_expiry(self, system: SystemUnderTest) -> None:
         taken_in(system, RUNBOOK, "---\nexpires: 2023-11-20\n---\n# Disk\n\nUse the other one.\n")
         later(system, 8)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
-    def test_what_had_expired_before_it_came_goes_with_the_next_run(self, system: SystemUnderTest) -> None:
+    def test_a_document_that_was_expired_when_ingested_is_removed_by_the_next_run(
+        self, system: SystemUnderTest
+    ) -> None:
         later(system, 30)
         system.services.lifecycle.pruning().run()
         taken_in(system, updated="2020-01-01")
@@ -270,7 +272,7 @@ def _event(key: str) -> ObjectEvent:
 
 
 class TestDryRun:
-    def test_it_tells_what_would_go_and_changes_nothing(self, system: SystemUnderTest) -> None:
+    def test_a_dry_run_reports_due_versions_and_changes_nothing(self, system: SystemUnderTest) -> None:
         taken_in(system)
         later(system, SIX_MONTHS + 1)
         before = [str(row) for spec in ALL_TABLES for row in _scan(system, spec)]
@@ -341,7 +343,7 @@ class TestGuard:
         assert (report.versions, report.redated) == (0, {})
         assert len(system.entries()) == 5
 
-    def test_what_is_meant_is_removed_when_somebody_says_so(self, system: SystemUnderTest) -> None:
+    def test_an_intended_removal_is_done_with_allow_share(self, system: SystemUnderTest) -> None:
         many(system, 5)
         later(system, SIX_MONTHS + 1)
         assert system.services.lifecycle.pruning().run().stopped
@@ -364,7 +366,7 @@ class TestGuard:
 
 
 class TestClock:
-    def test_a_clock_that_goes_back_loses_nothing_and_is_told_of(self, system: SystemUnderTest) -> None:
+    def test_a_clock_that_goes_back_loses_nothing_and_is_noted(self, system: SystemUnderTest) -> None:
         taken_in(system, expires="2023-11-30")
         later(system, 300)
         system.services.lifecycle.holds.add(Hold("case", "ada", within="global"))
@@ -417,7 +419,7 @@ def put_pattern(system: SystemUnderTest, key: str, record: dict[str, Any]) -> No
 
 
 class TestOnceADay:
-    def test_it_is_done_a_day_after_the_last_run_and_told_of_if_something_went(self, system: SystemUnderTest) -> None:
+    def test_it_runs_a_day_after_the_last_run_and_reports_removals(self, system: SystemUnderTest) -> None:
         daily = system.services.lifecycle.daily_pruning()
         assert daily.poll() == ()
         taken_in(system, expires="2023-11-16")
@@ -438,7 +440,7 @@ class TestOnceADay:
             taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)
         daily = system.services.lifecycle.daily_pruning()
-        assert daily.poll()[-1] == "pruning: the time was up: the next run goes on"
+        assert daily.poll()[-1] == "pruning: the time was up: the next run continues"
         assert [len(daily.poll()) for _ in range(3)] != [0, 0, 0]
         assert system.entries() == []
 

@@ -143,7 +143,7 @@ def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World
 
 
 def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -> None:
-    """Where nobody can be kept out: as on AWS."""
+    """Without a lock of ingestion, as on AWS."""
 
     @contextmanager
     def while_others_change() -> Iterator[None]:
@@ -151,8 +151,8 @@ def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -
             world.take_in(pod="Pod evicted")
         yield
 
-    begun = world.begin()._making
-    reindexer = Reindexer(replace(begun, exclusive=while_others_change, pace=Pace(alone=False)))
+    parts = world.begin()._parts
+    reindexer = Reindexer(replace(parts, exclusive=while_others_change, pace=Pace(alone=False)))
     world.reach(ReindexPhase.SETTLING, reindexer)
     assert world.titles() == [DISK, POD, VAULT]
     world.finish(reindexer)
@@ -176,7 +176,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
     assert world.titles() == [DISK, POD, TAPE, VAULT]
 
 
-def test_writers_of_an_index_that_was_replaced_are_told_so(world: World) -> None:
+def test_writers_of_a_replaced_index_get_an_error(world: World) -> None:
     editions = world.services.indexing.editions
     with editions.writing():
         world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
@@ -229,7 +229,7 @@ def test_going_back_can_be_gone_back_on(world: World) -> None:
 
 
 def test_there_is_nothing_to_go_back_to_at_first(world: World) -> None:
-    with pytest.raises(InvalidInputError, match="no earlier index"):
+    with pytest.raises(InvalidInputError, match="no previous index"):
         world.reindexer.roll_back()
 
 
@@ -247,7 +247,7 @@ def test_a_model_without_so_many_dimensions_is_refused(world: World) -> None:
 def test_the_same_again_goes_on_and_another_model_is_refused_meanwhile(world: World) -> None:
     first = world.begin().start(model="32")
     assert world.reindexer.start() == first
-    with pytest.raises(InvalidInputError, match="an index for words-32/1 is being made"):
+    with pytest.raises(InvalidInputError, match="an index for words-32/1 is being built"):
         world.reindexer.start(model="16")
 
 
@@ -322,7 +322,7 @@ def test_what_was_begun_can_be_given_up(world: World) -> None:
     reindexer.discard()
     assert [path.name for path in world.services.settings.home_path.glob("index*")] == ["index"]
     assert world.titles() == [DISK, POD, TAPE, VAULT]
-    with pytest.raises(InvalidInputError, match="no index is being made"):
+    with pytest.raises(InvalidInputError, match="no index is being built"):
         reindexer.advance(lambda: True)
     assert world.reindex("16").job.documents == 4
 
@@ -336,9 +336,9 @@ def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) ->
         with pytest.raises(IncompatibleIndexError, match="opx reindex"):
             changed.best(DISK)
         progress = changed.reindex("")
-        assert "can't be read" in progress.job.report["note"]
+        assert "can't read the old index" in progress.job.report["note"]
         assert (changed.model, changed.titles()) == ("words-16/1", [DISK, POD])
-        with pytest.raises(InvalidInputError, match="no earlier index"):
+        with pytest.raises(InvalidInputError, match="no previous index"):
             changed.reindexer.roll_back()
         with pytest.raises(IncompatibleIndexError, match="--discard"):
             services.indexing.every_index()
@@ -380,7 +380,7 @@ def test_another_model_in_the_place_of_the_one_that_the_index_is_for_is_noticed(
         with pytest.raises(IncompatibleIndexError):
             changed.take_in(tape=TAPE)
         changed.reindexer.discard()
-        assert "can't be read" in changed.reindex("").job.report["note"]
+        assert "can't read the old index" in changed.reindex("").job.report["note"]
         assert [outcome.result for outcome in changed.drain()] == [Result.INGESTED]
         assert (changed.model, changed.titles()) == ("words-32/2", [DISK, POD, TAPE, VAULT])
 
@@ -389,7 +389,7 @@ def test_an_index_whose_model_is_gone_is_replaced(world: World) -> None:
     world.reindex()
     with later(world, missing) as changed:
         changed.reindexer.discard()
-        assert "can't be read" in changed.reindex("16").job.report["note"]
+        assert "can't read the old index" in changed.reindex("16").job.report["note"]
         assert (changed.model, changed.titles()) == ("words-16/1", [DISK, POD, VAULT])
 
 
@@ -489,6 +489,6 @@ def test_a_given_index_is_for_good(tmp_path: Path) -> None:
     given = EmbeddedIndex(tmp_path / "mine", model_id="words/1", dimension=64)
     with (
         bootstrap(Settings(home=str(tmp_path)), embedder=WordEmbedder(), index=given) as services,
-        pytest.raises(InvalidInputError, match="given to this process"),
+        pytest.raises(InvalidInputError, match="passed in to this process"),
     ):
         _ = services.lifecycle.reindexer

@@ -1,4 +1,4 @@
-"""The making of an index ends at any moment, and whoever comes next goes on."""
+"""Reindexing is interrupted at any moment, and the next process resumes it."""
 
 from __future__ import annotations
 

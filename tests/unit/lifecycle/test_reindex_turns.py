@@ -1,4 +1,4 @@
-"""A message for the function that makes indexes, the hold on the work, and what people are told."""
+"""Messages of the reindex function, the lease on the job, and the output of the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, ReindexBusyError
 from opx.lifecycle.reindex.job import JobStore, ReindexJob, ReindexPhase
-from opx.lifecycle.reindex.reindexing import GO_ON, take_turn
+from opx.lifecycle.reindex.reindexing import GO_ON, handle_message
 from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap, connect
@@ -106,7 +106,7 @@ def test_the_command_makes_an_index_goes_back_and_removes_it(opx: Opx) -> None:
     assert "active" in opx("reindex", "--status").stdout
 
 
-def test_the_command_says_which_models_there_are(opx: Opx) -> None:
+def test_an_unknown_model_is_reported_by_the_command(opx: Opx) -> None:
     result = opx("reindex", "--model", "gpt")
     assert result.exit_code == 2
     assert "there is no model 'gpt' here" in result.stderr
@@ -140,33 +140,33 @@ WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "
 @pytest.mark.parametrize("body", ["no json", "[]", '{"do": "explode"}', '{"do": "reindex", "dimension": "many"}'])
 def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) -> None:
     with services_at(tmp_path) as services, pytest.raises(InvalidInputError):
-        take_turn(body, services.lifecycle.reindexer, None, stop=lambda: True)
+        handle_message(body, services.lifecycle.reindexer, None, stop=lambda: True)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"search_generation": "classic"}, "next-generation"),
-        ({"search_engine": "bedrock_knowledge_base", "knowledge_base_id": "KB"}, "makes its index itself"),
+        ({"search_engine": "bedrock_knowledge_base", "knowledge_base_id": "KB"}, "builds its own index"),
     ],
 )
-def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
+def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
         _ = bootstrap(Settings(backend="aws", **settings)).lifecycle.reindexer  # type: ignore[arg-type]
 
 
-def test_each_turn_asks_for_the_next_until_it_is_done(tmp_path: Path) -> None:
+def test_each_message_enqueues_the_next_until_the_job_is_done(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         queue = SqliteQueue(ports_of(services)._home.main, "turns")
         reindexer = services.lifecycle.reindexer
-        progress = take_turn('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
+        progress = handle_message('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True)
         turns = 1
         while progress is None or not progress.finished:
             (message,) = queue.receive()
             queue.done(message.receipt)
             assert message.body == GO_ON
-            progress = take_turn(message.body, reindexer, queue, stop=lambda: True)
+            progress = handle_message(message.body, reindexer, queue, stop=lambda: True)
             turns += 1
         assert turns > 3
         assert queue.receive() == []
-        assert take_turn(GO_ON, reindexer, queue, stop=lambda: True) is None
+        assert handle_message(GO_ON, reindexer, queue, stop=lambda: True) is None

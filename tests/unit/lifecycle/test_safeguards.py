@@ -232,7 +232,7 @@ def test_empty_text_has_lost_all() -> None:
     assert {one.kind for one in changes("", PAGE)} == {ADDED}
 
 
-def test_text_that_is_too_long_is_not_compared_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_too_long_is_noted_and_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "MAX_CHARACTERS", len(PAGE))
     outlines = (outline_of("1", "Failover", PAGE), outline_of("2", "Failover", PAGE + "More.\n"))
     found = outline_changes(*outlines)

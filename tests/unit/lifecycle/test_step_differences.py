@@ -1,4 +1,4 @@
-"""How the steps of two versions of a document differ."""
+"""Differences of the steps of two versions of a document."""
 
 from __future__ import annotations
 

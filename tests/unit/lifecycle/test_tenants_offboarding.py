@@ -1,4 +1,4 @@
-"""All that there is of a client goes, whatever happens meanwhile, and nothing of anybody else's."""
+"""Offboarding removes everything of a client, despite interruptions, and nothing of other tenants."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def state_of(services: System) -> ClientState | None:
 
 
 def passages(services: System, identity: Identity, word: str) -> list[str]:
-    """What this identity finds that has the word in it, however unlikely an answer it is."""
+    """Passages with the word that this identity finds, at any confidence."""
     query = services.questions.search(identity, recorded=False)
     found = query.query(word, QueryConfig(min_confidence=0.0))
     return [result.content for result in found if word in result.content]
@@ -282,7 +282,7 @@ def test_malformed_ids_are_refused_before_anything_is_looked_for(services: Syste
 
 
 def test_removing_a_client_that_never_was_is_refused(services: System) -> None:
-    with pytest.raises(InvalidInputError, match="nothing of a client nobody"):
+    with pytest.raises(InvalidInputError, match="nothing is stored for a client nobody"):
         services.tenants.offboarding().remove("nobody")
     assert services.corpus.clients.get("nobody") is None
 

@@ -1,4 +1,4 @@
-"""Projects and their groups as they are now, who may see what after a move, and which clients there are."""
+"""Registry of projects and groups, visibility after a move, and the registry of clients."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ MALFORMED = [
 
 
 class Untouchable:
-    """A table of which nothing may be asked."""
+    """A table that fails on any call."""
 
     def __getattr__(self, name: str) -> Any:
         def refuse(*_: object, **__: object) -> None:
-            raise AssertionError(f"the table was asked to {name}")
+            raise AssertionError(f"the table was called: {name}")
 
         return refuse
 
@@ -215,7 +215,7 @@ def test_removed_client_is_not_admitted_and_not_answered(clients: ClientRegistry
 def test_client_that_is_removed_while_it_is_being_noted_stays_removed(
     clients: ClientRegistry, table: SqliteTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who claims a document asks once more afterwards."""
+    """A worker checks the client once more after it has claimed a document."""
     clients.put(Client("acme", ClientState.REMOVING))
     with monkeypatch.context() as patch:
         patch.setattr(table, "get_many", lambda _: [])  # as it was a moment ago
@@ -241,18 +241,18 @@ def services(tmp_path: Path) -> Iterator[System]:
     services.close()
 
 
-def test_move_counts_for_the_next_question_of_whoever_has_asked_before(services: System) -> None:
-    """One knowledge base, as an agent's server keeps it, and the same question each time."""
+def test_a_move_takes_effect_with_the_next_query_of_the_same_caller(services: System) -> None:
+    """One system, as an agent's server keeps it, and the same query each time."""
     context = Context(services, Caller(Identity("acme", "shop")))
     client = LocalClient(context)
 
     def seen() -> tuple[int, int, int, int | None, bool]:
-        asked = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
-        results = client.call(query, asked).results
+        request = Query(query="heron pauses", config=QueryConfig(min_confidence=0.0))
+        results = client.call(query, request).results
         status = client.call(get_status, GetStatus())
         related = services.graph.seen_by(Identity("acme", "shop")).find("service:ledger")
-        told = call_tool(load().tools()["search_docs"], context, {"query": "heron pauses"}.items())
-        return len(results), len(plain(told)["documentIds"]), status.documents, status.chunks, bool(related)
+        reply = call_tool(load().tools()["search_docs"], context, {"query": "heron pauses"}.items())
+        return len(results), len(plain(reply)["documentIds"]), status.documents, status.chunks, bool(related)
 
     assert seen() == (0, 0, 0, 0, False)
     services.corpus.projects.assign("acme", "shop", "bank")

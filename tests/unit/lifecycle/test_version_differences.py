@@ -1,4 +1,4 @@
-"""How two versions of a document differ."""
+"""Differences of two versions of a document."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_metadata_that_differ_are_named() -> None:
     assert (found.diff, found.added, found.removed, found.cut) == ("", 0, 0, False)
 
 
-def test_a_long_diff_is_cut_at_a_line_and_says_how_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_diff_is_cut_at_a_line_with_full_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(differences, "MAX_CHARACTERS", 200)
     document = a_document()
     text = "".join(f"line {number}\n" for number in range(1000))
@@ -126,7 +126,7 @@ def test_of_very_many_steps_the_first_are_there(monkeypatch: pytest.MonkeyPatch)
     assert ([step.title for step in found.steps], found.cut) == (["0", "1"], True)
 
 
-def test_what_is_said_of_versions_survives_the_way_over_the_wire() -> None:
+def test_versions_and_differences_round_trip_as_json() -> None:
     name = VersionName(3, "0f", "2026-01-01T00:00:00Z")
     step = StepChange(kind=StepChangeKind.CHANGED, title="Wait", commands=(CommandChange("a", "b"),))
     change = Change("title", "a", "b")

@@ -232,7 +232,7 @@ class TestClients:
         report = remove_client(owner, RemoveClient(client_id="acme"))
         assert report.left == {}
         assert {name: count.before for name, count in report.stores.items()} == stores
-        assert (report.by, steps[0]) == ("ada", "waiting for work that is under way")
+        assert (report.by, steps[0]) == ("ada", "waiting for running work")
         assert get_client(owner, GetClient(client_id="acme")).state is ClientState.REMOVED
         assert add_client(owner, AddClient(client_id="acme")).state is ClientState.ACTIVE
 

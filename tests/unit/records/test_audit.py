@@ -1,4 +1,4 @@
-"""Who asked what was returned: one record an answer, seen by its own scope alone, and never in an answer's way."""
+"""Audit log: one record per answer, visible only to its scope; failures never prevent an answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stored(services: System) -> str:
 
 
 class TestRecords:
-    def test_record_says_who_asked_and_what_was_returned(self, services: System) -> None:
+    def test_a_record_has_the_caller_and_the_returned_documents(self, services: System) -> None:
         answer = asked(services, ACME)
         (record,) = records(services)
         assert (record.receipt_id, record.who, record.principal) == (answer.receipt_id, "client:acme", "bob")
@@ -146,7 +146,7 @@ class TestFailures:
         assert (answer.results, answer.receipt_id) == ((), "")
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
-    def test_record_without_a_version_says_so(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unreadable_corpus_version_is_unsettled(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         def away() -> None:
             raise StoreUnavailableError("no index")
 
@@ -158,7 +158,7 @@ class TestFailures:
         assert answer.receipt
         assert answer.receipt["settled"] is False
 
-    def test_no_failure_is_told_as_none(self, services: System) -> None:
+    def test_a_successful_recording_reports_zero_failures(self, services: System) -> None:
         measured = Measured()
         services.questions.search(ACME, measured).answer(DISK_TITLE)
         assert measured.values[Metric.RECORDING_FAILURES] == [0.0]

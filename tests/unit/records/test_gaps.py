@@ -29,7 +29,7 @@ from opx.operations.system import System
 from opx.ports.tables import GAPS
 from opx.records.capability import check_gaps, is_gap
 from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
-from opx.records.gaps.log import GapLog, absent_gap_id, check, gap_id, identity_of, the_gap
+from opx.records.gaps.log import GapLog, absent_gap_id, check, find_gap, gap_id, identity_of
 from opx.records.gaps.model import (
     MAX_CALLERS,
     MAX_EXAMPLES,
@@ -194,7 +194,7 @@ class TestRememberedVectors:
         assert remembered.of("disk") is first
         assert counting.asked == 1
 
-    def test_question_that_was_not_embedded_is_asked_for(self) -> None:
+    def test_a_question_without_a_cached_vector_is_embedded(self) -> None:
         remembered = RememberedVectors(self.Counting())
         assert remembered.of("disk") is not None
         assert remembered.of("fails") is None
@@ -231,7 +231,7 @@ class TestLog:
         (gap,) = all_of(log)
         assert (gap.count, len(gap.examples), len(gap.callers)) == (30, MAX_EXAMPLES, MAX_CALLERS)
 
-    def test_closed_one_that_is_asked_again_is_open_again(self, log: GapLog) -> None:
+    def test_a_closed_gap_is_reopened_by_its_question(self, log: GapLog) -> None:
         gap = log.settle(log.add(a_gap()), GapStatus.CLOSED, because="written", closed_by="d", title="T")
         assert all_of(log)[0].status is GapStatus.CLOSED
         log.add(a_gap(nearest=Nearest("d2", confidence=0.1)))
@@ -251,14 +251,14 @@ class TestLog:
         with pytest.raises(ConditionFailedError):
             log.settle(gap, GapStatus.CLOSED)
 
-    def test_what_was_asked_least_and_longest_ago_makes_room(self, table: SqliteTable, clock: Clock) -> None:
+    def test_the_least_frequent_and_oldest_gap_is_dropped_first(self, table: SqliteTable, clock: Clock) -> None:
         log = GapLog(table, days=30, clock=clock, most=3)
         for at, question in enumerate(["alpha", "alpha", "beta", "gamma", "delta"]):
             log.add(a_gap(question, at=f"2026-01-0{at + 1}T00:00:00Z"))
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma", "delta"}
         assert log.dropped(SCOPE) == 1
 
-    def test_closed_ones_make_room_first_and_untold(self, table: SqliteTable, clock: Clock) -> None:
+    def test_closed_gaps_are_dropped_first_and_not_counted(self, table: SqliteTable, clock: Clock) -> None:
         log = GapLog(table, days=30, clock=clock, most=2)
         log.add(a_gap("alpha"))
         log.settle(log.add(a_gap("beta", at="2026-03-01T00:00:00Z")), GapStatus.CLOSED)
@@ -266,7 +266,7 @@ class TestLog:
         assert {gap.question for gap in all_of(log)} == {"alpha", "gamma"}
         assert log.dropped(SCOPE) == 0
 
-    def test_gap_that_nobody_asks_any_more_expires(self, log: GapLog, clock: Clock) -> None:
+    def test_a_gap_expires_after_its_last_question(self, log: GapLog, clock: Clock) -> None:
         log.add(a_gap())
         clock.now += 31 * 86_400
         assert all_of(log) == []
@@ -310,7 +310,7 @@ class TestLog:
         found = {gap.absent: (gap.count, gap.missing) for gap in all_of(log)}
         assert found == {MISSING: (1, ("no page",)), None: (1, ("no page",))}
 
-    def test_gap_that_a_report_opens_again_says_no_more_that_something_is_absent(self, log: GapLog) -> None:
+    def test_a_gap_reopened_by_a_report_has_no_absent_identifier(self, log: GapLog) -> None:
         log.settle(log.add(a_gap_of(MISSING)), GapStatus.CLOSED)
         log.add(a_gap(missing=("which queue",)))
         assert [(gap.status, gap.absent) for gap in all_of(log)] == [(GapStatus.OPEN, None)]
@@ -330,15 +330,15 @@ class TestLog:
 
     def test_gap_is_found_by_the_beginning_of_its_id(self, log: GapLog) -> None:
         one, two = log.add(a_gap("alpha")), log.add(a_gap("beta"))
-        assert the_gap(iter([one, two]), one.gap_id[:10].upper()) == one
+        assert find_gap(iter([one, two]), one.gap_id[:10].upper()) == one
         for wanted in ("", "zz"):
             with pytest.raises(InvalidInputError, match="no gap"):
-                the_gap(iter([one, two]), wanted)
+                find_gap(iter([one, two]), wanted)
 
 
 class TestChecking:
     @staticmethod
-    def asking(*answered: str) -> Any:
+    def searching(*answered: str) -> Any:
         def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
             return Answer(query, (a_result("d1"),) if query in answered else ())
 
@@ -346,7 +346,7 @@ class TestChecking:
 
     def test_answered_gap_is_closed_by_its_document(self, log: GapLog) -> None:
         log.add(a_gap())
-        found = check(log, [SCOPE], self.asking(ESPRESSO))
+        found = check(log, [SCOPE], self.searching(ESPRESSO))
         assert (found.asked, len(found.closed), found.left) == (1, 1, 0)
         (gap,) = all_of(log)
         assert (gap.status, gap.closed_by, gap.closed_by_title) == (GapStatus.CLOSED, "d1", "Title of d1")
@@ -360,18 +360,18 @@ class TestChecking:
     def test_gap_of_which_one_wording_has_no_answer_stays(self, log: GapLog) -> None:
         for question in ("restart billing", "restart checkout"):
             log.add(a_gap(question, vector=[1.0] * 64))
-        assert check(log, [SCOPE], self.asking("restart billing")).closed == ()
-        assert len(check(log, [SCOPE], self.asking("restart billing", "restart checkout")).closed) == 1
+        assert check(log, [SCOPE], self.searching("restart billing")).closed == ()
+        assert len(check(log, [SCOPE], self.searching("restart billing", "restart checkout")).closed) == 1
 
-    def test_those_that_matter_most_are_asked_first(self, log: GapLog) -> None:
+    def test_gaps_are_checked_in_order_of_weight(self, log: GapLog) -> None:
         for _ in range(2):
             log.add(a_gap("beta", nearest=Nearest("d", confidence=0.5)))
         log.add(a_gap("alpha"))
-        found = check(log, [SCOPE], self.asking("alpha", "beta"), limit=1)
+        found = check(log, [SCOPE], self.searching("alpha", "beta"), limit=1)
         assert [gap.question for gap in found.closed] == ["beta"]
         assert found.left == 1
 
-    def test_absent_name_alone_is_asked_for_without_filters(self, log: GapLog) -> None:
+    def test_an_absent_name_is_queried_alone_and_without_filters(self, log: GapLog) -> None:
         log.add(a_gap_of(MISSING, "why am I paged", config={"categories": ["runbooks"], "minConfidence": 0}))
         asked: list[tuple[str, QueryConfig]] = []
 
@@ -391,7 +391,7 @@ class TestChecking:
         log.add(a_gap())
         assert not check(log, [SCOPE], lambda *_: Answer("", (a_result(),), partial=True)).closed
 
-    def test_gap_that_can_not_be_asked_keeps_no_other_from_it(self, log: GapLog) -> None:
+    def test_a_gap_that_can_not_be_queried_does_not_stop_the_others(self, log: GapLog) -> None:
         log.add(a_gap("alpha", nearest=Nearest("d", confidence=0.9)))
         log.add(a_gap("beta"))
 
@@ -405,11 +405,11 @@ class TestChecking:
 
     def test_none_is_begun_when_time_is_up(self, log: GapLog) -> None:
         log.add(a_gap())
-        found = check(log, [SCOPE], self.asking(ESPRESSO), seconds=-1)
+        found = check(log, [SCOPE], self.searching(ESPRESSO), seconds=-1)
         assert (found.asked, found.left) == (0, 1)
 
     @pytest.mark.parametrize("identity", [Identity(), Identity("acme"), Identity("acme", "shop")])
-    def test_each_is_asked_as_its_own_scope(self, identity: Identity) -> None:
+    def test_each_gap_is_queried_as_a_reader_of_its_scope(self, identity: Identity) -> None:
         from opx.records.audit import scope_of
 
         assert identity_of(scope_of(identity)) == identity
@@ -447,7 +447,7 @@ class TestOwners:
     @pytest.mark.parametrize(
         "section", ["owners: [a]", "owners: {a: 1}", "owners: {no/category: x}", "owners: {a: ''}"]
     )
-    def test_mistakes_are_told_with_file_and_line(self, tmp_path: Path, section: str) -> None:
+    def test_mistakes_are_reported_with_file_and_line(self, tmp_path: Path, section: str) -> None:
         with pytest.raises(KnowledgeConfigError, match=r"knowledge\.yaml:\d+: "):
             read_owners(load_knowledge(), a_file(tmp_path, section))
 
@@ -459,7 +459,7 @@ def a_file(folder: Path, section: str) -> Path:
 
 
 class TestListing:
-    def test_often_asked_and_nearly_answered_comes_first(self) -> None:
+    def test_frequent_and_nearly_answered_gaps_come_first(self) -> None:
         chatter, wanted = (
             a_gap("tell me a joke", count=3),
             a_gap("alpha", count=2, nearest=Nearest("d", confidence=0.6)),
@@ -485,7 +485,7 @@ class TestListing:
         with pytest.raises(InvalidInputError):
             GapView.from_json({"gapId": "x"})
 
-    def test_view_says_what_is_absent(self) -> None:
+    def test_a_view_names_the_absent_identifier(self) -> None:
         (view,) = views(a_gap_of(MISSING))
         assert GapView.from_json(json.loads(json.dumps(view.to_json()))).absent == MISSING
         assert headline(view) == MISSING.text
@@ -507,7 +507,7 @@ class TestRecording:
     def ask(self, system: System, query: str, identity: Identity = ACME, **config: Any) -> Answer:
         return system.questions.search(identity).answer(query, QueryConfig(**config))
 
-    def test_unanswered_question_becomes_a_gap_of_who_asked(self, services: System) -> None:
+    def test_an_unanswered_question_becomes_a_gap_in_the_callers_scope(self, services: System) -> None:
         self.ask(services, ESPRESSO)
         (gap,) = services.records.gaps.gaps(SCOPE)
         assert (gap.question, gap.count, gap.status) == (ESPRESSO, 1, GapStatus.OPEN)
@@ -561,7 +561,7 @@ class TestRecording:
         assert gap.absent is None
         assert "XkAbQzPq" not in str(gap)
 
-    def test_asking_again_for_the_system_itself_records_nothing(self, services: System) -> None:
+    def test_a_check_of_gaps_records_nothing(self, services: System) -> None:
         self.ask(services, ESPRESSO)
         assert check_gaps(services.records, services.questions, [SCOPE], 50).asked == 1
         (gap,) = services.records.gaps.gaps(SCOPE)
@@ -586,7 +586,7 @@ class TestRecording:
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
 
-def test_document_that_is_taken_in_closes_the_gap(tmp_path: Path) -> None:
+def test_document_that_is_taken_in_closes_find_gap(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as services:
         question = "Restart the payments gateway"
         assert not services.questions.search(ACME).answer(question).results

@@ -18,7 +18,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.lifecycle.reindex.job import ReindexPhase
-from opx.lifecycle.reindex.reindexing import CALIBRATE, CALIBRATE_IF_DUE, calibrate_as_asked
+from opx.lifecycle.reindex.reindexing import CALIBRATE, CALIBRATE_IF_DUE, calibrate_on_message
 from opx.lifecycle.retention.pruning import DailyCalibration
 from opx.operations.administration import Reindex, SwitchIndex, force_reindex, reindex
 from opx.operations.context import Caller, Context
@@ -332,15 +332,15 @@ class Blind(ShiftedWords):
 class TestMessages:
     @pytest.mark.parametrize("body", ["", "[]", "no JSON", '{"do": "reindex"}', '{"do": 3}'])
     def test_others_are_left_to_others(self, body: str) -> None:
-        assert not calibrate_as_asked(body, lambda: pytest.fail("it was not asked for"))
+        assert not calibrate_on_message(body, lambda: pytest.fail("it was not asked for"))
 
     def test_one_calibrates(self, corpus: Calibrated) -> None:
-        assert calibrate_as_asked(CALIBRATE, lambda: corpus.calibrator)
+        assert calibrate_on_message(CALIBRATE, lambda: corpus.calibrator)
         assert corpus.calibrator.kept().calibration
 
     def test_one_calibrates_if_that_is_due(self, corpus: Calibrated) -> None:
         corpus.services.questions.calibrations.write(MODEL, None, entries=40)
-        assert calibrate_as_asked(CALIBRATE_IF_DUE, lambda: corpus.calibrator)
+        assert calibrate_on_message(CALIBRATE_IF_DUE, lambda: corpus.calibrator)
         assert corpus.calibrator.kept().calibration is None
 
     def test_a_model_that_is_refused_is_not_asked_for_again(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -348,7 +348,7 @@ class TestMessages:
             raise EmbeddingError("zeros")
 
         with caplog.at_level(logging.INFO):
-            assert calibrate_as_asked(CALIBRATE, refused)
+            assert calibrate_on_message(CALIBRATE, refused)
         assert "not calibrated: zeros" in caplog.text
 
     def test_a_store_that_is_away_is_asked_again(self) -> None:
@@ -356,7 +356,7 @@ class TestMessages:
             raise StoreUnavailableError("no table")
 
         with pytest.raises(StoreUnavailableError):
-            calibrate_as_asked(CALIBRATE, away)
+            calibrate_on_message(CALIBRATE, away)
 
 
 # -- what is kept, and what searches see of it

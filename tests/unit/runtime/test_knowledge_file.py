@@ -98,7 +98,7 @@ def test_a_category_without_schedule_has_none(tmp_path: Path) -> None:
         ("0 4 * * 1-5", "0 0 4 * * 1", "12: schedule '0 0 4 * * 1' has 6 fields"),
         ("folders: [notes]", "folders: [/notes]", "13: folder '/notes'"),
         ("folders: [notes]", "folders: [advice]", "13: folder 'advice' implies advice already"),
-        ("folders: [notes]", "folders: ['']", "13: categories.notes/short.folders[0] must be a text"),
+        ("folders: [notes]", "folders: ['']", "13: categories.notes/short.folders[0] must be a string"),
         ("{title: $.title, ", "{", "14: categories.notes/short.json needs the key 'title'"),
         ("content: $.content}", "content: $.content, body: $.b}", "14: unknown key 'body'; allowed: title, content"),
         ("  advice:\n", "  notes/short:\n", "15: duplicate key 'notes/short'"),
@@ -124,7 +124,7 @@ def test_a_wrong_json_path_is_refused_where_paths_are_checked(tmp_path: Path) ->
 
 def test_a_default_category_that_is_no_text_is_refused(tmp_path: Path) -> None:
     text = VALID.replace("default_category: notes/short", "default_category: 2024-01-01")
-    assert refusal(tmp_path, text).startswith("1: default_category must be a text")
+    assert refusal(tmp_path, text).startswith("1: default_category must be a string")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n"])
@@ -190,7 +190,7 @@ def test_errors_in_the_checkouts_file_name_it_from_the_repository(
         load_knowledge()
 
 
-def test_a_package_without_a_file_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_reported_with_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed_at(tmp_path / "opx", monkeypatch)
     with pytest.raises(KnowledgeConfigError, match="OPX_KNOWLEDGE_FILE"):
         load_knowledge()

@@ -1,4 +1,4 @@
-"""Lines are found by the ids of a call and tell nothing that somebody wrote."""
+"""Log lines have the ids of a call and no text of documents or queries."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class TestTracebacks:
     def test_message_about_the_input_is_left_out(self) -> None:
         assert CANARY not in traceback_without_texts(raised(InvalidInputError(f"not {CANARY}")))
 
-    def test_message_of_a_store_is_told_and_not_that_of_its_cause(self) -> None:
+    def test_the_message_of_a_store_error_is_logged_but_not_that_of_its_cause(self) -> None:
         error = raised(StoreUnavailableError("can't read table x"), raised(ValueError(CANARY)))
         shown = traceback_without_texts(error)
         assert CANARY not in shown
         assert shown.index("ValueError") < shown.index("StoreUnavailableError: can't read table x")
 
-    def test_error_of_a_service_is_told_by_its_code(self) -> None:
+    def test_an_error_of_a_service_is_logged_with_its_code(self) -> None:
         error = KeyError(CANARY)
         error.response = {"Error": {"Code": "ValidationException", "Message": CANARY}}  # type: ignore[attr-defined]
         assert traceback_without_texts(raised(error)).endswith("KeyError (ValidationException)")
@@ -69,7 +69,7 @@ class TestTracebacks:
             observed(work)({}, FakeContext())
         assert CANARY not in capsys.readouterr().out
 
-    def test_everything_is_told_when_debugging(self, capsys: Captured) -> None:
+    def test_messages_are_logged_when_debugging(self, capsys: Captured) -> None:
         def work(event: Any, context: Any, report: Report) -> None:
             logging.getLogger(SERVICE).setLevel("DEBUG")
             raise ValueError(CANARY)
@@ -80,7 +80,7 @@ class TestTracebacks:
 
 
 class TestFunctions:
-    def test_failed_function_says_what_failed_and_logs_where(self, capsys: Captured) -> None:
+    def test_a_failed_function_raises_a_redacted_error_and_logs_the_traceback(self, capsys: Captured) -> None:
         def work(event: Any, context: Any, report: Report) -> None:
             report(Metric.TOOL_CALLS)
             raise ValueError(CANARY)

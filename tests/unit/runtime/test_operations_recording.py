@@ -22,7 +22,7 @@ def ours(name: str, **dimensions: str) -> Named:
     return Named("OpxKnowledge", name, frozenset({"environment": "trial", **dimensions}.items()))
 
 
-def test_measurement_is_told_for_each_of_its_dimension_sets(recorder: Recorder, capsys: Captured) -> None:
+def test_a_measurement_is_recorded_for_each_dimension_set(recorder: Recorder, capsys: Captured) -> None:
     recorder(Metric.QUERY_LATENCY, 12.5, mode="fast")
     recorder.flush({})
     assert measured(capsys.readouterr().out) == {

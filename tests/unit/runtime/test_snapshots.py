@@ -1,4 +1,4 @@
-"""What is in a snapshot of the retrieval function, and what is made after it."""
+"""Contents of the retrieval function's snapshot, and objects created after a restore."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_retrieval_function_has_a_hook_for_each_side_of_the_snapshot(runtime
 
 
 @pytest.mark.usefixtures("nobody")
-def test_before_the_snapshot_no_client_is_made_and_no_credentials_are_asked_for(runtime: Runtime) -> None:
+def test_before_the_snapshot_no_client_is_created_and_no_credentials_are_requested(runtime: Runtime) -> None:
     services = bootstrap(SETTINGS)
     make_handler(lambda: services)
     runtime.before[0]()

@@ -609,7 +609,7 @@ class TestInstallation:
             ("{blast: host}", "procedures.commands.acmectl needs the key 'effect'"),
             ("{effect: read, reach: host}", "unknown key 'reach'; allowed: effect, blast, undo"),
             ("[read]", "procedures.commands.acmectl must be a mapping"),
-            ("1", "procedures.commands.acmectl must be a text"),
+            ("1", "procedures.commands.acmectl must be a string"),
         ],
     )
     def test_mistake_is_refused_with_its_line(self, tmp_path: Path, entry: str, message: str) -> None:

@@ -99,7 +99,7 @@ def test_a_deployed_system_tells_operators_what_it_pruned_and_prunes_by_itself(o
 
 def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     taken_in(folder, old=EXPIRED, disk=REVIEWED)
-    assert "would go: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
+    assert "would be removed: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
     assert "is past its retention" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
@@ -109,7 +109,7 @@ def test_a_run_that_was_stopped_says_why(folder: Opx) -> None:
     taken_in(folder, **{f"old{number}": EXPIRED.replace("pool", f"pool {number}") for number in range(21)})
     stopped = folder("prune")
     assert stopped.exit_code == 1
-    assert "nothing was removed, as too much would go at once: 21 of 21" in stopped.stderr
+    assert "nothing was removed, as too much would be removed at once: 21 of 21" in stopped.stderr
     assert "--allow-share 1" in stopped.stderr
     assert folder("prune", "--allow-share", "1").exit_code == 0
     assert [one["versions"] for one in printed(folder, "prune", "--reports")] == [21, 0]

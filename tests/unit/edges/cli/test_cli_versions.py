@@ -271,7 +271,7 @@ def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path
     opx("ingest", opx.folder / "docs")
     result = opx("restore", first)
     assert result.exit_code == 0
-    assert "the file of then is gone: disk.html is now the text that was read of it, as Markdown" in result.stderr
+    assert "the original file is gone: disk.html now has its extracted text as Markdown" in result.stderr
     assert f"document {first} is current again" in result.stdout
 
 

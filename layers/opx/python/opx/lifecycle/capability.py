@@ -1,4 +1,4 @@
-"""Composes retention, holds, reviews, archives, repairs, answers as of past times, and the making of a new index."""
+"""Composes retention, legal holds, reviews, archives, reconciliation, as-of queries and reindexing."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
 
 WRITERS_DONE_SECONDS = 330.0
-"""After which no function is at work any more that ingests and began before: those have 300 seconds."""
+"""Time after which no ingesting function that began before is still running: their timeout is 300 seconds."""
 
 REINDEX_LEASE_SECONDS = 960.0
-"""More than a function may run: whoever holds the work after that is gone."""
+"""Longer than a function may run: a lease older than this belongs to a worker that has ended."""
 
-MANAGED = "a managed knowledge base makes its index itself, of a model that its deployment names: see docs/deploy.md"
-JUDGES_ITSELF = "a managed knowledge base says itself how relevant a hit is: there is nothing to calibrate"
+MANAGED = "a managed knowledge base builds its own index with the model that its deployment names: see docs/deploy.md"
+JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is nothing to calibrate"
 ASSIGNED = (
-    "a classic collection names its entries itself, so that no second index can be kept in step with it: make a "
-    "next-generation one, and import there what `opx export` writes"
+    "a classic collection assigns the ids of its entries itself, so that a second index can't be kept in step with it: "
+    "create a next-generation collection and import an archive of `opx export` there"
 )
 
 
 class Lifecycle:
-    """Keeps, reviews, archives, repairs and removes documents of all scopes. `schedule` has registered sources and streams
-    read at their times."""
+    """Retains, reviews, archives, reconciles and removes documents of all scopes. `schedule` applies the schedules of
+    registered sources and streams."""
 
     def __init__(
         self,
@@ -81,20 +81,20 @@ class Lifecycle:
 
     @cached_property
     def holds(self) -> Holds:
-        """Documents that must not be removed."""
+        """Legal holds: bans on deleting documents."""
         from opx.lifecycle.retention.holds import Holds
 
         return Holds(self._tables.table(LIFECYCLE), self._installation.clock)
 
     @cached_property
     def prune_reports(self) -> PruneReports:
-        """Reports of past runs of pruning."""
+        """Reports of past pruning runs."""
         from opx.lifecycle.report import PruneReports
 
         return PruneReports(self._tables.table(LIFECYCLE), self._installation.clock)
 
     def check_removal(self, object_keys: Sequence[str]) -> None:
-        """Raise `HeldError` if a legal hold is on one of these objects' documents, or on what a document was before."""
+        """Raise `HeldError` if a legal hold covers any version of one of these objects' documents."""
         from opx.lifecycle.retention.holds import versions_of_objects
 
         self.holds.check(versions_of_objects(self._corpus.catalog, object_keys))
@@ -105,13 +105,13 @@ class Lifecycle:
         return RetentionState(self._tables.table(LIFECYCLE), self._installation.knowledge)
 
     def daily_pruning(self) -> DailyPruning:
-        """Prunes once a day, in the rounds of one process."""
+        """Daily pruning within the background loop of a single-process installation."""
         from opx.lifecycle.retention.pruning import DailyPruning
 
         return DailyPruning(self.pruning, self._retention_state, self._installation.clock)
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
-        """Removes documents whose retention is over, of all scopes. Raises `KnowledgeConfigError`."""
+        """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
         from opx.lifecycle.retention.guard import read_guard_rules
         from opx.lifecycle.retention.pruning import KnowledgePruningService
@@ -149,13 +149,13 @@ class Lifecycle:
 
     @cached_property
     def reviews(self) -> Reviews:
-        """Documents that are to be reviewed. Raises `KnowledgeConfigError`."""
+        """Lists documents due for review. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.retention.reviews import Reviews
         from opx.records.gaps.listing import read_owners
         from opx.runtime.knowledge_file import read_section
 
         installation = self._installation
-        read_owners(installation.knowledge, installation.knowledge_path)  # refuses what is wrong with them
+        read_owners(installation.knowledge, installation.knowledge_path)  # raises if the section is malformed
         section = read_section("owners", installation.knowledge_path)
         named = {name: value.text() for name, value in section.entries().items()} if section else {}
         services = {name.casefold(): owner for name, owner in named.items()}
@@ -163,7 +163,7 @@ class Lifecycle:
 
     @cached_property
     def as_of(self) -> AsOf:
-        """Answers as of past times."""
+        """Searches the knowledge base as of a past time."""
         from opx.lifecycle.past.as_of import AsOf
 
         return AsOf(
@@ -176,17 +176,17 @@ class Lifecycle:
             threads=self._storage.read_threads,
         )
 
-    # -- archives, and stores that agree
+    # -- archives, reconciliation and calibration
 
     def exporter(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Exporter:
-        """Writes archives. `progress` is called with what is written, and how many there were."""
+        """Writes archives. `progress` is called with the kind of item written and the count so far."""
         from opx.lifecycle.archive.exporting import Exporter
 
         tables, storage, corpus = self._tables, self._storage, self._corpus
         return Exporter(self._installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
 
     def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
-        """Takes archives in. `progress` is called with what is done next."""
+        """Imports archives. `progress` is called with a description of the next step."""
         from opx.lifecycle.archive.importing import Importer
 
         return Importer(
@@ -202,8 +202,8 @@ class Lifecycle:
     def reconciler(
         self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> Reconciler:
-        """Compares the stores; with `thorough`, entries of the index one by one. `progress` is called with what is
-        compared, and how many there were."""
+        """Reconciles the stores; with `thorough`, index entries are compared one by one. `progress` is called with the kind
+        of item compared and the count so far."""
         from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
         from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
@@ -213,8 +213,8 @@ class Lifecycle:
         return Reconciler(stores, checks, repairs, progress)
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
-        """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
-        what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
+        """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of
+        item processed and the count so far. Raises `InvalidInputError` where a managed service scores relevance."""
         from opx.graph.naming import ScopeDirectory
         from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
         from opx.retrieval.calibration.models import CalibrationStore
@@ -223,7 +223,7 @@ class Lifecycle:
         embedder = indexing.query_embedder
         if embedder is None:
             raise InvalidInputError(JUDGES_ITSELF)
-        asked = AskedCorpus(
+        corpus_to_query = AskedCorpus(
             catalog=corpus.catalog,
             scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
             categories=sorted(installation.knowledge.categories),
@@ -232,28 +232,28 @@ class Lifecycle:
             embedder=embedder,
         )
         calibrations = CalibrationStore(self._tables.table(LIFECYCLE), indexing.indexes.subject)
-        return Calibrator(asked, calibrations, installation.clock, progress)
+        return Calibrator(corpus_to_query, calibrations, installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
-        """Calibrates when it is due, in the rounds of one process."""
+        """Due calibrations within the background loop of a single-process installation."""
         from opx.lifecycle.retention.pruning import DailyCalibration
 
         return DailyCalibration(self.calibrator, self._installation.clock)
 
-    # -- a new index beside the one that answers
+    # -- reindexing
 
     @property
     def reindexer(self) -> Reindexer:
-        """Makes a new index. Raises `InvalidInputError` where that can't be."""
+        """Builds a new edition of the index. Raises `InvalidInputError` where the search engine can't have a second one."""
         from opx.graph.naming import ScopeDirectory
-        from opx.lifecycle.reindex.job import JobStore, Making
+        from opx.lifecycle.reindex.job import JobStore, ReindexParts
         from opx.lifecycle.reindex.reindexing import Reindexer
 
         self._require_editions()
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         lease = 0.0 if self._work.in_process else REINDEX_LEASE_SECONDS
         table, subject = self._tables.table(LIFECYCLE), indexing.indexes.subject
-        making = Making(
+        parts = ReindexParts(
             editions=indexing.editions,
             jobs=JobStore(table, subject, clock=installation.clock, lease_seconds=lease),
             indexes=indexing.indexes,
@@ -269,7 +269,7 @@ class Lifecycle:
             exclusive=self._work.exclusive,
             switched=indexing.count_change,
         )
-        return Reindexer(making)
+        return Reindexer(parts)
 
     @property
     def _reindex_pace(self) -> Pace:
@@ -281,7 +281,7 @@ class Lifecycle:
         return Pace(start_seconds=WRITERS_DONE_SECONDS, settling_seconds=settling, pause_seconds=10.0, alone=False)
 
     def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
-        """Not by the pipeline, which needs an index that can be read; nothing if they are gone."""
+        """Chunks of a version, read without the pipeline, which needs a readable index; none if the chunk file is gone."""
         from opx.ingestion.corpus.chunk_files import read_chunks
 
         try:
@@ -296,7 +296,7 @@ class Lifecycle:
         if settings.address("index").startswith("aoss:") and settings.search_generation == "classic":
             raise InvalidInputError(ASSIGNED)
         if not self._indexing.has_editions:
-            raise InvalidInputError("the index was given to this process: there is no other one to make")
+            raise InvalidInputError("the index was passed in to this process: it can't build another one")
 
     @property
     def _filler(self) -> Filler:

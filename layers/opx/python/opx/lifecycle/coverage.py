@@ -1,4 +1,4 @@
-"""What the knowledge base holds and how fresh it is, as metrics that say how things are at the moment."""
+"""Reports the size of the knowledge base and the freshness of its categories as gauge metrics."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
 
 GRACE = timedelta(hours=2)
-"""After a scheduled time, for the pull to start, to finish, and to get through the pipeline."""
+"""Time allowed after a scheduled pull for it to start, finish and pass the pipeline."""
 
 MISSED_TIMES = 1
-"""Scheduled times that may pass without a new document: a source may have had nothing new."""
+"""Scheduled pulls that may pass without a new document: the source may have had nothing new."""
 
 
 class UnknownFreshnessError(OpxError):
-    """Of at least one category it can't be told whether it is overdue; all others are reported."""
+    """The freshness of at least one category is unknown; all others are reported."""
 
 
 class LastSync(Protocol):
-    """When a category was last synchronised with its source."""
+    """Looks up the time of a category's last synchronisation with its source."""
 
     def __call__(self, category: str) -> datetime | None:
         """The end of the last complete pull, whether it brought anything or not; None if none is known."""
 
 
 def unrecorded(category: str) -> datetime | None:  # noqa: ARG001 - a `LastSync`
-    """A `LastSync` for where nobody notes pulls: documents have to tell."""
+    """A `LastSync` for installations that don't record pulls: freshness then follows from the documents' dates."""
     return None
 
 
 def moment(text: str) -> datetime:
-    """A point in time of the catalog, which are ISO 8601 in UTC."""
+    """Parses a time of the catalog: ISO 8601, in UTC if it names no offset."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def overdue(schedule: str, last: datetime, now: datetime, *, missed: int = 0) -> timedelta:
-    """How long ago, beyond the grace, the next sync after `last` should have happened; zero if it isn't due.
+    """Delay, beyond the grace, of the sync that was due after `last`; zero if none is due.
 
     `schedule` is a five-field cron expression in UTC. `missed` scheduled times after `last` don't count.
     """
@@ -75,8 +75,8 @@ log = logging.getLogger(__name__)
 class CoverageReport:
     """Reports on the categories of `knowledge`, from the catalog. Raises `StoreUnavailableError`.
 
-    What changes slowly and has to be counted is apart from what somebody should soon be told: a metric is paid for by
-    the hours in which it is reported.
+    Counts, which change slowly and are costly, are separate from freshness, which needs a prompt alarm: a metric is paid
+    for by the hours in which it is reported.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class CoverageReport:
         return totals
 
     def freshness(self, report: Report) -> dict[str, int]:
-        """Report what failed, and age and delay of each category that is pulled; return how many are overdue.
+        """Report the number of failed items, and age and delay of each pulled category; return how many are overdue.
 
-        Categories of which that can't be told are logged and counted as `unknown`: they keep no other from its report.
-        Reads each such category up to its newest document of global scope, mostly one page, and the list of failed
+        Categories of unknown freshness are logged and counted as `unknown`; the others are still reported. Reads
+        each pulled category up to its newest document of global scope, mostly one page, and the list of failed
         items.
         """
         failed = sum(1 for _ in self._failures.items())
@@ -127,12 +127,12 @@ class CoverageReport:
     def _known_delay(self, category: str, schedule: str, report: Report) -> timedelta | None:
         try:
             return self._delay(category, schedule, report)
-        except (StoreUnavailableError, ValueError, OverflowError):  # the last two are of times that are none
-            log.exception("can't tell how fresh %s is", category)
+        except (StoreUnavailableError, ValueError, OverflowError):  # the last two come from malformed times
+            log.exception("freshness of %s is unknown", category)
             return None
 
     def _delay(self, category: str, schedule: str, report: Report) -> timedelta:
-        """By how much a category is overdue. One that was never filled is not, and has no age."""
+        """Delay of a category. One that never had a document is not overdue and has no age."""
         now = datetime.fromtimestamp(self._clock(), UTC)
         synced = self._last_sync(category)
         last = synced or self._newest(category, now)
@@ -146,8 +146,8 @@ class CoverageReport:
         return late
 
     def _newest(self, category: str, now: datetime) -> datetime | None:
-        """When the newest document was updated, of those that can tell: a document says itself when that was, so that
-        a time to come would hide a dead source for as long, and what clients own doesn't come from the source."""
+        """Update time of the newest document of global scope that is not in the future. Documents state that time
+        themselves, and a future one would hide a dead source until then; clients' documents don't come from the source."""
         documents = self._catalog.in_category(category, until=iso_time(now.timestamp()))
         newest = next((document for document in documents if document.key.scope == Scope()), None)
         return moment(newest.last_updated) if newest else None

@@ -1,4 +1,4 @@
-"""Reports of long work on what is kept: runs of pruning, which are also kept as a record, exports and imports."""
+"""Reports of pruning, exports, imports and offboarding; stores those of pruning."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _Counts = dict[str, int]
 
 
 class Excess(Record, frozen=True):
-    """A category, "" for all of them, of which too much is due: how many versions of how many. `before` and `now` are its
-    retention as the last run knew it and as it is, the same where that is not why."""
+    """A category, "" for all of them, of which too many versions are due: `due` of `total`. `before` and `now` are its
+    retention in the last run and today, equal if the retention is not the reason."""
 
     category: Annotated[str, Meta(description="Empty for all of them together.")]
     due: int
@@ -49,11 +49,11 @@ class Excess(Record, frozen=True):
 
 
 class PruneReport(Record, frozen=True, kw_only=True):
-    """Versions of documents that went (or would go, in a dry run) by category, with how many chunks they had; those that
-    stayed, by why: a hold, a newer object that waits to be taken in, somebody at work on it, a pattern that worked since.
+    """Versions removed (or to be removed, in a dry run) by category, with their number of chunks; versions kept, by
+    reason: a hold, a newer object that waits to be ingested, a lease of another worker, a pattern that worked since.
 
-    `until` is the last day on which what was removed had expired. `stopped` is what kept all of it from going; `unfinished`
-    if the time was up, so that the next run goes on. `redated` are versions whose category's retention has changed.
+    `until` is the last expiry day covered. `stopped` is the excess because of which nothing was removed; `unfinished` if
+    the time was up, so that the next run continues. `redated` are versions whose category's retention has changed.
     """
 
     started: str
@@ -62,16 +62,18 @@ class PruneReport(Record, frozen=True, kw_only=True):
     dry_run: bool = False
     versions: int = 0
     chunks: int = 0
-    removed: Annotated[_Counts, Meta(description="Versions of documents, by category.")] = field(default_factory=dict)
-    kept: Annotated[_Counts, Meta(description="Versions that are due and had to stay, by why.")] = field(
+    removed: Annotated[_Counts, Meta(description="Removed versions, by category.")] = field(default_factory=dict)
+    kept: Annotated[_Counts, Meta(description="Versions that are due and were kept, by reason.")] = field(
         default_factory=dict
     )
-    held: Annotated[_Counts, Meta(description="Versions that are due and stay, by hold.")] = field(default_factory=dict)
-    redated: Annotated[_Counts, Meta(description="Versions that were entered for another day, by category.")] = field(
+    held: Annotated[_Counts, Meta(description="Versions that are due and kept by a legal hold, by hold.")] = field(
+        default_factory=dict
+    )
+    redated: Annotated[_Counts, Meta(description="Versions whose expiry was recomputed, by category.")] = field(
         default_factory=dict
     )
     stopped: Annotated[
-        tuple[Excess, ...], Meta(description="Of what too much would have gone, so that nothing did.")
+        tuple[Excess, ...], Meta(description="Categories with too many due versions, so that nothing was removed.")
     ] = ()
     unfinished: bool = False
     notes: tuple[str, ...] = ()
@@ -88,32 +90,32 @@ class PruneReport(Record, frozen=True, kw_only=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
+        """True if there was nothing to do."""
         return not (self.removed or self.redated or self.stopped or self.unfinished or self.notes)
 
     def lines(self) -> Iterator[str]:
-        """For people."""
-        verb = "would go" if self.dry_run else "removed"
+        """The report as text lines."""
+        verb = "would be removed" if self.dry_run else "removed"
         for category, count in self.removed.items():
             yield f"{verb}: {count:,} of {category}"
         for category, count in self.redated.items():
-            yield f"entered for another day: {count:,} of {category}, whose retention has changed"
+            yield f"expiry recomputed: {count:,} of {category}, whose retention has changed"
         for hold, count in self.held.items():
             yield f"kept by hold {hold}: {count:,}"
-        for why, count in self.kept.items():
-            yield f"kept, {why}: {count:,}"
+        for reason, count in self.kept.items():
+            yield f"kept, {reason}: {count:,}"
         yield from (f"note: {note}" for note in self.notes)
         if self.unfinished:
-            yield "the time was up: the next run goes on"
+            yield "the time was up: the next run continues"
         if not (self.removed or self.stopped or self.held or self.kept or self.unfinished):
             yield f"nothing of before {self.until} is past its retention"
 
     def stop_message(self) -> str:
-        """Why nothing went, and what to do."""
+        """The reason why nothing was removed, with the remedy."""
         found = "; ".join(excess.reason for excess in self.stopped)
         return (
-            f"nothing was removed, as too much would go at once: {found}. If it is a mistake, mend `retention` in "
-            "knowledge.yaml; if not, `opx prune --allow-share 1` removes it"
+            f"nothing was removed, as too much would be removed at once: {found}. If that is a mistake, correct "
+            "`retention` in knowledge.yaml; if not, `opx prune --allow-share 1` removes it"
         )
 
 
@@ -123,7 +125,7 @@ def _counted(counts: Mapping[str, int]) -> _Counts:
 
 @dataclass(slots=True)
 class PruneRun:
-    """A run of pruning while it goes on: the fields of its report, as far as they are known."""
+    """Mutable state of a pruning run: the fields of its report so far."""
 
     started: str
     until: str
@@ -142,7 +144,7 @@ class PruneRun:
 
 
 class PruneReports:
-    """The reports of past runs that did something, kept for a year."""
+    """Stores the reports of pruning runs that did something, for `KEPT_DAYS`."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -155,7 +157,7 @@ class PruneReports:
         self._table.put({"subject": _REPORTS, "entry": entry, "report": report.to_json(), "expiresAt": expires})
 
     def last(self, count: int) -> tuple[PruneReport, ...]:
-        """The newest first."""
+        """The latest reports, newest first."""
         found = self._table.query(_REPORTS, reverse=True, limit=count)
         return tuple(PruneReport.from_json(item["report"]) for item in islice(found, count))
 
@@ -164,7 +166,7 @@ class PruneReports:
 
 
 class ExportReport(Draft):
-    """What is in an archive, whose own checksum is `sha256`. `notes` say what could not be kept."""
+    """Contents of a written archive, whose own checksum is `sha256`. `notes` list what could not be exported."""
 
     path: str
     size: int = field(default=0, name="bytes")
@@ -174,7 +176,7 @@ class ExportReport(Draft):
 
 
 class Fate(StrEnum):
-    """What becomes of a document of an archive."""
+    """Outcome of importing one document of an archive."""
 
     RESTORED = "restored"
     REPLACED = "newer than what is here"
@@ -183,7 +185,7 @@ class Fate(StrEnum):
 
 
 class ArchiveFacts(Record, frozen=True):
-    """What an archive says of itself: when, by which version and in which kind of system it was made."""
+    """Origin of an archive as its manifest states it: time, program version and kind of system."""
 
     made: str
     version: str
@@ -192,8 +194,8 @@ class ArchiveFacts(Record, frozen=True):
 
 
 class ImportReport(Draft):
-    """What was in the archive, what became of it, and what a person should know. `waiting` documents are left to
-    functions; `failed` could not be taken in, and are among the failed items."""
+    """Contents of an archive, outcome per document and row, and notes for the operator. `waiting` documents are left to
+    functions; `failed` ones could not be ingested and are among the failed items."""
 
     archive: ArchiveFacts
     contents: dict[str, int]
@@ -206,16 +208,16 @@ class ImportReport(Draft):
     waiting: int = 0
 
 
-# -- report
+# -- offboarding
 
 
 FORMAT = 1
 FOLDER = "offboarding/"
-"""In the corpus store, outside of every client's folder. Nothing there becomes knowledge."""
+"""Folder of the reports in the corpus store, outside of every client's folder. Nothing there is ingested."""
 
 
 class StoreCounts(Record, frozen=True):
-    """How much of a client a store had before its removal, and has after it."""
+    """Number of a client's items in one store before and after its removal."""
 
     before: int
     after: int
@@ -226,16 +228,16 @@ class StoreCounts(Record, frozen=True):
 
 
 class CheckCounts(Record, frozen=True):
-    """How much of a client was found by asking in another way, before its removal and after it."""
+    """Number of a client's items that an independent query finds before and after its removal."""
 
     before: int
     after: int
 
 
 class RemovalReport(Record, frozen=True, kw_only=True):
-    """`stores` counts by store, `checks` what was found of the client by asking in other ways; `left` is what is still
-    there, of either. Times are ISO 8601. `notes` say what no count can show. `sha256` is over all the rest, as
-    `content_hash` has it."""
+    """Proof of a client's removal: `stores` has counts by store, `checks` counts by independent queries; `left` is what
+    remains of either. Times are ISO 8601. `notes` state what no count can show. `sha256` is the `content_hash` of the
+    rest."""
 
     format: int = FORMAT
     client_id: str
@@ -261,12 +263,12 @@ class RemovalReport(Record, frozen=True, kw_only=True):
         return f"{FOLDER}{self.removal}/report.json"
 
     def lines(self) -> Iterator[str]:
-        """The same for people."""
-        yield f"client {self.client_id}: removed by {self.by or 'somebody'}, {self.started} to {self.finished}"
+        """The report as text lines."""
+        yield f"client {self.client_id}: removed by {self.by or 'an unnamed operator'}, {self.started} to {self.finished}"
         width = max(map(len, (*self.stores, *self.checks)), default=0)
         for name, store in self.stores.items():
             yield f"  {name:<{width}}  {store.before:>9,} -> {store.after:,}"
-        yield "asked in other ways"
+        yield "cross-checks"
         for name, check in self.checks.items():
             yield f"  {name:<{width}}  {check.before:>9,} -> {check.after:,}"
         for note in self.notes:

@@ -18,7 +18,7 @@ from opx.operations.registry import LEARNING, Access, agent_tool, operation
 from opx.operations.search import Paragraphs
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.listing import GapView, listed
-from opx.records.gaps.log import MAX_ASKED
+from opx.records.gaps.log import MAX_CHECKED
 
 if TYPE_CHECKING:
     from opx.records.gaps.model import Gap
@@ -95,7 +95,7 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
 
 
 class CheckGaps(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, description="How many gaps to ask again at most.")] = MAX_ASKED
+    limit: Annotated[int, Meta(ge=1, description="How many gaps to ask again at most.")] = MAX_CHECKED
     every_scope: Annotated[
         bool, Meta(description="Gaps of every scope, also where a client is named: for the owner of the machine alone.")
     ] = False
@@ -122,9 +122,9 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
     every_scope = request.every_scope and context.caller.owns_system
     scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
-    from opx.records.capability import check_gaps as ask_again
+    from opx.records.capability import check_gaps as query_again
 
-    found = ask_again(context.system.records, context.system.questions, scopes, request.limit)
+    found = query_again(context.system.records, context.system.questions, scopes, request.limit)
     closed = (ClosedGap(gap.gap_id, gap.question, gap.closed_by, gap.closed_by_title) for gap in found.closed)
     return GapCheck(tuple(closed), found.asked, found.left, found.failed)
 
@@ -146,14 +146,14 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
     Raises `InvalidInputError` for an id that no gap has or several begin with, and `ConditionFailedError` if the question
     was asked again meanwhile.
     """
-    from opx.records.gaps.log import the_gap
+    from opx.records.gaps.log import find_gap
     from opx.records.gaps.model import GapStatus
 
     if not (request.ignore or request.because.strip()):
         raise InvalidInputError("because is missing: say why the gap is none any more")
     records = context.system.records
     owners = records.owners  # a mistake there is found before anything is written
-    gap = the_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
+    gap = find_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
     status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
     settled = records.gaps.settle(gap, status, because=request.because)
     return listed([settled], owners, settled=True)[0]

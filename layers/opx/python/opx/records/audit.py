@@ -1,4 +1,4 @@
-"""Who asked when, within which scope, and which documents were returned. Of a question nothing is kept but a hash."""
+"""Audit log of queries: caller, time, scope and returned documents. Of the query itself only a keyed hash is stored."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from opx.ports.search import CorpusState
 if TYPE_CHECKING:
     from opx.retrieval.query import Answered
 
-# -- a random key of the installation: hashes of what can be guessed tell nothing to who lacks it
+# -- keyed hashes: without the installation's random key, guesses can't be compared with a hash
 
 _KEY = {"scopeKey": "#installation", "gapId": "key"}
-"""In the table of gaps: who may read the audit log alone can't try questions until a hash fits. No scope has that key."""
+"""Stored in the table of gaps, so that a reader of the audit log alone can't test guessed queries. No scope has that key."""
 
 _BYTES = 32
 
 
 class InstallationKey:
-    """Keyed hashes. The key is made by the first who needs it, and read once a process."""
+    """Computes keyed hashes. The key is created on first use and read once per process."""
 
     def __init__(self, gaps: Table, new_key: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._table = gaps
@@ -42,7 +42,7 @@ class InstallationKey:
         self._key = b""
 
     def hash(self, *parts: str) -> str:
-        """32 hex digits of a HMAC-SHA256 of the texts. Raises `StoreUnavailableError`."""
+        """The first 32 hex digits of an HMAC-SHA256 of the parts. Raises `StoreUnavailableError`."""
         self._key = self._key or self._stored()
         message = "\0".join(f"{len(part)}:{part}" for part in parts)
         digest = hmac.new(self._key, message.encode("utf-8", "surrogatepass"), hashlib.sha256)
@@ -54,7 +54,7 @@ class InstallationKey:
             item = {**_KEY, "key": self._new_key(_BYTES)}
             try:
                 self._table.put(item, condition=KeyAbsent())
-            except ConditionFailedError:  # another process was quicker
+            except ConditionFailedError:  # another process was faster
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])
 
@@ -62,23 +62,23 @@ class InstallationKey:
 # -- the audit log
 
 DOCUMENTS_KEPT = 20
-"""Returned documents of which a record names chunk and confidence; of more, `documentsInAll` has the number."""
+"""Limit of returned documents in a record, each with chunk and confidence; `documentsInAll` has the total number."""
 
 MAX_PRINCIPAL_CHARACTERS = 256
 MAX_RECORDS = 1000
 LAST = "last"
-"""Stands for the receipt of the newest answer."""
-_BEGINNING = re.compile(r"[0-9a-f]{6,31}")
+"""Alias for the receipt of the newest answer."""
+_PREFIX = re.compile(r"[0-9a-f]{6,31}")
 
 _INDEX = "who-askedAt-index"
 SCOPES = "#scopes"
-"""`who` of the items that name the scopes which have records; such an item's `askedAt` is the scope."""
+"""Partition key (`who`) of the items that list the scopes with records; such an item's `askedAt` is the scope."""
 
 _DAY_SECONDS = 86_400
 
 
 class ReturnedPassage(Record, frozen=True):
-    """A passage of an answer."""
+    """A returned passage of an answer."""
 
     document_id: str
     chunk_id: str
@@ -86,28 +86,28 @@ class ReturnedPassage(Record, frozen=True):
 
 
 class AuditRecord(Record, frozen=True, kw_only=True):
-    """One question. `who` is the key of the scope that asked. Returned passages are in the answer's order."""
+    """Record of one query. `who` is the key of the caller's scope. Returned passages are in the answer's order."""
 
     receipt_id: str
-    who: Annotated[str, Meta(description="The scope that asked.")]
-    principal: Annotated[str, Meta(description="Who or what of it asked, empty if that is not known.")]
+    who: Annotated[str, Meta(description="The caller's scope.")]
+    principal: Annotated[str, Meta(description="The calling user or agent; empty if unknown.")]
     asked_at: str
-    query_hash: Annotated[str, Meta(description="Of the question, with a key of this installation.")]
+    query_hash: Annotated[str, Meta(description="Hash of the query, with a key of this installation.")]
     config_hash: str
     mode: str
     corpus_version: str
     documents: tuple[ReturnedPassage, ...]
-    documents_in_all: Annotated[int, Meta(description="How many results there were; the first are named.")]
-    nearest: Annotated[str, Meta(description="The document that was shown as the nearest, without an answer.")]
+    documents_in_all: Annotated[int, Meta(description="Number of all results; only the first are listed.")]
+    nearest: Annotated[str, Meta(description="The document that was shown as the nearest, if there was no answer.")]
     answer_hash: str
     partial: bool
     took_ms: int
 
 
 class AuditLog:
-    """The records of an installation, each kept for `days`.
+    """Stores the audit records of an installation, each for `days`.
 
-    A record costs one write, and the first of a scope in a process another one, by which the operator finds the scope.
+    A record costs one write, and the first of a scope in a process a second one, which lists the scope for the operator.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class AuditLog:
         self._known: set[str] = set()
 
     def record(self, identity: Identity, answered: Answered, corpus: CorpusState) -> AuditRecord:
-        """Keep the record of an answer. Raises `StoreUnavailableError`, and `InvalidScopeError`."""
+        """Store the record of an answer. Raises `StoreUnavailableError` and `InvalidScopeError`."""
         from opx.retrieval.receipts import answer_hash, plain_config
 
         now, answer, config = self._clock(), answered.answer, answered.config
@@ -159,30 +159,30 @@ class AuditLog:
         return record
 
     def query_hash(self, query: str) -> str:
-        """The same for questions that differ in case and blanks alone; only this installation can compute it."""
+        """Keyed hash of a query, independent of case and white space; only this installation can compute it."""
         return self._key.hash("query", " ".join(unicodedata.normalize("NFKC", query).casefold().split()))
 
     def get(self, receipt_id: str, who: str) -> AuditRecord | None:
-        """The record of a receipt, if that scope asked; None also for a record of another."""
+        """The record of a receipt, if it is of that scope; None also for a record of another one."""
         item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
         return _from_item(item) if item and item["who"] == who else None
 
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
-        """The record of a receipt of the identity's own scope. `wanted` is its id, 6 digits or more of the beginning of one
-        of the newest 1000, or `last` for the newest answer to the same principal. Raises `InvalidInputError` for a beginning
-        that several have."""
-        who, beginning = scope_of(identity), wanted.strip().lower()
-        if beginning == LAST:
+        """The record of a receipt of the identity's own scope. `wanted` is its id, a prefix of 6 digits or more of one of
+        the newest 1000, or `last` for the newest answer to the same principal. Raises `InvalidInputError` for an ambiguous
+        prefix."""
+        who, prefix = scope_of(identity), wanted.strip().lower()
+        if prefix == LAST:
             newest = islice(self.records(who), MAX_RECORDS)
             return next((one for one in newest if one.principal == _kept_principal(identity)), None)
-        if not _BEGINNING.fullmatch(beginning):
+        if not _PREFIX.fullmatch(prefix):
             return self.get(wanted, who)
         newest = islice(self.records(who), MAX_RECORDS)
         return beginning_so(wanted, newest, lambda one: f"{one.receipt_id}  {one.asked_at}", kind="receipts")
 
     def records(self, who: str = "", *, since: str = "") -> Iterator[AuditRecord]:
-        """The records of a scope, the newest first; without one, of all scopes. `since` is a time or the beginning of
-        one. Read page by page as the caller goes on."""
+        """The records of a scope, or of all scopes without one, the newest first. `since` is a time or its prefix. Read
+        lazily, page by page."""
         scopes = [who] if who else self._scopes()
         each = (self._of_scope(scope, since) for scope in scopes)
         return merge(*each, key=lambda record: record.asked_at, reverse=True)
@@ -198,8 +198,8 @@ class AuditLog:
 def matching(
     records: Iterator[AuditRecord], *, principal: str = "", document: str = "", limit: int = MAX_RECORDS
 ) -> list[AuditRecord]:
-    """Up to `limit` of the records whose scope or principal has `principal` in it, and that returned `document`, the
-    id or the beginning of one."""
+    """Up to `limit` records whose scope or principal contains `principal`, and that returned `document`, an id or its
+    prefix."""
     wanted = principal.casefold()
     found = (
         record
@@ -225,12 +225,12 @@ def _kept_principal(identity: Identity) -> str:
 
 
 def _precise_time(seconds: float) -> str:
-    """With milliseconds, so that questions of one second are in order."""
+    """ISO 8601 with milliseconds, so that queries within one second are in order."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _to_item(record: AuditRecord) -> Item:
-    """The JSON of a record with its passages as three lists: short, as the item is there once more in the index."""
+    """The item of a record, with its passages as three lists: compact, as the secondary index duplicates the item."""
     documents = record.documents
     return {
         **record.to_json(),

@@ -1,4 +1,4 @@
-"""What is kept of questions, put together: the audit log, the gaps, and who looks at an answer for them."""
+"""Composes the audit log and the gap log, and the observer that records answers in both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class QuestionRecords:
-    """Records of the questions of all readers."""
+    """The audit log and the gaps of an installation."""
 
     def __init__(self, installation: Installation, tables: Tables, corpus: Corpus, indexing: Indexing) -> None:
         self._installation = installation
@@ -52,27 +52,27 @@ class QuestionRecords:
 
     @cached_property
     def audit(self) -> AuditLog:
-        """The audit log, also where nothing is added to it any more."""
+        """The audit log, readable also while recording is switched off."""
         days, clock = self._settings.audit_days, self._installation.clock
         return AuditLog(self._tables.table(AUDIT), self.key, days=days, clock=clock)
 
     @cached_property
     def gaps(self) -> GapLog:
-        """The gaps, also where none is added any more."""
+        """The gap log, readable also while recording is switched off."""
         from opx.records.gaps.log import GapLog
 
         return GapLog(self._tables.table(GAPS), days=self._settings.gap_days, clock=self._installation.clock)
 
     @cached_property
     def owners(self) -> Owners:
-        """Who owns which services and categories. Raises `KnowledgeConfigError`."""
+        """Owners of services and categories. Raises `KnowledgeConfigError`."""
         from opx.records.gaps.listing import read_owners
 
         return read_owners(self._installation.knowledge, self._installation.knowledge_path)
 
     def report_gap(self, reader: Reader, question: str, missing: str) -> Gap:
-        """Keep a question whose answers lacked something. Raises `InvalidInputError` where no gaps are kept, and
-        `KnowledgeConfigError` if the section `owners` of `knowledge.yaml` is wrong."""
+        """Record a question whose answers lacked something. Raises `InvalidInputError` if the installation keeps no gaps,
+        and `KnowledgeConfigError` if the section `owners` of `knowledge.yaml` is invalid."""
         from opx.retrieval.searching import RememberedVectors
 
         if not self._settings.gap_days:
@@ -84,7 +84,7 @@ class QuestionRecords:
     def observers(
         self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True
     ) -> tuple[Observer, ...]:
-        """Those who keep something of the answers to this reader; without `gaps`, none of those that it lacks."""
+        """Observers that record the answers to this reader; without `gaps`, only in the audit log."""
         if not (self._settings.audit_days or self._settings.gap_days):
             return ()
         vector_of: VectorOf = embedder.of if embedder else _no_vector
@@ -93,7 +93,7 @@ class QuestionRecords:
 
     @property
     def _recording(self) -> Recording:
-        """With the model that answers now."""
+        """The recording settings, with the active embedding model."""
         embedder = self._indexing.query_embedder
         vector_model = embedder.model_id if embedder else ""
         return Recording(
@@ -107,7 +107,7 @@ class QuestionRecords:
 
     @cached_property
     def _recorder(self) -> GapRecorder:
-        """Raises `KnowledgeConfigError`."""
+        """Records gaps. Raises `KnowledgeConfigError`."""
         from opx.records.gaps.recording import GapRecorder
 
         return GapRecorder(self.gaps, self.key, self.owners, self._visible, self._installation.clock)
@@ -120,7 +120,7 @@ class QuestionRecords:
 def check_gaps(
     records: QuestionRecords, questions: Questions, scopes: Sequence[str], limit: int, seconds: float = math.inf
 ) -> GapChecks:
-    """Ask open gaps again, unrecorded, as `opx.records.gaps.log.check` does."""
+    """Query open gaps again, unrecorded; see `opx.records.gaps.log.check`."""
     from opx.records.gaps.log import check
 
     def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
@@ -130,10 +130,10 @@ def check_gaps(
 
 
 def _no_vector(_: str) -> None:
-    """The search service makes vectors itself, and shows none."""
+    """A `VectorOf` for search services that compute vectors themselves and return none."""
 
 
-# -- question recording
+# -- recording answers
 
 
 log = logging.getLogger(__name__)
@@ -143,10 +143,11 @@ VectorOf = Callable[[str], Sequence[float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What an installation keeps. No `audit`: no records and no receipts; no `gaps`: none are recorded.
+    """Recording settings. No `audit`: no records and no receipts; no `gaps`: none are recorded.
 
-    `gaps` is called when there is one to record: who owns what is read from a file that may be wrong. `models` name
-    what finds and their versions, and `vector_model` what makes vectors, "" if the search service does that itself.
+    `gaps` is called only when there is one to record, as it reads owners from a file that may be invalid. `models` are
+    the components of the search with their versions, and `vector_model` is the embedding model, "" if the search service
+    embeds itself.
     """
 
     key: InstallationKey
@@ -158,7 +159,7 @@ class Recording:
 
 
 class QuestionRecorder:
-    """An observer of the answers to one reader."""
+    """Observes the answers to one reader, and records them in audit log and gap log."""
 
     def __init__(self, recording: Recording, reader: Reader, vector_of: VectorOf, report: Report) -> None:
         self._recording = recording
@@ -167,7 +168,7 @@ class QuestionRecorder:
         self._report = report
 
     def asked(self) -> Finish:
-        """A question begins: note of which state of the corpus its answer can be at least."""
+        """Called before a search: reads the state of the corpus that the answer has at least."""
         return partial(self._answered, self._state())
 
     def _state(self) -> CorpusState:
@@ -176,14 +177,14 @@ class QuestionRecorder:
             return CorpusState("", settled=False)
         try:
             state = corpus.current()
-            return replace(state, version=self._told_apart(state.version))
+            return replace(state, version=self._opaque_version(state.version))
         except OpxError:
             log.warning("the version of the corpus can't be read", exc_info=True)
             return CorpusState("", settled=False)
 
-    def _told_apart(self, version: str) -> str:
-        """For one client's readers, a text by which two versions can be told apart, and no more: how often others change
-        something is a count of theirs."""
+    def _opaque_version(self, version: str) -> str:
+        """The version as a reader gets it. Readers of a client get a hash, which only identifies a state: the plain counter
+        would disclose how often other tenants change something."""
         if not (version and self._reader.identity.client_id):
             return version
         return self._recording.key.hash("corpus version", version)[:16]
@@ -204,11 +205,11 @@ class QuestionRecorder:
         try:
             reader_hash = key.hash("reader", *self._reader.visible)
             record = audit.record(self._reader.identity, answered, state)
-        except Exception:  # the edge that must degrade: whatever it is, the answer goes out
+        except Exception:  # outermost edge: the answer is returned whatever fails
             failures.append("an answer has no record in the audit log")
             log.exception("%s", failures[-1])
             return answer
-        asked = RecordedQuestion(
+        question = RecordedQuestion(
             receipt_id=record.receipt_id,
             asked_at=record.asked_at,
             question=answered.query,
@@ -217,14 +218,14 @@ class QuestionRecorder:
             corpus=state,
             models=self._recording.models,
         )
-        return replace(answer, receipt_id=record.receipt_id, receipt=receipt_of(asked, answer))
+        return replace(answer, receipt_id=record.receipt_id, receipt=receipt_of(question, answer))
 
     def _record_gap(self, gaps: Callable[[], GapRecorder], answered: Answered, failures: list[str]) -> None:
         model = self._recording.vector_model
         try:
             vector = self._vector_of(answered.query) if model else None
             gaps().record(self._reader, answered, vector, model)
-        except Exception:  # as above
+        except Exception:  # outermost edge, as above
             failures.append("a question without an answer is not among the gaps")
             log.exception("%s", failures[-1])
 
@@ -232,15 +233,14 @@ class QuestionRecorder:
 # -- questions without a good answer
 
 LEAST, MOST = Band.LIKELY.least, QueryConfig().min_confidence
-"""What is less sure than `LEAST` answers nothing, also where it is shown; who asks for more than `MOST` and doesn't get it
-has found no gap."""
+"""Results below `LEAST` answer nothing, even if they are shown; an unmet `min_confidence` above `MOST` is no gap."""
 
 
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
-    """Whether everything was searched and nothing is good enough: as sure as was asked for, and likely at least; or
-    something that is asked for by its name is absent, whatever else was found.
+    """True if a complete search found nothing good enough, of the requested confidence and at least likely; or if an
+    identifier in the query is absent from the corpus, whatever else was found.
 
-    Not if only one document was searched, or a time that is over, or if more was asked of the answer than usual.
+    False if only one document or a past time was searched, or if nothing but an unusually high confidence was missed.
     """
     nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
     wanted = min(max(config.min_confidence, LEAST), MOST)

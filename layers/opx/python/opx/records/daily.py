@@ -1,4 +1,4 @@
-"""What is done about gaps every day: they are asked again, and counted by owner."""
+"""Daily jobs for gaps: queries them again and counts them by owner."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opx.records.capability import check_gaps as ask_again
+from opx.records.capability import check_gaps as query_again
 from opx.records.gaps.listing import NOBODY, listed
-from opx.records.gaps.log import MAX_ASKED
+from opx.records.gaps.log import MAX_CHECKED
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from opx.retrieval.capability import Questions
 
 CHECK: Mapping[str, object] = {"task": "check_gaps"}
-"""The event with which the scheduler has gaps asked again."""
+"""The scheduler's event for checking gaps."""
 
 CHECK_SECONDS = 20.0
-"""Of the 30 that the function has which searches."""
+"""Time limit of a check, within the 30 seconds of the search function."""
 
 AUTHORS = "authors"
-"""Stands for all owners that are not in the section `owners`: each name would be a metric that is paid for."""
+"""Label for all owners outside the section `owners`: each name would be another billed metric."""
 
 
 def is_check(event: object, context: object) -> bool:
-    """Whether the scheduler calls. An agent's gateway sends arguments that a model chose, and says so in the context."""
+    """True for a call of the scheduler. An agent's gateway, whose arguments a model chose, sets a client context."""
     return event == CHECK and getattr(context, "client_context", None) is None
 
 
 def check_gaps(questions: Questions, records: QuestionRecords) -> dict[str, int]:
-    """Ask the open gaps of all scopes again, as long as there is time. Without gaps, nothing is searched.
+    """Query the open gaps of all scopes again, within `CHECK_SECONDS`. Without gaps, nothing is searched.
 
     Raises `StoreUnavailableError`.
     """
-    found = ask_again(records, questions, records.gaps.scopes(), MAX_ASKED, seconds=CHECK_SECONDS)
+    found = query_again(records, questions, records.gaps.scopes(), MAX_CHECKED, seconds=CHECK_SECONDS)
     return {"asked": found.asked, "closed": len(found.closed), "left": found.left, "failed": found.failed}
 
 
 def count_gaps(records: QuestionRecords, report: Report) -> dict[str, int]:
-    """Report how many gaps are open, by owner, also where none is. Reads all gaps, page by page.
+    """Report the number of open gaps by owner, zeros included. Reads all gaps, page by page.
 
     Raises `StoreUnavailableError`, and `KnowledgeConfigError`.
     """
@@ -64,5 +64,5 @@ def _label(owner: str, owners: Owners) -> str:
 
 
 def _ascii(owner: str) -> str:
-    """CloudWatch takes no other characters in the value of a dimension."""
+    """The owner in ASCII, as CloudWatch requires for the value of a dimension."""
     return owner.encode("ascii", "replace").decode()

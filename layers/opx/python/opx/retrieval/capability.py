@@ -246,9 +246,9 @@ class Questions:
         """Research for this identity, or for the one that the installation is configured for. Its searches are reported
         and audited as questions are; in a planner's words, they tell of no gaps."""
         from opx.retrieval.research.researcher import Researcher
-        from opx.runtime.threads import in_turns
+        from opx.runtime.threads import serialized
 
-        query = self.search(identity, in_turns(report), gaps=False)
+        query = self.search(identity, serialized(report), gaps=False)
         return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""What Lambda functions share: settings, logs, metrics and snapshots."""
+"""Shared runtime: Lambda handlers, knowledge.yaml, metrics and threads."""

@@ -1,4 +1,4 @@
-"""What every Lambda function has around its work: JSON log lines with the call's ids, and metrics.
+"""Wraps every Lambda handler: settings, JSON logs with the call's ids, metrics (EMF) and snapshots.
 
 There is no Tracer: it would load the X-Ray SDK into every cold start, and the functions' active tracing needs none.
 """
@@ -37,27 +37,27 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 def function_settings() -> Settings:
-    """What the function's environment says; the library logs at the level that it gives."""
+    """Settings from the function's environment; sets the library's log level to theirs."""
     settings = Settings.of_process()
     logging.getLogger(SERVICE).setLevel(settings.log_level)
     return settings
 
 
 class Work(Protocol[Answer_co]):
-    """What a function does with an event; it reports what it measures."""
+    """The work of a function on one event, with a `Report` for its metrics."""
 
     def __call__(self, event: Any, context: Any, report: Report) -> Answer_co: ...
 
 
 class FunctionFailedError(OpxError):
-    """A function's work raised what it should not have; its log has the traceback."""
+    """A function's work raised an error; its log has the traceback."""
 
 
 def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
-    """A Lambda handler that does `work`. Log lines of `opx.*` are JSON; a call's metrics are lines of their own (EMF).
+    """Lambda handler around `work`. Log lines of `opx.*` are JSON; a call's metrics are lines of their own (EMF).
 
-    What `work` raises is logged here, and `FunctionFailedError` raised in its place: Lambda logs errors as they are,
-    with what they quote.
+    Errors of `work` are logged here and replaced by `FunctionFailedError`: Lambda would log their messages unredacted,
+    which may quote documents.
     """
 
     @cache
@@ -91,7 +91,7 @@ def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
 # -- logs
 
 
-TOLD = (
+SAFE_MESSAGES = (
     ConditionFailedError,
     IncompatibleIndexError,
     InvalidScopeError,
@@ -99,7 +99,7 @@ TOLD = (
     ObjectNotFoundError,
     StoreUnavailableError,
 )
-"""Errors whose messages name stores, keys and ids, and nothing of a question or a document."""
+"""Errors whose messages contain only names of stores, keys and ids, never text of a query or document."""
 
 _ID = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 _GATEWAY_REQUEST = "bedrockAgentCoreAwsRequestId"
@@ -109,7 +109,7 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 class TextlessFormatter(LambdaPowertoolsFormatter):
-    """Powertools' JSON, with exceptions as `traceback_without_texts` has them unless debugging."""
+    """Powertools' JSON formatter with redacted tracebacks (`traceback_without_texts`) unless debugging."""
 
     def __init__(self) -> None:
         super().__init__(serialize_stacktrace=False, use_rfc3339=True, utc=True)
@@ -126,16 +126,16 @@ class TextlessFormatter(LambdaPowertoolsFormatter):
 
 
 def traceback_without_texts(error: BaseException) -> str:
-    """The traceback of an exception and of those that led to it, with messages of `TOLD` errors only."""
+    """The traceback of an exception and its causes, with messages of `SAFE_MESSAGES` errors only."""
     lines: list[str] = []
     for raised in reversed(list(_chain(error))):
         lines += traceback.format_tb(raised.__traceback__)
-        lines.append(_told(raised) + "\n")
+        lines.append(_redacted(raised) + "\n")
     return "".join(lines).rstrip()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, what it was raised from, and so on."""
+    """The exception followed by its causes."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -144,16 +144,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
-def _told(error: BaseException) -> str:
+def _redacted(error: BaseException) -> str:
     name = type(error).__name__
-    if isinstance(error, TOLD):
+    if isinstance(error, SAFE_MESSAGES):
         return f"{name}: {error}"
     code = _service_code(error)
     return f"{name} ({code})" if code else name
 
 
 def _service_code(error: BaseException) -> str:
-    """The code of an error that an AWS service answered with."""
+    """The error code of an AWS service's response; "" if it is another error."""
     response = getattr(error, "response", None)
     found = response.get("Error") if isinstance(response, Mapping) else None
     return str(found.get("Code", "")) if isinstance(found, Mapping) else ""
@@ -164,11 +164,11 @@ def _debugging() -> bool:
 
 
 def call_ids(event: Any, context: Any) -> dict[str, str | list[str]]:
-    """By what a call's lines are found: `correlation_id` is the caller's id of the request or session where it has one,
-    else the function's; `message_ids` are those of the queue's messages, where the call brings some."""
+    """Ids by which a call's log lines are found: `correlation_id` is the caller's request or session id if it has one, else
+    the function's; `message_ids` are those of the queue's messages, if the event has any."""
     own = str(getattr(context, "aws_request_id", ""))
     client = getattr(context, "client_context", None)
-    if client is not None:  # through a gateway the event is what a model chose, and nothing of it may get into the log
+    if client is not None:  # through a gateway a model chose the event, and nothing of it may be logged
         custom = getattr(client, "custom", None) or {}
         return {"correlation_id": _checked(custom.get(_GATEWAY_REQUEST, "")) or own}
     fields = event if isinstance(event, Mapping) else {}
@@ -187,33 +187,33 @@ def _callers_id(event: Mapping[str, Any]) -> str:
 
 
 def _checked(value: object) -> str:
-    """The id if it can be one."""
+    """The id; a constant if it is malformed."""
     if value == "":
         return ""
     return value if isinstance(value, str) and _ID.fullmatch(value) else _BAD_ID
 
 
-# -- emf
+# -- metrics (EMF)
 
 
 MAX_VALUES = 100
-"""Of a metric in a line. Source: CloudWatch user guide, "Specification: Embedded metric format"."""
+"""Limit of values of a metric per line. Source: CloudWatch user guide, "Specification: Embedded metric format"."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """Metrics that have no label with different values."""
+    """One EMF line: metrics whose labels agree."""
 
     labels: dict[str, str] = field(default_factory=dict)
     values: dict[Metric, list[float]] = field(default_factory=dict)
 
-    def takes(self, metric: Metric, labels: Mapping[str, str]) -> bool:
+    def accepts(self, metric: Metric, labels: Mapping[str, str]) -> bool:
         agrees = all(self.labels.get(name, value) == value for name, value in labels.items())
         return agrees and len(self.values.get(metric, ())) < MAX_VALUES
 
 
 class Recorder:
-    """A `Report` that collects, and writes what it has as lines to the standard output.
+    """A `Report` that collects measurements and writes them as EMF lines to standard output.
 
     Raises `TypeError` for a measurement whose labels are not those that its metric is declared with.
     """
@@ -227,24 +227,24 @@ class Recorder:
         if labels.keys() != labels_of(metric):
             declared = ", ".join(sorted(labels_of(metric))) or "none"
             raise TypeError(f"{metric} is declared with labels {declared}; reported with {', '.join(labels) or 'none'}")
-        line = next((line for line in self._lines if line.takes(metric, labels)), None)
+        line = next((line for line in self._lines if line.accepts(metric, labels)), None)
         if line is None:
             line = _Line()
             self._lines.append(line)
         line.labels |= labels
         line.values.setdefault(metric, []).append(value)
 
-    def flush(self, facts: Mapping[str, str | list[str]]) -> None:
-        """Write the lines, each with the facts beside, by which lines of one call are found together."""
+    def flush(self, properties: Mapping[str, str | list[str]]) -> None:
+        """Write the lines, each with the given properties, by which the lines of one call are correlated."""
         lines, self._lines = self._lines, []
         for line in lines:
-            sys.stdout.write(json.dumps(self._embedded(line, facts), separators=(",", ":")) + "\n")
+            sys.stdout.write(json.dumps(self._embedded(line, properties), separators=(",", ":")) + "\n")
 
-    def _embedded(self, line: _Line, facts: Mapping[str, str | list[str]]) -> dict[str, Any]:
+    def _embedded(self, line: _Line, properties: Mapping[str, str | list[str]]) -> dict[str, Any]:
         metadata = {"Timestamp": int(self._clock() * 1000), "CloudWatchMetrics": list(_directives(line.values))}
         return {
             "service": SERVICE,
-            **facts,
+            **properties,
             "_aws": metadata,
             ENVIRONMENT: self._environment,
             **line.labels,
@@ -253,7 +253,7 @@ class Recorder:
 
 
 def _directives(metrics: Iterable[Metric]) -> Iterable[dict[str, Any]]:
-    """One for all metrics with the same dimension sets."""
+    """One metric directive per group of metrics with equal dimension sets."""
     grouped: dict[tuple[tuple[str, ...], ...], list[Metric]] = {}
     for metric in metrics:
         grouped.setdefault(dimension_sets(metric), []).append(metric)
@@ -266,20 +266,20 @@ def _directives(metrics: Iterable[Metric]) -> Iterable[dict[str, Any]]:
 
 
 class Started(Protocol):
-    """A system in the making; `opx.system.System` is one."""
+    """A system before its first call; `opx.system.System` is one."""
 
     def load(self) -> None:
-        """Read code and files. Must open nothing: copies of the snapshot would share it."""
+        """Load code and files. Must open no connection: all functions restored from the snapshot would share it."""
 
     def open(self) -> None:
-        """Make the clients, with credentials of their own."""
+        """Create clients with credentials of this process."""
 
 
 def around_snapshot(start: Callable[[], Started], *also: Callable[[], object]) -> bool:
-    """Have a snapshot hold what is read, and each function restored from it open clients before its first event.
+    """Register hooks that load code and files before a snapshot, and open clients after a restore, before the first event.
 
-    `start` gives the function's one system, `also` reads more code. False where there are no snapshots: on a laptop, and
-    in runtimes without the hooks. They are called by Lambda alone, and only if the function has SnapStart.
+    `start` returns the function's one system, `also` loads more code. False without snapshots: on a laptop, and in
+    runtimes without the hooks. Only Lambda calls the hooks, and only if the function has SnapStart.
     """
     try:
         from snapshot_restore_py import register_after_restore, register_before_snapshot

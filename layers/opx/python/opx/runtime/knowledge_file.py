@@ -1,4 +1,4 @@
-"""Reads `knowledge.yaml`: tiers, categories and how each is trusted, kept, refreshed and embedded."""
+"""Reads `knowledge.yaml`: tiers, categories with trust, retention, schedule and embedded fields, and further sections."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from opx.ports import Clock
 from opx.settings import Settings
 
 PathCheck = Callable[[str], object]
-"""Compiles a JSONPath expression. Raises `InvalidInputError` for one that is none."""
+"""Compiles a JSONPath expression. Raises `InvalidInputError` for a malformed one."""
 
-# -- YAML whose values know their line, so that every complaint about a file can name it
+# -- YAML values with line numbers, so that every error message can name the line
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is ten times as fast, but not in every build
 _TEXT = "tag:yaml.org,2002:str"
@@ -38,9 +38,9 @@ _NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A value of a YAML file. `path` leads to it from the top (`tiers.internal`).
+    """A value of a YAML file at `path` from the top (`tiers.internal`).
 
-    Reading it as something that it isn't raises `KnowledgeConfigError` with file and line.
+    Reading it as another type raises `KnowledgeConfigError` with file and line.
     """
 
     node: yaml.Node
@@ -51,7 +51,7 @@ class Marked:
         return KnowledgeConfigError(f"{self.file}:{self.node.start_mark.line + 1}: {problem}")
 
     def entries(self) -> dict[str, Marked]:
-        """The values of a mapping by key, in the order of the file. Refuses a key that is given twice."""
+        """The values of a mapping by key, in the order of the file. Rejects duplicate keys."""
         if not isinstance(self.node, yaml.MappingNode):
             raise self.error(f"{self.path or 'the file'} must be a mapping (key: value)")
         found: dict[str, Marked] = {}
@@ -63,7 +63,7 @@ class Marked:
         return found
 
     def fields(self, *, required: Sequence[str] = (), optional: Sequence[str] = ()) -> dict[str, Marked]:
-        """Like `entries`, refusing keys that are not listed, and a mapping without a required one."""
+        """Like `entries`; rejects keys that are not listed, and a mapping without a required one."""
         found = self.entries()
         allowed = (*required, *optional)
         for key, value in found.items():
@@ -75,17 +75,17 @@ class Marked:
         return found
 
     def text(self) -> str:
-        """A non-empty text, stripped."""
+        """A non-empty string, stripped."""
         if isinstance(self.node, yaml.ScalarNode) and self.node.tag == _TEXT and self.node.value.strip():
             return str(self.node.value).strip()
-        raise self.error(f"{self.path} must be a text; put it in quotes if it looks like something else")
+        raise self.error(f"{self.path} must be a string; put it in quotes if it looks like another type")
 
     def number(self) -> float:
         if isinstance(self.node, yaml.ScalarNode) and self.node.tag in _NUMBERS:
             try:
                 return float(self.node.value)
             except ValueError:
-                pass  # notations that only YAML knows, such as .inf
+                pass  # notations of YAML only, such as .inf
         raise self.error(f"{self.path} must be a number")
 
     def flag(self) -> bool:
@@ -94,7 +94,7 @@ class Marked:
         raise self.error(f"{self.path} must be true or false")
 
     def plain(self) -> Any:
-        """The value as YAML's own types: texts, numbers, flags, lists and mappings."""
+        """The value as plain Python types: strings, numbers, booleans, lists and mappings."""
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_document(self.node)
@@ -110,12 +110,12 @@ class Marked:
 
 @lru_cache(maxsize=2)
 def _composed(data: bytes) -> yaml.Node | None:
-    """One file is asked for each of its sections, and nobody changes what was read."""
+    """The parsed file, cached as it is read once per section; callers don't change the nodes."""
     return yaml.compose(data, Loader=_LOADER)
 
 
 def read_marked(path: Path, file: str) -> Marked:
-    """The top value of a YAML file, called `file` in errors. Raises `KnowledgeConfigError` if it is no YAML."""
+    """The top value of a YAML file, named `file` in errors. Raises `KnowledgeConfigError` for invalid YAML."""
     try:
         node = _composed(path.read_bytes())
     except OSError as exc:
@@ -148,7 +148,7 @@ SECTIONS = (
     "learning",
     "procedures",
 )
-"""Parts of the file that only those read who need them, through `read_section`."""
+"""Sections that are read on demand, through `read_section`."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
@@ -157,7 +157,7 @@ _OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
 
 
 def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | None = None) -> KnowledgeModel:
-    """The model that a file describes; None takes the repository's `corpus/knowledge.yaml`, or the packaged copy.
+    """The knowledge model of a file; None reads the repository's `corpus/knowledge.yaml`, or the packaged copy.
 
     Raises `KnowledgeConfigError`, whose message starts with file and line. JSONPath expressions are only parsed with
     `check_json_path`, and schedules only where cronsim is installed: the search path needs neither, and its
@@ -178,13 +178,13 @@ def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | Non
 
 
 def read_section(name: str, path: Path | None = None) -> Marked | None:
-    """One of `SECTIONS`, None if the file hasn't got it. Raises `KnowledgeConfigError`."""
-    file, called = (path, str(path)) if path else _default_file()
-    return read_marked(file, called).entries().get(name)
+    """One of `SECTIONS`; None if the file lacks it. Raises `KnowledgeConfigError`."""
+    file, name_of_file = (path, str(path)) if path else _default_file()
+    return read_marked(file, name_of_file).entries().get(name)
 
 
 def _default_file() -> tuple[Path, str]:
-    """The file of the checkout that this package lies in, or else the copy beside the package's code."""
+    """The file of the checkout that contains this package, or else the packaged copy."""
     above = _PACKAGE.parents
     if len(above) > 3:
         in_checkout = above[3] / "corpus" / FILE_NAME
@@ -194,7 +194,7 @@ def _default_file() -> tuple[Path, str]:
     if packaged.is_file():
         return packaged, f"opx/data/{FILE_NAME}"
     raise KnowledgeConfigError(
-        f"{FILE_NAME}: not in the package and in no checkout; set OPX_KNOWLEDGE_FILE to its path"
+        f"{FILE_NAME}: found neither in the package nor in a checkout; set OPX_KNOWLEDGE_FILE to its path"
     )
 
 
@@ -325,7 +325,7 @@ T = TypeVar("T")
 
 
 class Installation:
-    """Settings and clock, and what knowledge.yaml declares, which is read when it is first needed."""
+    """Settings, clock and the lazily read declarations of knowledge.yaml."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
@@ -344,7 +344,7 @@ class Installation:
         return Path(path) if path else None
 
     def declared(self, read: Callable[[Path | None], T]) -> T:
-        """Reads a section of knowledge.yaml once, by a function of the file's path. Raises what that raises."""
+        """Reads a section of knowledge.yaml once, with a function of the file's path. Raises that function's errors."""
         if read not in self._declared:
             self._declared[read] = read(self.knowledge_path)
         found: T = self._declared[read]

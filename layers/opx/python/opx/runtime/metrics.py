@@ -1,4 +1,4 @@
-"""What is measured: name, unit and dimensions of every metric, once, for the code, the dashboards and the alarms."""
+"""Declares name, unit and dimensions of every metric, for the code, the dashboards and the alarms."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ SERVICE = "opx"
 """The `service` of log lines, and the parent of the library's loggers."""
 
 ENVIRONMENT = "environment"
-"""A dimension of every metric: several environments live side by side in one account."""
+"""A dimension of every metric, as several environments share one account."""
 
 MODE, LEG, STAGE, TIER, CATEGORY = "mode", "leg", "stage", "tier", "category"
 OWNER = "owner"
 
 
 class Metric(StrEnum):
-    """Counts, unless `UNITS` says otherwise."""
+    """Names of metrics; counts, unless `UNITS` has another unit."""
 
     QUERIES = "Queries"
     QUERY_LATENCY = "QueryLatency"
     LEG_LATENCY = "LegLatency"
-    """What the engine says that one leg took; both run at once, within the stage `search`."""
+    """Time of one leg as the engine reports it; both run in parallel, within the stage `search`."""
     STAGE_LATENCY = "StageLatency"
     CONFIDENCE = "Confidence"
-    """Of a query's best candidate, in [0, 1], whether it was good enough or not; 0 if there was none."""
+    """Confidence of a query's best candidate, in [0, 1], even if it was not returned; 0 if there was none."""
     ZERO_RESULTS = "ZeroResults"
-    """1 for a query without results, 0 for others, so that the average is the rate. So are the next two."""
+    """1 for a query without results, 0 for others, so that the average is the rate; likewise the next two."""
     PARTIAL_ANSWERS = "PartialAnswers"
     SEARCH_UNAVAILABLE = "SearchUnavailable"
     RECORDING_FAILURES = "RecordingFailures"
-    """1 for an answer that was handed out without its record in the audit log, or without the gap that it showed."""
+    """1 for an answer that was returned without its audit record, or without recording its gap."""
     TOOL_CALLS = "ToolCalls"
-    """All of them, whatever became of them."""
+    """All tool calls, whatever their outcome."""
     TOOL_ERRORS = "ToolErrors"
-    """Calls that failed for a reason that nobody foresaw."""
+    """Calls that failed with an unexpected error."""
     TOOL_UNAVAILABLE = "ToolUnavailable"
-    """Calls that a store failed for now."""
+    """Calls that failed because a store was unavailable."""
     INVALID_CALLS = "InvalidToolCalls"
     API_REQUESTS = "ApiRequests"
-    """Of the HTTP API, as far as they reached a function, whatever became of them. The next three are as with tools."""
+    """Requests of the HTTP API that reached a function, whatever their outcome. The next three are as with tools."""
     API_ERRORS = "ApiErrors"
     API_UNAVAILABLE = "ApiUnavailable"
     API_REFUSED = "ApiRefused"
@@ -55,52 +55,52 @@ class Metric(StrEnum):
     INGESTION_FAILURES = "IngestionFailures"
     INGESTION_RETRIES = "IngestionRetries"
     INGESTION_ERRORS = "IngestionErrors"
-    """Messages that could not be handled for a reason that nobody foresaw."""
+    """Messages that failed with an unexpected error."""
     CACHE_HITS = "EmbeddingCacheHits"
-    """Texts whose vector was known already. Misses are those that the model was asked for."""
+    """Texts with a cached vector. Misses are those that the model embedded."""
     CACHE_MISSES = "EmbeddingCacheMisses"
 
     DOCUMENTS_PULLED = "DocumentsPulled"
-    """Put into the corpus by pulls, because they were new or had changed."""
+    """Documents that pulls wrote to the corpus, because they were new or had changed."""
     DOCUMENTS_WITHDRAWN = "DocumentsWithdrawn"
     PULL_FAILURES = "PullFailures"
-    """Pulls that ended because of the source; they go on with the next one."""
+    """Pulls that the source interrupted; the next pull continues."""
     SOURCES_FLAGGED = "SourcesFlagged"
-    """Complete listings that missed so much that nothing was withdrawn: somebody has to look."""
+    """Complete listings that lacked so much that nothing was withdrawn: an operator has to check."""
 
     STREAM_RECORDS = "StreamRecords"
-    """Records of streams that became documents; the next counts those that a filter left out."""
+    """Records of streams that became documents; the next counts those that a filter excluded."""
     STREAM_RECORDS_UNWANTED = "StreamRecordsUnwanted"
     STREAM_RETRIES = "StreamRetries"
-    """Records that are to be delivered again, as a store failed."""
+    """Records that must be redelivered because a store failed."""
 
     LEARNING_EVENTS = "LearningEvents"
-    """Events about what work taught; the next counts those that were refused, and set aside with the reason."""
+    """Learning events; the next counts those that were rejected, and set aside with the reason."""
     LEARNING_REFUSED = "LearningEventsRefused"
     ENTRIES_TAKEN_IN = "LearningEntriesTakenIn"
-    """Entries that checkpoints took in; the next counts those that they could not."""
+    """Entries that checkpoints processed; the next counts those that they rejected."""
     ENTRIES_REFUSED = "LearningEntriesRefused"
 
     BASELINE_VALUES = "BaselineValues"
-    """Values that were added to baselines; the next counts those that can't be."""
+    """Values that were added to baselines; the next counts rejected ones."""
     BASELINE_REFUSED = "BaselineValuesRefused"
 
     VERSIONS_PRUNED = "VersionsPruned"
-    """Versions of documents that went because their retention was over."""
+    """Expired versions of documents that were removed."""
     PRUNE_STOPPED = "PruneStopped"
-    """1 for a run that removed nothing because too much would have gone at once, 0 for others."""
+    """1 for a run that removed nothing because too much was due at once, 0 for others."""
 
     DOCUMENTS = "Documents"
-    """Current ones. This and the next are reported once a day: a metric is paid for by the hours that have it."""
+    """Current documents. This and the next are reported once a day: a metric is billed by the hours that have values."""
     CHUNKS = "Chunks"
     FAILED_ITEMS = "FailedItems"
-    """How many there are. This and those that follow are reported every hour."""
+    """Number of failed items. This and the following are reported every hour."""
     SOURCE_AGE = "SourceAge"
     """Time since a category that is pulled was last synchronised, or since its newest document was updated."""
     SYNC_OVERDUE = "SyncOverdue"
-    """Time since that should have happened again by the category's schedule; 0 if it is not due."""
+    """Delay of a category's synchronisation after its schedule; 0 if it is not due."""
     OPEN_GAPS = "OpenGaps"
-    """Questions without a good answer, by who is to see to it. Reported once a day."""
+    """Questions without a good answer, by owner. Reported once a day."""
 
 
 UNITS = {
@@ -111,7 +111,7 @@ UNITS = {
     Metric.SOURCE_AGE: "Seconds",
     Metric.SYNC_OVERDUE: "Seconds",
 }
-"""CloudWatch's names of units; `Count` for the rest. A ratio has none there."""
+"""CloudWatch units; `Count` for the rest. CloudWatch has no unit for a ratio."""
 
 _ALONE: tuple[tuple[str, ...], ...] = ((),)
 
@@ -126,7 +126,7 @@ _LABELS: dict[Metric, tuple[tuple[str, ...], ...]] = {
     Metric.SYNC_OVERDUE: ((), (CATEGORY,)),
     Metric.OPEN_GAPS: ((), (OWNER,)),
 }
-"""What a metric is broken down by, besides the environment. Each combination of values is a metric that is paid for."""
+"""Dimension sets of each metric, without the environment. Each combination of values is a billed metric."""
 
 
 def unit_of(metric: Metric) -> str:
@@ -134,20 +134,20 @@ def unit_of(metric: Metric) -> str:
 
 
 def dimension_sets(metric: Metric) -> tuple[tuple[str, ...], ...]:
-    """The sets of dimensions under which CloudWatch keeps the metric, each with the environment first."""
+    """Dimension sets of a metric in CloudWatch, each with the environment first."""
     return tuple((ENVIRONMENT, *labels) for labels in _LABELS.get(metric, _ALONE))
 
 
 def labels_of(metric: Metric) -> frozenset[str]:
-    """What has to be said with every measurement: all its dimensions but the environment."""
+    """Labels that every measurement must have: all dimensions but the environment."""
     return frozenset(label for labels in _LABELS.get(metric, _ALONE) for label in labels)
 
 
 class Report(Protocol):
-    """Takes a measurement with the values of its labels (`labels_of`). Another of the same metric is one more value."""
+    """Records a measurement with the values of its labels (`labels_of`). Each call adds a value to the metric."""
 
     def __call__(self, metric: Metric, value: float = 1.0, /, **labels: str) -> None: ...
 
 
 def unreported(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
-    """A `Report` for where nobody collects metrics."""
+    """A `Report` that discards measurements."""

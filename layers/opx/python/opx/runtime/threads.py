@@ -1,4 +1,4 @@
-"""Several calls at a time, where a call means waiting for a network."""
+"""Runs blocking network calls in threads: with a deadline, in parallel, or serialized."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from opx.runtime.metrics import Metric, Report
 
 
 def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError] = ModelError) -> T:
-    """What the work returns or raises. The error `late` if it takes longer; then it goes on in a thread of its own.
+    """Returns the work's result or raises its error; raises `late` after `seconds`, while the work continues in its thread.
 
-    Time limits of connections are not enough: finding a host's address has none, and one of reading begins anew with
-    every byte.
+    Timeouts of connections are not enough: DNS look-ups have none, and a read timeout restarts with every byte.
     """
     answer: Future[T] = Future()
 
@@ -45,7 +44,7 @@ R = TypeVar("R")
 
 
 class Each:
-    """Does something with each item, with so many threads, and gives the results in the items' order."""
+    """Applies a function to each item on up to `threads` threads; results are in the items' order."""
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
@@ -61,12 +60,12 @@ class Each:
 # -- serialized
 
 
-def in_turns(report: Report) -> Report:
-    """The same report, told one thing after the other."""
+def serialized(report: Report) -> Report:
+    """A thread-safe report that passes on one measurement at a time."""
     lock = threading.Lock()
 
-    def tell(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
+    def locked(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
         with lock:
             report(metric, value, **labels)
 
-    return tell
+    return locked

@@ -30,7 +30,7 @@ from opx.operations import questions
 from opx.operations.search import Query, query
 from opx.records.audit import AuditRecord
 from opx.records.gaps.listing import NOBODY, GapView, headline, report_lines, settled_because
-from opx.records.gaps.log import MAX_ASKED
+from opx.records.gaps.log import MAX_CHECKED
 from opx.retrieval.receipts import Receipt, Replay, ReplayVerdict, TamperedReceiptError, read_receipt, replay
 
 MAX_BYTES = 5_000_000
@@ -115,7 +115,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
 
 
 @gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)), json="")
-@click.option("--limit", type=click.IntRange(min=1), default=MAX_ASKED, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), default=MAX_CHECKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
     for gap in found.closed:

@@ -1,4 +1,4 @@
-"""What an archive of a system holds, read and checked: nothing of it is believed, and nothing is changed."""
+"""Reads and validates the contents of an archive, which is untrusted input; changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from opx.ingestion.corpus.catalog import document_from_item, document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.exporting import ARCHIVED, DOCUMENT_LINES, FILE_LINES, HEAD_FACTS, VERSION_LINES, Archived
+from opx.lifecycle.archive.exporting import (
+    ARCHIVED,
+    DOCUMENT_LINES,
+    FILE_LINES,
+    HEAD_ATTRIBUTES,
+    VERSION_LINES,
+    ArchivedTable,
+)
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
@@ -30,8 +37,8 @@ STATES = tuple(state.value for state in DocumentState)
 
 @dataclass(frozen=True, slots=True)
 class ArchivedDocument:
-    """A document: its key, the item of the key in the catalog (empty if nobody had taken it in), since when it was as it
-    is, its object, and the one that describes it."""
+    """A document of an archive: its key, the key's item in the catalog (empty if it was never ingested), the time since
+    which it has been in that state, its object and its sidecar."""
 
     key: DocumentKey
     head: Mapping[str, Any]
@@ -46,7 +53,7 @@ class ArchivedDocument:
 
 @dataclass(slots=True)
 class Contents:
-    """What was found: how much of each kind, and what a person should know before it is taken in."""
+    """Counts by kind of item, the clients concerned, and notes for the operator before the import."""
 
     counts: Counter[str] = field(default_factory=Counter)
     clients: set[str] = field(default_factory=set)
@@ -54,7 +61,7 @@ class Contents:
 
 
 class ArchiveContents:
-    """The contents of an archive for a system. All raise `ArchiveError` that names what is wrong."""
+    """Reads the contents of an archive for one system. All methods raise `ArchiveError`, which names the problem."""
 
     def __init__(self, archive: ArchiveReader, installation: Installation, *, tables: Tables, storage: Storage) -> None:
         self._archive = archive
@@ -63,7 +70,7 @@ class ArchiveContents:
         self._storage = storage
 
     def check(self, progress: Callable[[str], None] = lambda _: None) -> Contents:
-        """Read everything: each checksum, each line, and whether this system's stores would take it."""
+        """Validate every checksum and line, and that this system's stores would accept each item."""
         contents = Contents()
         with BlobReader(self._archive) as blobs:
             for file in self.files():
@@ -95,49 +102,51 @@ class ArchiveContents:
                 contents.counts[table.entry] += 1
                 contents.clients |= set() if table.spec is PROJECTS else _clients_of(row)
         contents.notes += [
-            f"{count} versions are of category {category}, which knowledge.yaml doesn't have here: documents of it can't "
-            "be taken in until it does"
+            f"{count} versions are of category {category}, which this system's knowledge.yaml lacks: its documents can't be "
+            "ingested until it is added"
             for category, count in unknown.items()
         ]
 
-    # -- what there is
+    # -- iteration
 
     def documents(self) -> Iterator[ArchivedDocument]:
         for line in self._archive.lines(DOCUMENT_LINES):
             yield self._document(line)
 
     def files(self) -> Iterator[Blob]:
-        """Objects that are no documents: chunk files, and reports of removals."""
+        """Objects other than documents: chunk files, outlines and reports of removals."""
         for line in self._archive.lines(FILE_LINES):
             blob = self._blob(line)
             is_ours = VERSION_FILE.match(scope_of_object(blob.key)[1]) or blob.key.startswith(REMOVALS)
             if not is_ours:
-                raise ArchiveError(f"{FILE_LINES}: {blob.key[:200]} is no file that the system makes")
+                raise ArchiveError(f"{FILE_LINES}: {blob.key[:200]} is no file that the system writes")
             yield blob
 
     def versions(self) -> Iterator[KnowledgeDocument]:
         for line in self._archive.raw_lines(VERSION_LINES):
             yield self._version(line)
 
-    def rows(self, table: Archived) -> Iterator[Item]:
+    def rows(self, table: ArchivedTable) -> Iterator[Item]:
         for line in self._archive.raw_lines(table.entry):
             yield self._row(table, line)
 
-    # -- each of them
+    # -- validation of single items
 
     def _document(self, line: Mapping[str, Any]) -> ArchivedDocument:
         name, head = line.get("key"), line.get("head")
         if not isinstance(name, str) or not isinstance(head, dict | None):
             raise ArchiveError(f"{DOCUMENT_LINES}: a document without a key or head")
         key = self._key(name)
-        facts = dict(head or {})
-        since = facts.pop("since", "")
-        if facts and not _is_head(facts, key):
-            raise ArchiveError(f"{DOCUMENT_LINES}: what is said of {name[:200]} is not of it, or not whole")
+        attributes = dict(head or {})
+        since = attributes.pop("since", "")
+        if attributes and not _is_head(attributes, key):
+            raise ArchiveError(
+                f"{DOCUMENT_LINES}: the head of {name[:200]} belongs to another document, or is incomplete"
+            )
         found, sidecar = (self._blob(line[part]) if line.get(part) else None for part in ("object", "sidecar"))
         if (found and found.key != name) or (sidecar and sidecar.key != name + SIDECAR_SUFFIX):
             raise ArchiveError(f"{DOCUMENT_LINES}: the object of {name[:200]} has another name")
-        return ArchivedDocument(key, facts, str(since), found, sidecar)
+        return ArchivedDocument(key, attributes, str(since), found, sidecar)
 
     def _key(self, object_key: str) -> DocumentKey:
         self._check_object(object_key, {})
@@ -156,10 +165,10 @@ class ArchiveContents:
             self._storage.check(key, metadata)
             scope_of_object(key)
         except InvalidInputError as exc:
-            raise ArchiveError(f"an object of the archive has a name or metadata that none can have: {exc}") from exc
+            raise ArchiveError(f"an object of the archive has an invalid name or metadata: {exc}") from exc
 
     def _version(self, line: bytes) -> KnowledgeDocument:
-        """Its location is where its object is to be here."""
+        """A version, with the location that its object gets in this system."""
         try:
             item = _item(line)
             location = self._storage.location(_object_key(item))
@@ -168,20 +177,20 @@ class ArchiveContents:
             self._check_object(document.key.scope.prefix + document.key.source, {})
             self._tables.check_item(DOCUMENTS, document_item(document))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidInputError) as exc:
-            raise ArchiveError(f"{VERSION_LINES}: a version is not whole: {str(exc)[:300]}") from exc
+            raise ArchiveError(f"{VERSION_LINES}: a version is incomplete or malformed: {str(exc)[:300]}") from exc
         if item.get("documentKey") != document.key.id:
             raise ArchiveError(f"{VERSION_LINES}: a version of {document.key.source[:200]} is filed under another key")
         return document
 
-    def _row(self, table: Archived, line: bytes) -> Item:
+    def _row(self, table: ArchivedTable, line: bytes) -> Item:
         try:
             item = _item(line)
             self._tables.check_item(table.spec, item)
             belongs = table.keeps(item)
         except (KeyError, TypeError, ValueError, InvalidInputError) as exc:
-            raise ArchiveError(f"{table.entry}: a row that the table can't have: {str(exc)[:300]}") from exc
+            raise ArchiveError(f"{table.entry}: the table can't hold a row: {str(exc)[:300]}") from exc
         if not belongs:
-            raise ArchiveError(f"{table.entry}: a row that no archive holds: {str(table.spec.key_of(item))[:200]}")
+            raise ArchiveError(f"{table.entry}: a row that is never exported: {str(table.spec.key_of(item))[:200]}")
         return item
 
 
@@ -200,16 +209,19 @@ def _object_key(item: Item) -> str:
     return f"{scope.prefix}{item['source']}"
 
 
-def _is_head(facts: Mapping[str, Any], key: DocumentKey) -> bool:
-    """Whether this is the item of a key, as far as an archive has it."""
-    if set(facts) != set(HEAD_FACTS) or (facts["scope"], facts["source"]) != (key.scope.key, key.source):
+def _is_head(attributes: Mapping[str, Any], key: DocumentKey) -> bool:
+    """True if these are the exported attributes of the key's item."""
+    if set(attributes) != set(HEAD_ATTRIBUTES) or (attributes["scope"], attributes["source"]) != (
+        key.scope.key,
+        key.source,
+    ):
         return False
-    version, document_id = facts["version"], facts["documentId"]
-    return isinstance(version, int) and version > 0 and isinstance(document_id, str) and facts["state"] in STATES
+    version, document_id = attributes["version"], attributes["documentId"]
+    return isinstance(version, int) and version > 0 and isinstance(document_id, str) and attributes["state"] in STATES
 
 
 def _clients_of(row: Item) -> set[str]:
-    """Whose row it is, by the attributes that name scopes."""
+    """Clients that own a row, by the attributes that name scopes."""
     named = {str(row[name]) for name in ("clientId",) if row.get(name) and row[name] != CLIENTS}
     keys = (str(value) for name, value in row.items() if name in _NAMING_SCOPES)
     return named | {match[1] for key in keys for match in [_CLIENT.search(key)] if match}

@@ -1,8 +1,8 @@
-"""Everything that can't be made anew, into one archive.
+"""Exports everything that can't be rebuilt into one archive.
 
-Of each document: its object with what is said about it, all versions in the catalog, and the chunk file of each version.
-The item of a key and its versions are read until they agree, and the object after them, so that what an archive says of a
-document may be older than its object and never newer: where others write meanwhile, it is taken in as a change later.
+Each document has its object and sidecar, all versions in the catalog, and the chunk file of each version. The item of a
+key and its versions are read until they agree, and the object after them, so that the exported metadata of a document may
+be older than its object and never newer: a concurrent change is ingested as a change after the import.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from opx.runtime.knowledge_file import Installation
 
 
 class Exporter:
-    """Writes archives of a system. Nothing of the system is changed."""
+    """Writes archives of a system; changes nothing in it."""
 
     def __init__(
         self, installation: Installation, *, tables: Tables, storage: Storage, corpus: Corpus, progress: Progress
@@ -63,7 +63,7 @@ class Exporter:
         self._progress = progress
 
     def write(self, path: Path, *, audit: bool = False) -> ExportReport:
-        """Write an archive, which is there whole or not at all. Raises `InvalidInputError` if there is such a file, or it
+        """Write an archive atomically: the file is complete or absent. Raises `InvalidInputError` if the file exists or
         can't be written, and `StoreUnavailableError`."""
         if path.exists():
             raise InvalidInputError(f"{path} exists already: an archive never replaces a file")
@@ -119,25 +119,25 @@ def _measured(path: Path) -> tuple[int, str]:
 
 
 def _private_file(path: Path) -> IO[bytes]:
-    """An archive holds all that is known: it is its owner's alone."""
+    """Opens a file that only its owner can read: an archive holds the knowledge of all clients."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
-# -- corpus export
+# -- documents and other objects
 
 
 DOCUMENT_LINES, FILE_LINES, VERSION_LINES = "documents.jsonl", "files.jsonl", "versions.jsonl"
-HEAD_FACTS = ("documentId", "version", "state", "source", "scope")
-AT_ONCE = 100
-_TRIES = 5
+HEAD_ATTRIBUTES = ("documentId", "version", "state", "source", "scope")
+BATCH_SIZE = 100
+_MAX_ATTEMPTS = 5
 
 Progress = Callable[[str, int], None]
-"""Called with what is done, and how many there were."""
+"""Called with the kind of item exported and the count so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusLines:
-    """What is listed: documents with the item of their key, other objects, and versions."""
+    """Temporary files with the lines of the lists: documents with the item of their key, other objects, and versions."""
 
     documents: IO[bytes]
     files: IO[bytes]
@@ -145,7 +145,7 @@ class CorpusLines:
 
 
 class CorpusExport:
-    """Writes the documents of all scopes."""
+    """Exports the documents of all scopes."""
 
     def __init__(
         self,
@@ -170,35 +170,35 @@ class CorpusExport:
         for item in self._tables.every_item(KEYS):
             if item.get("documentId"):
                 self._document(DocumentKey(scope_of_key(item["scope"]), item["source"]))
-        for key in self._not_taken_in():
+        for key in self._not_ingested():
             self._line(key, None)
         for info in self._corpus.store.list(REMOVALS):
             self._file(info.key)
         if missing := self._report.counts.pop("missing", 0):
-            self._report.notes.append(f"{missing} versions have no text any more; `opx reconcile` names them")
+            self._report.notes.append(f"the chunk files of {missing} versions are missing; `opx reconcile` lists them")
 
     # -- documents of the catalog
 
     def _document(self, key: DocumentKey) -> None:
-        head, versions = self._agreed(key)
+        head, versions = self._consistent_read(key)
         if head is None:
             return
         for version in versions:
-            _add(self._lines.versions, to_json(version))
+            _append_line(self._lines.versions, to_json(version))
             self._report.counts["versions"] += 1
         for document_id in dict.fromkeys(str(version["documentId"]) for version in versions):
             self._file(chunk_file(key, document_id))
             self._file(outline_file(key, document_id), required=False)
-        facts = {name: head[name] for name in HEAD_FACTS}
-        self._line(key.scope.prefix + key.source, {**facts, "since": _since(head, versions)})
+        attributes = {name: head[name] for name in HEAD_ATTRIBUTES}
+        self._line(key.scope.prefix + key.source, {**attributes, "since": _since(head, versions)})
 
-    def _agreed(self, key: DocumentKey) -> tuple[Item | None, list[Item]]:
-        """The item of a key with all versions, as they were at one moment. Where that can't be had, what was current is
-        left out: the object then becomes a further version."""
+    def _consistent_read(self, key: DocumentKey) -> tuple[Item | None, list[Item]]:
+        """The item of a key with all versions, as of one moment. If no consistent read succeeds, the current version is
+        left out: the import then ingests the object as a further version."""
         table = self._tables.table(DOCUMENTS)
         head: Item | None = None
         versions: list[Item] = []
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             head = self._corpus.catalog.head(key)
             listed = table.query(key.id, index="documentKey-version-index")
             versions = table.get_many([DOCUMENTS.key_of(item) for item in listed])
@@ -207,16 +207,14 @@ class CorpusExport:
                 return None, []
             if head.get("revision") == again.get("revision") and _has_current(head, versions):
                 return head, sorted(versions, key=lambda item: int(item["version"]))
-        self._report.notes.append(
-            f"{key.source} of {key.scope.key}: the catalog doesn't agree with itself; `opx reconcile`"
-        )
+        self._report.notes.append(f"{key.source} of {key.scope.key}: the catalog is inconsistent; run `opx reconcile`")
         return {**(head or {}), "state": "deleted"}, [item for item in versions if item["state"] != "current"]
 
-    # -- objects that nobody has taken in yet
+    # -- objects that were not ingested yet
 
-    def _not_taken_in(self) -> Iterator[str]:
+    def _not_ingested(self) -> Iterator[str]:
         names = (info.key for info in self._corpus.store.list())
-        while batch := list(islice(names, AT_ONCE)):
+        while batch := list(islice(names, BATCH_SIZE)):
             documents = {name: key for name in batch if (key := _document_key(name))}
             found = self._tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}
@@ -225,7 +223,7 @@ class CorpusExport:
     # -- objects
 
     def _line(self, object_key: str, head: Mapping[str, Any] | None) -> None:
-        """A document: what describes it goes before it."""
+        """Add a document, its sidecar before its object."""
         sidecar = self._blob(object_key + SIDECAR_SUFFIX)
         blob = self._blob(object_key)
         if blob is None and head is None:
@@ -236,7 +234,7 @@ class CorpusExport:
             "object": blob.to_json() if blob else None,
             "sidecar": sidecar.to_json() if sidecar else None,
         }
-        _add(self._lines.documents, json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+        _append_line(self._lines.documents, json.dumps(line, ensure_ascii=False, separators=(",", ":")))
         self._report.counts["documents"] += 1
         self._progress("documents", self._report.counts["documents"])
 
@@ -245,13 +243,13 @@ class CorpusExport:
         if not (blob or required):
             return
         if blob:
-            _add(self._lines.files, json.dumps(blob.to_json(), ensure_ascii=False, separators=(",", ":")))
+            _append_line(self._lines.files, json.dumps(blob.to_json(), ensure_ascii=False, separators=(",", ":")))
             self._report.counts["files"] += 1
         else:
             self._report.counts["missing"] += 1
 
     def _blob(self, object_key: str) -> Blob | None:
-        """None for an object that isn't there, and for one that no store would take back, which is noted."""
+        """The exported object; None if it is missing, or has a name or metadata that the import would reject (noted)."""
         info = self._corpus.store.head(object_key)
         if info is None:
             return None
@@ -267,13 +265,13 @@ class CorpusExport:
 
 
 def _has_current(head: Item, versions: Iterable[Item]) -> bool:
-    """Whether the version that the head names is among them, and no other one is current."""
+    """True if the version that the head names is the only current one, or neither has one."""
     current = [str(item["documentId"]) for item in versions if item["state"] == "current"]
     return current == [current_id(head)] if current_id(head) else not current
 
 
 def _since(head: Item, versions: list[Item]) -> str:
-    """When the document got as it is."""
+    """Time since which the document has been in its present state."""
     if not versions:
         return ""
     last = versions[-1]
@@ -289,7 +287,7 @@ def _document_key(object_key: str) -> DocumentKey | None:
     return key if is_document(key.source) else None
 
 
-def _add(lines: IO[bytes], line: str) -> None:
+def _append_line(lines: IO[bytes], line: str) -> None:
     lines.write(line.encode("utf-8", "surrogatepass") + b"\n")
 
 
@@ -298,11 +296,11 @@ def lines_in(kept: IO[bytes]) -> Iterator[str]:
     return (line[:-1].decode("utf-8", "surrogatepass") for line in kept)
 
 
-# -- rows
+# -- tables
 
 
 INSTALLATION = "#installation"
-"""The scope of the key with which this installation hashes questions; only the audit log needs it."""
+"""Partition key of the secret with which this installation hashes questions; only the audit log needs it."""
 
 
 def _every(_: Item) -> bool:
@@ -310,8 +308,8 @@ def _every(_: Item) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Archived:
-    """A table, and which of its rows are kept. `private` ones are in an archive only if they are asked for."""
+class ArchivedTable:
+    """A table with a filter of its exported rows. `private` ones are exported only on request."""
 
     spec: TableSpec
     keeps: Callable[[Item], bool] = _every
@@ -324,17 +322,17 @@ class Archived:
 
 
 ARCHIVED = (
-    Archived(PROJECTS),
-    Archived(ALIASES),
-    Archived(STAGING),
-    Archived(PATTERNS),
-    Archived(OUTCOMES),
-    Archived(LIFECYCLE, lambda item: item["subject"] in (HOLDS, LIFTED)),
-    Archived(BASELINES),
-    Archived(GAPS, lambda item: item["scopeKey"] != INSTALLATION),
-    Archived(SOURCES),
-    Archived(AUDIT, private=True),
-    Archived(GAPS, lambda item: item["scopeKey"] == INSTALLATION, name="installation-key", private=True),
+    ArchivedTable(PROJECTS),
+    ArchivedTable(ALIASES),
+    ArchivedTable(STAGING),
+    ArchivedTable(PATTERNS),
+    ArchivedTable(OUTCOMES),
+    ArchivedTable(LIFECYCLE, lambda item: item["subject"] in (HOLDS, LIFTED)),
+    ArchivedTable(BASELINES),
+    ArchivedTable(GAPS, lambda item: item["scopeKey"] != INSTALLATION),
+    ArchivedTable(SOURCES),
+    ArchivedTable(AUDIT, private=True),
+    ArchivedTable(GAPS, lambda item: item["scopeKey"] == INSTALLATION, name="installation-key", private=True),
 )
-"""Not here: vectors and other caches, graph, calendar and index, which are made anew; failed items and deliveries, which
-come again; secrets. Versions and keys of documents are with the documents."""
+"""Not exported: vectors and other caches, graph, calendar and index, which are rebuilt; failed items and deliveries, which
+recur; secrets. Versions and keys of documents are exported with the documents."""

@@ -1,6 +1,6 @@
-"""One file with entries whose checksums are in it, and how it is read. What is in them is for others.
+"""Reads and writes the archive file: entries with checksums, whatever their contents are.
 
-A ZIP file (APPNOTE.TXT of PKWARE), so that any tool can look into it. Its last two entries say what there is:
+A ZIP file (APPNOTE.TXT of PKWARE), so that any tool can inspect it. Its last two entries are the index:
 `entries.jsonl` lists the others with size and SHA-256, and `manifest.json` has the SHA-256 of that list and of itself.
 Names of entries are ours and never become paths: nothing is ever unpacked into a folder.
 """
@@ -30,23 +30,23 @@ BLOCK = 1024 * 1024
 MAX_ENTRIES = 100_000
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 2 * 1024 * 1024
-"""An item of a table has at most 400 KB, of which JSON makes no more than that."""
+"""A table item has at most 400 KB, which as JSON stays below this limit."""
 
 MAX_GROWTH = 200
-"""How many times larger than the file its entries may be together; texts and rows grow tenfold, seldom thirtyfold."""
+"""Limit of the decompression ratio of the whole file; text and rows grow tenfold, seldom thirtyfold."""
 
 SMALL_BYTES = 100 * 1024 * 1024
-"""Entries of so much together are always read."""
+"""Total uncompressed size that is accepted at any ratio."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}(/[a-z0-9][a-z0-9.-]{0,99})?\Z")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError)
-"""What the library raises for a file that is none, or was damaged; places in it may lie before its beginning."""
+"""Errors that `zipfile` raises for a damaged file or another format; offsets in it may be negative."""
 
 _ENCRYPTED = 0x1
 
 
 class ArchiveEntry(Record, frozen=True):
-    """An entry, as the list of entries has it."""
+    """An entry of the list of entries."""
 
     name: str
     size: int
@@ -54,10 +54,10 @@ class ArchiveEntry(Record, frozen=True):
 
 
 class ArchiveReader:
-    """Reads an archive that `ArchiveWriter` wrote, or somebody else. A context manager.
+    """Reads an archive, which is untrusted: another program may have written it. A context manager.
 
-    Raises `ArchiveError` for whatever is wrong, before any of it is given out: in `open` for what the file and its
-    manifest say, in `verify` for checksums. Memory is bounded by what a line may have.
+    Raises `ArchiveError` for any defect before the contents are returned: the constructor for the structure of the file
+    and its manifest, `verify` for checksums. Memory is bounded by the maximum length of a line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +84,7 @@ class ArchiveReader:
 
     @property
     def sha256(self) -> str:
-        """The manifest's, which depends on all that is in the archive."""
+        """Checksum of the manifest, which depends on everything in the archive."""
         return str(self.manifest["sha256"])
 
     @property
@@ -103,11 +103,11 @@ class ArchiveReader:
                 raise self._damaged(entry.name)
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """The lines of an entry, each a JSON object; none of an entry that isn't there."""
+        """The lines of an entry, each a JSON object; none if the entry is missing."""
         return (_object(line, f"{self._path}: {name}") for line in self.raw_lines(name))
 
     def raw_lines(self, name: str) -> Iterator[bytes]:
-        """The lines of an entry, with their ends."""
+        """The lines of an entry, with their line ends; none if the entry is missing."""
         if name not in self._infos:
             return
         with self.open(name) as source:
@@ -124,7 +124,7 @@ class ArchiveReader:
         with source:
             yield _Guarded(source, lambda: self._readable(name))  # type: ignore[misc]
 
-    # -- what the file says
+    # -- structure and manifest
 
     def _checked_infos(self) -> dict[str, zipfile.ZipInfo]:
         infos = self._zip.infolist()
@@ -138,8 +138,8 @@ class ArchiveReader:
         total, allowed = sum(info.file_size for info in infos), self._allowed()
         if total > allowed:
             raise ArchiveError(
-                f"{self._path} would grow to {total:,} bytes, which is more than {MAX_GROWTH} times its size: no archive "
-                "of knowledge does"
+                f"{self._path} would decompress to {total:,} bytes, more than {MAX_GROWTH} times its size: it is no archive "
+                "of `opx export`"
             )
         return found
 
@@ -150,7 +150,7 @@ class ArchiveReader:
         kind = stat.S_IFMT(info.external_attr >> 16)
         plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not info.flag_bits & _ENCRYPTED
         if not _NAME.match(info.filename) or kind not in (0, stat.S_IFREG) or not plain:
-            raise ArchiveError(f"{self._path}: entry {info.filename[:100]!r} is none that `opx export` writes")
+            raise ArchiveError(f"{self._path}: entry {info.filename[:100]!r} is not one that `opx export` writes")
 
     def _manifest(self) -> dict[str, Any]:
         if MANIFEST not in self._infos or self._infos[MANIFEST].file_size > MAX_MANIFEST_BYTES:
@@ -160,7 +160,7 @@ class ArchiveReader:
         version = manifest.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise ArchiveError(
-                f"{self._path} is of format {version}, this program reads up to {FORMAT}: take it in with a program at "
+                f"{self._path} is of format {version}, this program reads up to {FORMAT}: import it with a program at "
                 f"least as new as the one that wrote it ({manifest.get('version', 'unknown')})"
             )
         if version != FORMAT:
@@ -211,7 +211,7 @@ class ArchiveReader:
 
 
 class _Guarded:
-    """A stream whose errors say which entry they are of."""
+    """A stream whose errors name the entry."""
 
     def __init__(self, source: IO[bytes], readable: Callable[[], Any]) -> None:
         self._source = source
@@ -251,7 +251,7 @@ def _entry(line: Mapping[str, Any], where: str) -> ArchiveEntry:
 
 
 class EntryWriter:
-    """Takes the bytes of one entry."""
+    """Writes the bytes of one entry; computes size and checksum."""
 
     def __init__(self, target: IO[bytes]) -> None:
         self._target = target
@@ -269,7 +269,7 @@ class EntryWriter:
 
 
 class ArchiveWriter:
-    """Writes an archive. One entry at a time; `finish` makes it whole, and without it nobody can read it."""
+    """Writes an archive, one entry at a time; without `finish` the archive is unreadable."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True, compresslevel=6)
@@ -279,7 +279,7 @@ class ArchiveWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whatever isn't finished by now has no manifest."""
+        """Close the file; an unfinished archive has no manifest."""
         self._zip.close()
 
     @contextmanager
@@ -293,7 +293,7 @@ class ArchiveWriter:
         self._entries.append(ArchiveEntry(name, writer.size, writer.sha256))
 
     def add_lines(self, name: str, lines: Iterator[str]) -> int:
-        """An entry of lines; how many there were."""
+        """Write an entry of lines; returns their number."""
         count = 0
         with self.entry(name) as target:
             for line in lines:
@@ -312,7 +312,7 @@ class ArchiveWriter:
 
 
 def spooled() -> tempfile.SpooledTemporaryFile[bytes]:
-    """A temporary file that is in memory while it is small."""
+    """A temporary file that stays in memory while it is small."""
     return tempfile.SpooledTemporaryFile(BLOCK)
 
 
@@ -320,14 +320,14 @@ def spooled() -> tempfile.SpooledTemporaryFile[bytes]:
 
 
 PACK_BYTES = 64 * 1024 * 1024
-"""A pack that has so much gets no further object."""
+"""Size from which a pack gets no further object."""
 
 MAX_BLOB_BYTES = 5 * 1024**3
-"""What S3 takes in one part of a copy; documents are far smaller."""
+"""Limit of S3 for one part of a copy; documents are far smaller."""
 
 
 class Blob(Record, frozen=True):
-    """An object, and where its bytes are."""
+    """An object with the position of its bytes in a pack."""
 
     key: str
     pack: str
@@ -338,15 +338,15 @@ class Blob(Record, frozen=True):
 
     @classmethod
     def from_json(cls, data: Any) -> Blob:
-        """Raises `ArchiveError` for anything that `to_json` doesn't give."""
+        """Raises `ArchiveError` for anything that `to_json` doesn't return."""
         try:
             return from_json(cls, data)
         except InvalidInputError as exc:
-            raise ArchiveError(f"an object is listed without what belongs to it: {str(data)[:200]}") from exc
+            raise ArchiveError(f"an object is listed without its required fields: {str(data)[:200]}") from exc
 
 
 class BlobWriter:
-    """Writes objects into packs of an archive, in which nothing else is written meanwhile. A context manager."""
+    """Writes objects into packs of an archive; no other entry may be written meanwhile. A context manager."""
 
     def __init__(self, archive: ArchiveWriter) -> None:
         self._archive = archive
@@ -361,7 +361,7 @@ class BlobWriter:
         self._stack.__exit__(*error)
 
     def add(self, key: str, source: BinaryIO, metadata: dict[str, str]) -> Blob:
-        """Read a stream to its end."""
+        """Write a stream to its end."""
         pack = self._open_pack()
         start, digest = pack.size, hashlib.sha256()
         while block := source.read(BLOCK):
@@ -378,8 +378,7 @@ class BlobWriter:
 
 
 class BlobReader:
-    """Gives the bytes of objects. Those that are asked for in the order in which they were written are read once through.
-    A context manager."""
+    """Reads the bytes of objects; in the order in which they were written, each pack is read once. A context manager."""
 
     def __init__(self, archive: ArchiveReader) -> None:
         self._archive = archive
@@ -396,7 +395,7 @@ class BlobReader:
 
     @contextmanager
     def open(self, blob: Blob) -> Iterator[IO[bytes]]:
-        """A temporary file with the object. Raises `ArchiveError` if it isn't what its checksum says."""
+        """A temporary file with the object. Raises `ArchiveError` if its checksum is wrong."""
         with spooled() as target:
             for block in self._blocks(blob):
                 target.write(block)
@@ -404,7 +403,7 @@ class BlobReader:
             yield target
 
     def check(self, blob: Blob) -> None:
-        """Raises `ArchiveError` if it isn't what its checksum says."""
+        """Raises `ArchiveError` if the checksum of the object is wrong."""
         for _ in self._blocks(blob):
             pass
 

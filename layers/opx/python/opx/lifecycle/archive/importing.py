@@ -1,8 +1,8 @@
-"""Takes an archive in: all of it is verified first, then catalog, files and rows are put back, and then the objects, from
-which the pipeline makes everything else anew.
+"""Imports an archive: verifies all of it, restores catalog, files and rows, and then the objects, from which the pipeline
+rebuilds everything else.
 
-It may end at any moment and be run again. What it puts is put only where nothing is; the item of a document's key says
-which import put it, until the pipeline has taken the document in, so that one which was cut short goes on.
+It may be interrupted at any moment and run again. It writes only where nothing exists; the item of a document's key names
+the import that wrote it until the pipeline has ingested the document, so that an interrupted import resumes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import SIDECAR_SUFFIX, Result
 from opx.lifecycle.archive.contents import ArchiveContents, ArchivedDocument, Contents
-from opx.lifecycle.archive.exporting import ARCHIVED, AT_ONCE, Archived
+from opx.lifecycle.archive.exporting import ARCHIVED, BATCH_SIZE, ArchivedTable
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.ports import Equals, Item, KeyAbsent, Storage, Table, Tables
@@ -31,21 +31,21 @@ from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, LIFECYCLE, OUTCOMES, PATT
 from opx.runtime.knowledge_file import Installation
 
 SUBJECT = "import"
-"""In the table of what becomes of documents: which archives were taken in, and which one is being."""
+"""Partition key in the lifecycle table of archives that were imported, and of the one being imported."""
 
 UNDER_WAY, DONE, GIVEN_UP = "under way", "done", "given up"
-_OCCUPIED_BY = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
+_KNOWLEDGE_TABLES = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
 
 
 def give_up(table: Table) -> int:
-    """Forget imports that were begun and never finished, once all stores agree about what they left. Returns how many."""
+    """Mark imports that were begun and never finished as given up, once all stores agree. Returns how many."""
     begun = [item for item in table.query(SUBJECT) if item["state"] == UNDER_WAY]
     table.put_many({**item, "state": GIVEN_UP} for item in begun)
     return len(begun)
 
 
 class Importer:
-    """Takes archives in. One process at a time. `schedule` has sources and streams of the rows read at their times."""
+    """Imports archives, one process at a time. `schedule` applies the schedules of the imported sources and streams."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Importer:
         self._progress = progress
 
     def run(self, path: Path, *, merge: bool = False, dry_run: bool = False) -> ImportReport:
-        """Take an archive in. Into a system that has knowledge only with `merge`: then documents that are new, or newer
-        than those here, are taken from the archive, and of everything else what is not here.
+        """Import an archive. A system that has knowledge needs `merge`: then documents that are new, or newer than the
+        present ones, are imported, and of everything else what is missing.
 
         Raises `ArchiveError` before anything is changed, and `StoreUnavailableError`: then run it again.
         """
@@ -78,11 +78,11 @@ class Importer:
             found = contents.check(self._progress)
             self._check_owners(found)
             report = ImportReport(_facts(archive), found.counts, found.notes, dry_run)
-            task = PuttingBack(
+            task = ArchiveRestoration(
                 archive, contents, report, self._progress, tables=self._tables, corpus=self._corpus, merge=merge
             )
             if dry_run:
-                task.foresee()
+                task.preview()
             else:
                 self._mark(archive, UNDER_WAY, merge=merge)
                 task.restore()
@@ -91,7 +91,7 @@ class Importer:
                 self._mark(archive, DONE, merge=merge)
         return report
 
-    # -- whether it may be taken in here
+    # -- preconditions
 
     def _check_target(self, archive: ArchiveReader, *, merge: bool) -> None:
         under_way = [item for item in self._table(LIFECYCLE).query(SUBJECT) if item["state"] == UNDER_WAY]
@@ -99,20 +99,20 @@ class Importer:
             began = under_way[0]
             raise ArchiveError(
                 f"the import of another archive, of {began['made']}, was begun on {began['since']} and is not finished: "
-                "run it again first; if that archive is lost, `opx reconcile --repair` puts in order what it left"
+                "run it again first; if that archive is lost, `opx reconcile --repair` repairs what it left"
             )
-        if not merge and not under_way and (found := self._occupied()):
+        if not merge and not under_way and (found := self._existing_knowledge()):
             raise ArchiveError(
-                f"there is knowledge here already ({found}): an archive is taken in where there is none, or with --merge"
+                f"this system already has knowledge ({found}): import into an empty system, or use --merge"
             )
 
-    def _occupied(self) -> str:
-        """What there is here, "" for nothing."""
+    def _existing_knowledge(self) -> str:
+        """First object or table with knowledge; "" if the system is empty."""
         listed = (info.key for info in self._corpus.store.list() if not info.key.startswith("offboarding/"))
         key = next(listed, "")
         if key:
             return f"object {key}"
-        for spec in _OCCUPIED_BY:
+        for spec in _KNOWLEDGE_TABLES:
             if next(iter(self._tables.every_item(spec)), None):
                 return f"items in {spec.name}"
         return ""
@@ -129,14 +129,14 @@ class Importer:
         mark = {"state": state, "made": made, "since": since, "merge": merge}
         self._table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
 
-    # -- what comes after the objects
+    # -- ingestion
 
     def _work(self, report: ImportReport) -> None:
         if self._ingestion.drain is None:
             report.waiting = report.documents[Fate.RESTORED] + report.documents[Fate.REPLACED]
             return
         for outcome in self._ingestion.drain.run():
-            self._progress(f"taking in {outcome.object_key}")
+            self._progress(f"ingesting {outcome.object_key}")
             report.failed += outcome.result is Result.FAILED
 
     def _table(self, spec: TableSpec) -> Any:
@@ -147,17 +147,17 @@ def _facts(archive: ArchiveReader) -> ArchiveFacts:
     return ArchiveFacts(*(str(archive.manifest.get(name, "")) for name in ("made", "version", "backend", "sha256")))
 
 
-# -- putting back
+# -- restoring
 
 
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 Progress = Callable[[str], None]
-"""Called with what is done next."""
+"""Called with a description of the next step."""
 
 
-class PuttingBack:
-    """Puts back what one archive holds."""
+class ArchiveRestoration:
+    """Restores the contents of one archive."""
 
     def __init__(
         self,
@@ -179,47 +179,47 @@ class PuttingBack:
         self._report = report
         self._progress = progress
 
-    def foresee(self) -> None:
-        """Count what would become of the documents."""
+    def preview(self) -> None:
+        """Count the documents by their outcome, without writing."""
         for document in self._contents.documents():
             self._report.documents[self._fate(document, self._head(document))] += 1
 
     def restore(self) -> None:
         for table in ARCHIVED:
-            self._progress(f"putting back {table.spec.name}")
+            self._progress(f"restoring {table.spec.name}")
             self._rows(table)
-        self._progress("putting back versions")
+        self._progress("restoring versions")
         for batch in _batches(self._contents.versions()):
             self._versions(batch)
         with BlobReader(self._archive) as blobs:
             for file in self._contents.files():
-                self._progress(f"putting back {file.key}")
+                self._progress(f"restoring {file.key}")
                 self._file(blobs, file)
         with BlobReader(self._archive) as blobs:
             for document in self._contents.documents():
-                self._progress(f"putting back {document.object_key}")
+                self._progress(f"restoring {document.object_key}")
                 self._document(blobs, document)
 
     # -- rows
 
-    def _rows(self, table: Archived) -> None:
+    def _rows(self, table: ArchivedTable) -> None:
         stored = self._tables.table(table.spec)
         for batch in _batches(self._contents.rows(table)):
             keys = [table.spec.key_of(item) for item in batch]
-            known = {_place(table.spec, item) for item in stored.get_many(keys)}
-            missing = [item for item in batch if _place(table.spec, item) not in known]
+            known = {_item_key(table.spec, item) for item in stored.get_many(keys)}
+            missing = [item for item in batch if _item_key(table.spec, item) not in known]
             stored.put_many(missing)
             self._report.rows[table.entry] += len(missing)
 
     def _versions(self, documents: list[KnowledgeDocument]) -> None:
-        """Of documents that are not here, or that this import put back."""
+        """Restore versions of documents that are missing here, or that this import restored."""
         keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
         heads = {str(item["documentKey"]): item for item in self._tables.table(KEYS).get_many(keys)}
         wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
         table = self._tables.table(DOCUMENTS)
         items = [document_item(document) for document in wanted]
-        known = {_place(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
-        table.put_many(item for item in items if _place(DOCUMENTS, item) not in known)
+        known = {_item_key(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
+        table.put_many(item for item in items if _item_key(DOCUMENTS, item) not in known)
         for document in wanted:
             self._corpus.calendar.complete(document)
 
@@ -231,7 +231,7 @@ class PuttingBack:
             self._report.files += 1
 
     def _is_wanted(self, blob: Blob) -> bool:
-        """When merging, chunk files only of versions that are in the catalog by now."""
+        """True unless merging and the file is a chunk file of a version that the catalog still lacks."""
         scope, name = scope_of_object(blob.key)
         match = VERSION_FILE.match(name) if self._merge else None
         return not match or any(version.key.scope == scope for version in self._corpus.catalog.find(match[1]))
@@ -241,7 +241,7 @@ class PuttingBack:
             self._corpus.store.put(blob.key, _stream(data), metadata=blob.metadata)
 
     def _document(self, blobs: BlobReader, document: ArchivedDocument) -> None:
-        """What describes it, then the item of its key, then the object, which has the pipeline take it in."""
+        """Restore the sidecar, then the item of the key, then the object, whose event makes the pipeline ingest it."""
         fate = self._fate(document, self._head(document))
         self._report.documents[fate] += 1
         if fate in (Fate.SAME, Fate.KEPT):
@@ -262,7 +262,7 @@ class PuttingBack:
         return self._corpus.catalog.head(document.key)
 
     def _is_free(self, head: Item | None) -> bool:
-        """Whether there is nothing here of a document, but what this import put and the pipeline hasn't taken in."""
+        """True if this system has no such document, or only what this import wrote and the pipeline hasn't ingested."""
         if not (head and head.get("documentId")):
             return True
         return head.get("imported") == self._mark and not head.get("fingerprint")
@@ -278,35 +278,37 @@ class PuttingBack:
         return Fate.REPLACED if is_newer else Fate.KEPT
 
     def _fate_of_object(self, document: ArchivedDocument, head: Item | None) -> Fate:
-        """An object that is here but was not taken in yet is as good as one of the archive that wasn't."""
+        """An existing object that was not ingested yet is kept if that of the archive wasn't either."""
         waits = not head and not document.head and self._corpus.store.head(document.object_key)
         return Fate.KEPT if waits else Fate.RESTORED
 
     def _put_head(self, document: ArchivedDocument) -> None:
-        """Without a fingerprint, so that the object is read again. Somebody may just have looked at the key."""
+        """Write the key's item without a fingerprint, so that the object is read again; retries after a concurrent change."""
         table = self._tables.table(KEYS)
-        facts = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
-        for _ in range(_TRIES):
+        attributes = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
+        for _ in range(_MAX_ATTEMPTS):
             head = self._head(document) or {}
             if not self._is_free(head):
                 return
             revision = int(head.get("revision", 0))
             condition = Equals("revision", revision) if revision else KeyAbsent("revision")
             try:
-                table.put({**facts, "revision": revision + 1}, condition=condition)
+                table.put({**attributes, "revision": revision + 1}, condition=condition)
             except ConditionFailedError:
                 continue
             return
-        raise StoreUnavailableError(f"{document.key.source} is being changed again and again; run the import again")
+        raise StoreUnavailableError(
+            f"{document.key.source} keeps being changed by other processes; run the import again"
+        )
 
 
 def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
     remaining = iter(items)
-    while batch := list(islice(remaining, AT_ONCE)):
+    while batch := list(islice(remaining, BATCH_SIZE)):
         yield batch
 
 
-def _place(spec: TableSpec, item: Item) -> tuple[Any, ...]:
+def _item_key(spec: TableSpec, item: Item) -> tuple[Any, ...]:
     return tuple(spec.key_of(item).values())
 
 

@@ -1,4 +1,4 @@
-"""Composes the administration of clients, and their removal."""
+"""Composes the administration and offboarding of clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tenants:
-    """The clients of an installation, and all that there is of them."""
+    """Administers the clients of an installation and everything stored for them."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Tenants:
         sleep: Callable[[float], None] = time.sleep,
         progress: Progress = lambda _: None,
     ) -> Administration:
-        """Lists, adds and removes clients, for the principal `by`."""
+        """Lists, adds and removes clients on behalf of the principal `by`."""
         from opx.lifecycle.clients.offboarding import Administration
 
         offboarding = self.offboarding(sleep=sleep, progress=progress)
@@ -56,7 +56,7 @@ class Tenants:
     def offboarding(
         self, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
     ) -> Offboarding:
-        """Removes clients."""
+        """Offboards clients."""
         from opx.lifecycle.clients.finding import Checks
         from opx.lifecycle.clients.offboarding import Inventory, Offboarding
 
@@ -78,7 +78,7 @@ class Tenants:
         return Finder(self._stores.tables, self._stores.storage, self._stores.corpus)
 
     def _holdings(self) -> list[Holding]:
-        """Every store that holds something of clients, in the order of removal."""
+        """Every store that holds items of clients, in the order of removal."""
         from opx.lifecycle.clients.document_holdings import document_holdings
         from opx.lifecycle.clients.scope_holdings import (
             corpus_holdings,

@@ -1,4 +1,4 @@
-"""What is made of a client's documents: index entries, the graph, cached vectors and contexts, and the catalog."""
+"""Counts and removes data derived from a client's documents: index entries, graph, cached vectors and contexts, catalog."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KE
 from opx.runtime.threads import Each
 
 DOCUMENTS_AT_ONCE = 50
-"""That leave the index together."""
+"""Documents that are removed from the index together."""
 
 
 def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) -> list[Holding]:
-    """In the order of removal: what is found by something else goes before it."""
+    """Holdings in the order of removal: items that are found through others are removed before those."""
     rows, cached = CatalogRows(stores.tables, stores.storage.read_threads), CachedTexts(stores, ingestion)
     return [
         IndexEntries(stores),
@@ -46,7 +46,7 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
 
 
 class IndexEntries:
-    """Entries of the search index, and copies of them for a managed service."""
+    """Index entries in every edition, and their copies for a managed service."""
 
     name = "index entries"
 
@@ -70,7 +70,7 @@ class IndexEntries:
                 copies.apply(CopyChange(one.key, "", superseded=one.document_ids) for one in batch)
 
     def _references(self, index: SearchIndex, document: ClientDocument) -> list[str]:
-        """From our own books, as the index may not show yet what was written, and from the index."""
+        """References from the catalog, as the index may not show recent writes yet, and from the index."""
         key = document.key
         corpus = self._stores.corpus
         found = corpus.catalog.references(key)
@@ -81,7 +81,7 @@ class IndexEntries:
 
 
 class GraphRows:
-    """What the documents say of things: counted by what each chunk gave rise to, which is removed last."""
+    """Graph statements of the documents, counted by the manifest of each document, which is removed last."""
 
     name = "graph statements"
 
@@ -106,8 +106,8 @@ class GraphRows:
 
 
 class CachedTexts:
-    """Vectors and contexts of chunks. They are kept under hashes of texts, so that they are found by the chunks on file;
-    that none is left is seen to at once, while those are there."""
+    """Cached vectors and contexts of chunks. Their keys are hashes of text, so that only the chunk files find them; that
+    none is left is therefore verified at once, while those files exist."""
 
     def __init__(self, stores: ClientStores, ingestion: Ingestion) -> None:
         self._stores = stores
@@ -125,7 +125,7 @@ class CachedTexts:
         return sum(len(self._contexts(chunks, file)) for file in held.files for chunks in self._variants(file))
 
     def forget_contexts(self, held: HeldItems) -> None:
-        """With the vectors of texts that have them."""
+        """Remove contexts together with the vectors of texts that include them."""
         with self._stores.tables.unit_of_work():
             for file in held.files:
                 for chunks in self._variants(file):
@@ -137,10 +137,12 @@ class CachedTexts:
         embedder, texts = self._stores.indexing.document_embedder, self._texts(file)
         embedder.forget(texts)
         if embedder.known(texts):
-            raise StoreUnavailableError("vectors of removed texts are in the cache again: somebody takes them in")
+            raise StoreUnavailableError(
+                "vectors of removed texts are in the cache again: another process is ingesting them"
+            )
 
     def _texts(self, file: tuple[Scope, str]) -> list[str]:
-        """What was embedded of a version: the text of each chunk, with its context and without."""
+        """Embedded texts of a version: that of each chunk, with and without its context."""
         texts: list[str] = []
         for chunks in self._variants(file):
             contexts = self._contexts(chunks, file)
@@ -149,8 +151,8 @@ class CachedTexts:
         return texts
 
     def _variants(self, file: tuple[Scope, str]) -> Iterator[list[DocumentChunk]]:
-        """The chunks of a version under each title that they were embedded with: documents with one text share a file, and a
-        title may have been completed since."""
+        """The chunks of a version under each title that they were embedded with: documents with the same text share a chunk
+        file, and a title may have been completed since."""
         chunks = list(chunks_in(self._stores.corpus.store, file))
         titles = [chunk.title for chunk in chunks[:1]]
         for one in self._versions(file):
@@ -179,7 +181,7 @@ def _with_context(chunk: DocumentChunk, context: str) -> str:
 
 
 class CatalogRows:
-    """The items of tables that are kept by document key, version or object key."""
+    """Items of tables that are keyed by document key, version or object key."""
 
     def __init__(self, tables: Tables, threads: int) -> None:
         self._tables = tables
@@ -194,7 +196,7 @@ class CatalogRows:
         self._delete_each(held, DOCUMENTS, self._version_items)
 
     def _version_items(self, document: ClientDocument) -> list[Item]:
-        """Of each version the item and those of its tags; the same version of another key has its own."""
+        """The item of each version and those of its tags; equal versions of other keys have their own."""
         table, key = self._tables.table(DOCUMENTS), document.key.id
         indexed = table.query(key, index="documentKey-version-index")
         ids = dict.fromkeys((*document.document_ids, *(str(item["documentId"]) for item in indexed)))
@@ -212,7 +214,7 @@ class CatalogRows:
     def _entry_items(self, document: ClientDocument) -> list[Item]:
         return list(self._tables.table(ENTRIES).query(document.key.id))
 
-    # -- what is kept by object key
+    # -- items by object key
 
     def failed(self, held: HeldItems) -> int:
         return len(self._failed_items(held))
@@ -245,7 +247,7 @@ class CatalogRows:
         self._delete(KEYS, self._key_items(held))
 
     def _key_items(self, held: HeldItems) -> list[Item]:
-        """By scope, which also finds those of documents that are not known; and by key, as the index may lag."""
+        """Queried by scope, which also finds keys of unknown documents, and by key, as the secondary index may lag."""
         table = self._tables.table(KEYS)
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]

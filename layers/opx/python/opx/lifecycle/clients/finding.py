@@ -1,4 +1,4 @@
-"""What there is of a client, without reading anybody else's: by its scopes, and by its folder in the corpus store."""
+"""Finds a client's scopes and documents, and cross-checks a removal, without reading items of other clients."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _WORD = re.compile(r"[^\W\d_]{6,30}")
 
 
 class Finder:
-    """Finds the scopes and documents of clients. Several ways lead to a document, so that none is missed of which only a
-    part is left: its key's item, its object, and the chunk files of its versions."""
+    """Finds the scopes and documents of clients. A document is found by its key's item, its object and the chunk files of
+    its versions, so that partly removed ones are not missed."""
 
     def __init__(self, tables: Tables, storage: Storage, corpus: Corpus) -> None:
         self._tables = tables
@@ -36,11 +36,13 @@ class Finder:
         self._corpus = corpus
 
     def find(self, client_id: str, known: HeldItems | None = None) -> HeldItems:
-        """All there is of a client now, with what was `known` of it before. Raises `InvalidScopeError` for a malformed
-        id, and `StoreUnavailableError`."""
+        """Everything stored for a client now, merged with what was `known` before. Raises `InvalidScopeError` for a
+        malformed id, and `StoreUnavailableError`."""
         objects = list(self._objects(client_id))
         owners = {scope.key for scope, _ in objects}
-        scopes = sorted({Scope(client_id).key, *owners, *self._noted(client_id), *(known.scopes if known else ())})
+        scopes = sorted(
+            {Scope(client_id).key, *owners, *self._recorded_scopes(client_id), *(known.scopes if known else ())}
+        )
         files = tuple(dict.fromkeys(_files(objects)))
         documents = tuple(self._documents(client_id, scopes, objects, {document_id for _, document_id in files}))
         held = HeldItems(client_id, tuple(scopes), documents, files=files)
@@ -48,32 +50,32 @@ class Finder:
         return held if held.words else replace(held, words=self._words(files))
 
     def document_count(self, client_id: str) -> int:
-        """How many document keys the noted scopes of a client have; quick, and without what was never noted."""
+        """Number of document keys in the recorded scopes of a client; quick, but blind to scopes that were never recorded."""
         return sum(
             1 for scope in self.scopes(client_id) for _ in self._tables.table(KEYS).query(scope, index="scope-index")
         )
 
-    def noted_clients(self) -> set[str]:
-        """Clients that something is kept of, although they may never have been registered."""
-        return {key.split("/")[0].removeprefix("client:") for key in self._noted_keys("client:")}
+    def recorded_clients(self) -> set[str]:
+        """Clients with recorded scopes, including those that were never registered."""
+        return {key.split("/")[0].removeprefix("client:") for key in self._recorded_keys("client:")}
 
     # -- scopes
 
     def scopes(self, client_id: str) -> set[str]:
-        """Its own, and those of its projects and groups that were noted anywhere."""
-        return {Scope(client_id).key, *self._noted(client_id)}
+        """The client's own scope, and those of its projects and groups that any table records."""
+        return {Scope(client_id).key, *self._recorded_scopes(client_id)}
 
-    def _noted(self, client_id: str) -> set[str]:
+    def _recorded_scopes(self, client_id: str) -> set[str]:
         own = Scope(client_id).key
-        found = {key for key in self._noted_keys(own) if is_of(client_id, key)}
+        found = {key for key in self._recorded_keys(own) if is_of(client_id, key)}
         for project in self._corpus.projects.projects(client_id):
             found.add(Scope(client_id, project_id=project.project_id).key)
             if project.group_id:
                 found.add(Scope(client_id, group_id=project.group_id).key)
         return found
 
-    def _noted_keys(self, begins_with: str) -> Iterator[str]:
-        """Keys of scopes that questions or values were kept of."""
+    def _recorded_keys(self, begins_with: str) -> Iterator[str]:
+        """Keys of scopes with recorded questions or baseline values."""
         where, table = KeyRange(begins_with=begins_with), self._tables.table
         for item in table(AUDIT).query(AUDIT_SCOPES, index="who-askedAt-index", where=where):
             yield item["askedAt"]
@@ -86,11 +88,11 @@ class Finder:
     # -- documents
 
     def _objects(self, client_id: str) -> Iterator[tuple[Scope, str]]:
-        """Owner and rest of every object key in the client's folder, also of what was removed or replaced."""
+        """Scope and rest of every object key in the client's folder, earlier versions of objects included."""
         for key in self._storage.history.held(Scope(client_id).prefix):
             try:
                 yield scope_of_object(key)
-            except InvalidScopeError:  # put there by another program: nobody's document, and removed with the folder
+            except InvalidScopeError:  # written by another program: no document, and removed with the folder
                 continue
 
     def _documents(
@@ -126,7 +128,7 @@ class Finder:
         return [document.key for document in self._corpus.catalog.find(document_id)]
 
     def _words(self, files: Iterable[tuple[Scope, str]]) -> tuple[str, ...]:
-        """The longest word of the first chunk of a few versions."""
+        """Sample words for the cross-check: the longest word of the first chunk of a few versions."""
         words: dict[str, None] = {}
         for file in files:
             chunk = next(chunks_in(self._corpus.store, file), None)
@@ -138,7 +140,7 @@ class Finder:
 
 
 def chunks_in(store: ObjectStore, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
-    """The chunks of a version, if they are still on file."""
+    """The chunks of a version; none if its chunk file is gone."""
     scope, document_id = file
     try:
         yield from read_chunks(store, DocumentKey(scope, ""), document_id)
@@ -150,7 +152,7 @@ def _files(objects: Iterable[tuple[Scope, str]]) -> Iterator[tuple[Scope, str]]:
     return ((scope, match[1]) for scope, rest in objects if (match := VERSION_FILE.match(rest)))
 
 
-# -- checks
+# -- cross-checks
 
 
 GRAPH_TYPES = (
@@ -158,19 +160,19 @@ GRAPH_TYPES = (
     "function", "host", "incident", "jira_issue", "method", "mitigation", "module", "product", "runbook", "service", "team",
     "technique", "user",
 )  # fmt: skip
-"""Types that nodes of our own extraction have."""
+"""Node types that this system's own extraction produces."""
 
 _WORDS_FOUND = "passages found by its own words"
 
 
 class Checks:
-    """Counts what should be nothing in the end."""
+    """Counts by independent queries; all must be zero after a removal."""
 
     def __init__(self, stores: ClientStores) -> None:
         self._stores = stores
 
     def run(self, held: HeldItems) -> Mapping[str, int]:
-        """Each check with how much it found. Raises `StoreUnavailableError`."""
+        """Number of items found by each check. Raises `StoreUnavailableError`."""
         return {
             _WORDS_FOUND: sum(self._hits(held, word) for word in held.words),
             "entries of its documents in the index": self._references(held),
@@ -181,23 +183,23 @@ class Checks:
         }
 
     def _hits(self, held: HeldItems, word: str) -> int:
-        """What a reader of exactly the client's scopes finds by words; what is everybody's doesn't count."""
+        """Lexical hits of a reader with exactly the client's scopes; global documents don't count."""
         response = self._stores.indexing.search_engine.search(SearchRequest(SearchFilter(held.scopes), text=word))
         fused = response.fused.hits if response.fused else ()
         return len(response.lexical.hits) + len(fused)
 
     def _references(self, held: HeldItems) -> int:
-        """By document, while the index was counted by scope."""
+        """Counted by document, where the holding counts by scope."""
         return sum(Each(self._stores.storage.read_threads)(self._entries, held.documents))
 
     def _entries(self, document: ClientDocument) -> int:
         return sum(len(index.references(document.key.id)) for index in self._stores.indexing.every_index())
 
     def _nodes(self, held: HeldItems) -> int:
-        """In the scopes that have documents: nobody else says anything of things."""
+        """Nodes in the scopes that have documents: only documents state nodes."""
         scopes = {document.key.scope.key for document in held.documents}
-        places = [f"{scope}|{kind}" for scope in sorted(scopes) for kind in GRAPH_TYPES]
-        return sum(Each(self._stores.storage.read_threads)(self._listed, places))
+        partition_keys = [f"{scope}|{kind}" for scope in sorted(scopes) for kind in GRAPH_TYPES]
+        return sum(Each(self._stores.storage.read_threads)(self._count_in_partition, partition_keys))
 
-    def _listed(self, place: str) -> int:
-        return sum(1 for _ in self._stores.tables.table(GRAPH).query(place, index="type-index"))
+    def _count_in_partition(self, partition_key: str) -> int:
+        return sum(1 for _ in self._stores.tables.table(GRAPH).query(partition_key, index="type-index"))

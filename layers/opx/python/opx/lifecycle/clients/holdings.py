@@ -1,4 +1,4 @@
-"""What is known of a client, and how each store is asked about it."""
+"""Declares a client's holdings: what each store has of it, counted and removed through one interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opx.ports.tables import TableSpec
 
 @dataclass(frozen=True, slots=True)
 class ClientStores:
-    """The stores that hold something of clients; `copies` gives the copies for a managed service, where there are any."""
+    """The stores that hold items of clients; `copies` returns the copies for a managed service, None without one."""
 
     tables: Tables
     storage: Storage
@@ -29,7 +29,7 @@ class ClientStores:
 
 @dataclass(frozen=True, slots=True)
 class ClientDocument:
-    """A document key with the ids of all versions that are known of it."""
+    """A document key with the ids of all its known versions."""
 
     key: DocumentKey
     document_ids: tuple[str, ...] = ()
@@ -48,8 +48,8 @@ class ClientDocument:
 
 @dataclass(frozen=True, slots=True)
 class HeldItems:
-    """Where to look for what a client has: its scopes and documents, those that are gone by now included; a few `words`
-    of its documents; and scope and id of each version whose chunks are on file now (`files`)."""
+    """Locates everything of a client: its scopes and documents, including removed ones; a few sample `words` of its
+    documents; and scope and id of each version with a chunk file (`files`)."""
 
     client_id: str
     scopes: tuple[str, ...] = ()
@@ -59,12 +59,12 @@ class HeldItems:
 
     @property
     def folders(self) -> tuple[str, str]:
-        """Its part of the corpus store: what was put with what was made of it, and copies for a managed service."""
+        """The client's folders in the corpus store: documents with derived files, and copies for a managed service."""
         prefix = Scope(self.client_id).prefix
         return prefix, f"managed/{prefix}"
 
     def with_more(self, more: HeldItems) -> HeldItems:
-        """Everything that either of both knows, with the files of `more`."""
+        """The union of both, with the files of `more`."""
         ids: dict[DocumentKey, dict[str, None]] = {}
         for document in (*self.documents, *more.documents):
             ids.setdefault(document.key, {}).update(dict.fromkeys(document.document_ids))
@@ -78,22 +78,22 @@ class HeldItems:
 
 
 class Holding(Protocol):
-    """One store, as far as it holds something of a client."""
+    """A client's items in one store."""
 
     @property
     def name(self) -> str:
-        """What is counted, for people: `index entries`."""
+        """Display name of the counted items: `index entries`."""
 
     def count(self, held: HeldItems) -> int:
-        """How much there is now. Raises `StoreUnavailableError`."""
+        """Number of items now. Raises `StoreUnavailableError`."""
 
     def remove(self, held: HeldItems) -> None:
-        """Remove it. Doing so again does no harm, also after it was interrupted. Raises `StoreUnavailableError`."""
+        """Remove the items. Idempotent, also after an interruption. Raises `StoreUnavailableError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedHolding:
-    """A `Holding` made of two functions."""
+    """A `Holding` of two functions."""
 
     name: str
     counting: Callable[[HeldItems], int]
@@ -107,7 +107,7 @@ class CountedHolding:
 
 
 def is_of(client_id: str, scope_key: str) -> bool:
-    """Whether this is the key of one of the client's scopes."""
+    """True for the key of one of the client's scopes."""
     try:
         return scope_of_key(scope_key).client_id == client_id
     except InvalidScopeError:
@@ -118,7 +118,7 @@ def is_of(client_id: str, scope_key: str) -> bool:
 
 
 def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldItems], Iterator[Item]]) -> Holding:
-    """A holding of these items of a table; only their keys are looked at."""
+    """A holding of these items of a table; only their keys are read."""
 
     def remove(held: HeldItems) -> None:
         with tables.unit_of_work():

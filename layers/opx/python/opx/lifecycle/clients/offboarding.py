@@ -1,8 +1,8 @@
-"""The removal of a client: everything of it goes, and is asked for again.
+"""Offboards clients: removes everything of a client, then proves by counting again that nothing is left.
 
-It may end at any moment and be begun again: the client's item says that it is under way, so that nothing is taken in for
-it, and a manifest in the corpus store says what there was at first. Every step removes what is there and does no harm if
-nothing is. What was put goes last: by it the rest is found.
+It may be interrupted at any moment and run again: the client's item records that it is under way, so that nothing more is
+ingested for it, and a manifest in the corpus store records the initial counts. Every step is idempotent. Original objects
+are removed last, as the rest is found by them.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from opx.lifecycle.clients.finding import Checks, Finder
 from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, HeldItems, Holding
 from opx.lifecycle.clients.scope_holdings import InstallationSources
 from opx.lifecycle.report import FOLDER, CheckCounts, RemovalReport, StoreCounts
-from opx.lifecycle.retention.holds import Holds, told
+from opx.lifecycle.retention.holds import Holds, hold_message
 from opx.ports import Item
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
 
-ASKED_AGAIN = 4
-"""How often what is left is asked for, in stores that show a removal only after a while."""
+RECOUNTS = 4
+"""Repetitions of the final count, for stores that show a removal only after a while."""
 
 _POLL_SECONDS = 5.0
 
 Progress = Callable[[str], None]
-"""Called with what is done next."""
+"""Called with a description of the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Finds and counts what there is of a client; `holdings` are in the order of removal."""
+    """Finds and counts everything of a client; `holdings` are in the order of removal."""
 
     finder: Finder
     holdings: list[Holding]
     checks: Checks
 
     def count(self, held: HeldItems) -> dict[str, int]:
-        """How much there is in each store, now."""
+        """Number of items in each store now."""
         return {holding.name: holding.count(held) for holding in self.holdings}
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What there was when a removal began."""
+    """Inventory of a client when its removal began."""
 
     started: str
     held: HeldItems
@@ -78,7 +78,7 @@ class Manifest:
 
 
 class Offboarding:
-    """Removes clients. For one process at a time and client."""
+    """Offboards clients; one process at a time per client."""
 
     def __init__(
         self,
@@ -100,15 +100,15 @@ class Offboarding:
         self._progress = progress
 
     def count(self, client_id: str) -> dict[str, int]:
-        """How much there is of a client in each store, now. Raises `InvalidScopeError`, and `StoreUnavailableError`."""
+        """Number of a client's items in each store now. Raises `InvalidScopeError` and `StoreUnavailableError`."""
         return self._inventory.count(self._inventory.finder.find(_checked(client_id)))
 
     def remove(self, client_id: str, by: str = "") -> RemovalReport:
-        """Remove a client, or go on with a removal that was interrupted; from now on nothing is taken in for it.
+        """Remove a client, or resume an interrupted removal; from now on nothing is ingested for it.
 
-        What is left, if anything, is in the report, and the client then stays as one that is being removed. Raises
-        `InvalidInputError` for a client of which there is nothing, `HeldError` while a legal hold is on something of it,
-        and `StoreUnavailableError`: then begin again.
+        The report lists what is left, if anything; the client then stays in the state of being removed. Raises
+        `InvalidInputError` for a client without any items, `HeldError` while a legal hold covers something of it, and
+        `StoreUnavailableError`: then run it again.
         """
         client = self._begin(_checked(client_id), by)
         with self._stores.work.exclusive():
@@ -122,7 +122,7 @@ class Offboarding:
             self._finish(client, report)
         return report
 
-    # -- beginning
+    # -- start
 
     def _begin(self, client_id: str, by: str) -> Client:
         self._check_holds(client_id)
@@ -131,14 +131,12 @@ class Offboarding:
         if known and known.state is ClientState.REMOVING:
             return known
         if known is None and not any(self.count(client_id).values()):
-            raise InvalidInputError(
-                f"there is nothing of a client {client_id}; `opx client list` shows those there are"
-            )
+            raise InvalidInputError(f"nothing is stored for a client {client_id}; `opx client list` lists all clients")
         moment = "".join(filter(str.isalnum, iso_time(self._installation.clock()))).lower()
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
 
     def _check_holds(self, client_id: str) -> None:
-        """Raise `HeldError` if a legal hold is on something of the client."""
+        """Raise `HeldError` if a legal hold covers something of the client."""
         for hold in self._holds.in_force():
             if not hold.concerns(client_id):
                 continue
@@ -146,11 +144,11 @@ class Offboarding:
             categories = sorted(self._installation.knowledge.categories)
             found = self._stores.corpus.catalog.visible(scopes, categories=categories, current_only=False)
             if not hold.category or any(hold.covers(one.key, one.category) for one in found):
-                raise HeldError(f"client {client_id} can't be removed: {told(hold)}")
+                raise HeldError(f"client {client_id} can't be removed: {hold_message(hold)}")
 
     def _wait_for_workers(self, client_id: str) -> None:
-        """Until nobody is at work on a document of the client. From the client's item on nobody begins."""
-        self._progress("waiting for work that is under way")
+        """Wait until no worker holds a lease on a document of the client. The client's item keeps new ones from starting."""
+        self._progress("waiting for running work")
         self._sleep(min(self._stores.indexing.settling_seconds, _POLL_SECONDS))
         scopes = self._inventory.finder.find(client_id).scopes
         deadline = self._installation.clock() + self._installation.settings.lease_seconds
@@ -166,11 +164,11 @@ class Offboarding:
         items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
         return sum(1 for item in items if _is_leased(item, now))
 
-    # -- what there was
+    # -- manifest
 
     def _manifest(self, client: Client) -> Manifest:
-        """What there was when the removal began, with all that has been found since."""
-        self._progress("looking for all that there is")
+        """Inventory at the start of the removal, with everything found since."""
+        self._progress("taking the inventory")
         former = self._stored(client)
         held = self._inventory.finder.find(client.client_id, former.held if former else None)
         manifest = (
@@ -188,19 +186,19 @@ class Offboarding:
         except ObjectNotFoundError:
             return None
 
-    # -- the proof
+    # -- proof
 
     def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
-        report = self._asked(client, manifest)
-        for _ in range(ASKED_AGAIN if self._stores.indexing.settling_seconds else 0):
+        report = self._count_again(client, manifest)
+        for _ in range(RECOUNTS if self._stores.indexing.settling_seconds else 0):
             if not report.left:
                 break
-            self._sleep(self._stores.indexing.settling_seconds / ASKED_AGAIN * 2)
-            report = self._asked(client, manifest)
+            self._sleep(self._stores.indexing.settling_seconds / RECOUNTS * 2)
+            report = self._count_again(client, manifest)
         return report
 
-    def _asked(self, client: Client, manifest: Manifest) -> RemovalReport:
-        self._progress("asking every store again")
+    def _count_again(self, client: Client, manifest: Manifest) -> RemovalReport:
+        self._progress("counting again in every store")
         held = self._inventory.finder.find(client.client_id, manifest.held)
         after, checks = self._inventory.count(held), self._inventory.checks.run(held)
         return RemovalReport(
@@ -221,20 +219,18 @@ class Offboarding:
         declared = self._sources.declared(held)
         if declared:
             notes.append(
-                f"take these out of knowledge.yaml, they bring what nobody takes in now: {', '.join(declared)}"
+                f"remove these from knowledge.yaml, their documents are no longer ingested: {', '.join(declared)}"
             )
         if self._stores.work.discard(lambda _: False, dry=True) is None:
-            notes.append("messages that wait in queues name objects of the client; each is dropped when its turn comes")
+            notes.append("messages waiting in queues name objects of the client; each is dropped when it is received")
         if self._stores.copies():
-            notes.append("the knowledge base drops its copies in its next run, which was asked for")
+            notes.append("the knowledge base drops its copies in its next run, which was requested")
         days = self._installation.settings.embedding_cache_days
-        notes.append(
-            f"vectors that were made by other models than today's expire within {days} days; they have no text"
-        )
+        notes.append(f"vectors of former embedding models expire within {days} days; they contain no text")
         return tuple(notes)
 
     def _finish(self, client: Client, report: RemovalReport) -> None:
-        """Keep the report, then forget what there was, then note that it is done."""
+        """Store the report, then erase the manifest, then mark the client as removed."""
         data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
         self._stores.corpus.store.put(report.object_key, data)
         self._stores.storage.history.erase(_folder(client))
@@ -243,7 +239,7 @@ class Offboarding:
 
 
 def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Counts by name. The removal may have begun with a version of this program that had other stores."""
+    """Counts before and after by name. The removal may have begun with a program version that had other stores."""
     for name in {**before, **after}:
         yield name, (before.get(name, 0), after.get(name, 0))
 
@@ -251,12 +247,12 @@ def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tup
 def _checked(client_id: str) -> str:
     """Raises `InvalidInputError` for no client, and `InvalidScopeError` for a malformed id."""
     if not Scope(client_id).client_id:
-        raise InvalidInputError("name a client; what is everybody's can't be removed so")
+        raise InvalidInputError("name a client; global documents can't be removed this way")
     return client_id
 
 
 def _folder(client: Client) -> str:
-    """Of the manifest, which names the client's documents, until its removal is proven."""
+    """Folder of the manifest, which names the client's documents and exists until the removal is proven."""
     return f"{FOLDER}{client.removal}/manifest/"
 
 
@@ -268,7 +264,7 @@ def _is_leased(item: Item, now: float) -> bool:
 
 
 class Administration:
-    """The clients of one system. It sees every scope: for whoever owns the system alone."""
+    """Lists, adds and removes the clients of one system. It sees every scope: for the system's operator only."""
 
     def __init__(self, corpus: Corpus, finder: Finder, offboarding: Offboarding, by: str) -> None:
         self._corpus = corpus
@@ -277,10 +273,10 @@ class Administration:
         self._by = by
 
     def clients(self) -> list[ClientView]:
-        """Every client that was noted, or of whose questions or values something is kept, by id."""
-        noted = {client.client_id: client for client in self._corpus.clients.all()}
-        unregistered = self._finder.noted_clients() - noted.keys()
-        return [self.view(client_id) for client_id in sorted({*noted, *unregistered})]
+        """Every registered client, and those with recorded questions or baseline values, by id."""
+        registered = {client.client_id: client for client in self._corpus.clients.all()}
+        unregistered = self._finder.recorded_clients() - registered.keys()
+        return [self.view(client_id) for client_id in sorted({*registered, *unregistered})]
 
     def view(self, client_id: str) -> ClientView:
         """One client. Raises `InvalidScopeError` for a malformed id."""
@@ -290,7 +286,7 @@ class Administration:
         return ClientView(client_id, client.state, client.since, documents, projects)
 
     def inventory(self, client_id: str) -> dict[str, int]:
-        """How much there is of a client in each store, which takes a while where there is much."""
+        """Number of a client's items in each store; slow for large clients."""
         return self._offboarding.count(client_id)
 
     def add(self, client_id: str) -> Client:

@@ -1,4 +1,4 @@
-"""What is kept by scope or client, and not by document: questions, baselines, aliases, the registry."""
+"""Counts and removes items keyed by scope or client: questions, baselines, aliases, sources, learning, corpus folders."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def scope_holdings(tables: Tables) -> list[Holding]:
 
 
 def registry_holdings(tables: Tables) -> list[Holding]:
-    """Last, as the projects say which scopes there are."""
+    """Removed last, as the projects define the client's scopes."""
     return [in_table(tables, "projects", PROJECTS, lambda held: tables.table(PROJECTS).query(held.client_id))]
 
 
 def source_holdings(sources: InstallationSources) -> list[Holding]:
-    """First, so that nothing goes on being pulled."""
+    """Removed first, so that nothing more is pulled."""
     return [CountedHolding("sources and streams", sources.count, sources.remove)]
 
 
 class ScopeRows:
-    """The items of tables whose partitions are scopes or clients; of a scope first what is in it, then its note."""
+    """Items of tables partitioned by scope or client; the items of a scope before the item that records the scope."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -72,7 +72,7 @@ class ScopeRows:
         )
 
     def audit(self, held: HeldItems) -> Iterator[Item]:
-        """By scope; scopes of projects ask, and those of clients. The principal is no key: it is nobody's own."""
+        """Audit records by scope of a project or client. The principal is no key: several clients may have the same."""
         table = self._tables.table(AUDIT)
         for scope in held.scopes:
             yield from table.query(scope, index="who-askedAt-index")
@@ -95,8 +95,8 @@ class ScopeRows:
 
 
 class InstallationSources:
-    """Sources and streams that were registered while the system ran, if what they bring goes to the client. Those that
-    knowledge.yaml declares are for people to take out; what is known of their documents goes."""
+    """Sources and streams that were registered at run time, if their documents belong to the client. The operator removes
+    those that knowledge.yaml declares; the records of their documents are removed here."""
 
     def __init__(self, tables: Tables, connectors: Connectors, scope: Scope) -> None:
         self._table = tables.table(SOURCES)
@@ -120,7 +120,7 @@ class InstallationSources:
             self._connectors.stream_control.end(stream)
 
     def declared(self, held: HeldItems) -> list[str]:
-        """Those that go on until they are taken out of knowledge.yaml."""
+        """Sources and streams that remain active until they are removed from knowledge.yaml."""
         if not self._is_own(held):
             return []
         registered = {*self._registered(REGISTERED), *self._registered(REGISTERED_STREAMS)}
@@ -155,16 +155,16 @@ def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
         return found or 0
 
     waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
-    copies, objects = (_folder(storage, name, place) for place, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
+    copies, objects = (_folder(storage, name, at) for at, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
     return [waiting, copies, objects]
 
 
-def _folder(storage: Storage, name: str, place: int) -> Holding:
+def _folder(storage: Storage, name: str, at: int) -> Holding:
     history = storage.history
     return CountedHolding(
         name,
-        lambda held: sum(1 for _ in history.held(held.folders[place])),
-        lambda held: history.erase(held.folders[place]),
+        lambda held: sum(1 for _ in history.held(held.folders[at])),
+        lambda held: history.erase(held.folders[at]),
     )
 
 
@@ -190,7 +190,7 @@ def learned_holdings(tables: Tables, corpus: Corpus) -> list[Holding]:
 
 
 class LearnedRows:
-    """The items of tables whose partitions name scopes."""
+    """Items of learning and lifecycle tables whose partition keys contain scopes."""
 
     def __init__(self, tables: Tables, corpus: Corpus) -> None:
         self._tables = tables
@@ -216,7 +216,7 @@ class LearnedRows:
             yield from self._corpus.calendar.rows_of(scope)
 
     def lifted_holds(self, held: HeldItems) -> Iterator[Item]:
-        """Those on something of the client's own: one that is in force keeps the client from being removed."""
+        """Records of lifted holds on the client's own documents; a hold in force prevents the removal."""
         for item in self._tables.table(LIFECYCLE).query(LIFTED):
             if item["within"] and is_of(held.client_id, str(item["within"])):
                 yield item

@@ -1,4 +1,4 @@
-"""Differences between stores that should say the same of a document, and their repairs."""
+"""Defines the differences between stores that reconciliation finds, with their repairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.domain.record import Draft, Record
 
 
 class Problem(StrEnum):
-    """How two stores differ."""
+    """Kind of difference between two stores."""
 
     NOT_TAKEN_IN = "not_taken_in"
     CHANGED = "changed"
@@ -34,13 +34,13 @@ class Problem(StrEnum):
     OUTLINE_UNKNOWN = "outline_unknown"
 
 
-_AGAIN = "the document is taken in again"
+_AGAIN = "the document is ingested again"
 _NOTHING = "none; restore it from a backup, if one has it"
 
 WORDS: Mapping[Problem, tuple[str, str]] = {
     Problem.NOT_TAKEN_IN: ("the corpus has an object that the catalog doesn't know", _AGAIN),
-    Problem.CHANGED: ("the object is another one, or is read by other rules, than when it was taken in", _AGAIN),
-    Problem.INTERRUPTED: ("a change began and was not seen to end", _AGAIN),
+    Problem.CHANGED: ("the object, or the rules by which it is read, changed since it was ingested", _AGAIN),
+    Problem.INTERRUPTED: ("a change was begun and never finished", _AGAIN),
     Problem.MALFORMED_OWNER: (
         "the key of an object has an empty or malformed owner",
         "none; remove or rename the object",
@@ -58,10 +58,10 @@ WORDS: Mapping[Problem, tuple[str, str]] = {
     Problem.CHUNK_FILE_UNKNOWN: ("a chunk file belongs to no version in the catalog", "the file is removed"),
     Problem.OUTLINE_UNKNOWN: ("an outline belongs to no version in the catalog", "the file is removed"),
 }
-"""Of each problem what it is, and what repairs it."""
+"""Description and repair of each problem."""
 
 REMOVALS = (Problem.OBJECT_MISSING, Problem.INDEX_UNKNOWN, Problem.CHUNK_FILE_UNKNOWN, Problem.OUTLINE_UNKNOWN)
-"""Repaired by removing something, so that many of them say that a store was lost and not that it has too much."""
+"""Repaired by removal; many of them indicate that another store was lost, not that this one has too much."""
 
 UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
 
@@ -69,8 +69,8 @@ MOST_SHOWN = 1000
 
 
 class StoreDifference(Record, frozen=True):
-    """One problem of one document, as reports have it. `object_key` is that of its object, or of the object itself that is
-    too much, "" where no document is known."""
+    """One problem of one document in a report. `object_key` is that of its object, or of the superfluous object; "" if no
+    document is known."""
 
     problem: Problem
     object_key: str = field(name="object")
@@ -82,7 +82,7 @@ class StoreDifference(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """A difference with what its repair needs. `key` is None where no document is known."""
+    """A difference with the data that its repair needs. `key` is None if no document is known."""
 
     problem: Problem
     object_key: str
@@ -100,11 +100,11 @@ class StoreFinding:
 
 
 class ReconcileReport(Draft):
-    """What was compared, what differs, and what was done about it. `differences` holds the first thousand; `counts` all.
+    """Counts of compared items, differences and repairs. `differences` has the first thousand; `counts` covers all.
 
-    `in_flight` were being worked on, or too young to be found everywhere; `failed` are listed as failed items already.
-    `held_back` are removals that were not done because they would have been too many; `waiting` documents are left to
-    functions; `given_up` are imports that were cut short and need not be finished, as nothing differs any more.
+    `in_flight` items were being worked on, or too recent to be visible everywhere; `failed` ones are failed items
+    already. `held_back` are removals that were not done because there were too many; `waiting` documents are left to
+    functions; `given_up` are interrupted imports that need not be finished, as nothing differs any more.
     """
 
     objects: int = 0

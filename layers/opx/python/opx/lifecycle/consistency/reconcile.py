@@ -1,8 +1,8 @@
-"""Compares corpus, catalog, chunk files, index, graph and calendar, and has what differs put right.
+"""Compares corpus, catalog, chunk files, index, graph and calendar, and repairs differences.
 
-It goes through the corpus once, and through catalog and index side by side, both in the order of scopes and keys; so it
-holds a few documents at a time, however many there are. Others may write meanwhile. It may be ended at any time and begun
-again. Nothing is repaired in a way of its own: a document is taken in again or withdrawn by the pipeline, which claims it.
+It lists the corpus once, and merges catalog and index, both in the order of scopes and keys, so that memory is bounded by
+a few documents. Other processes may write meanwhile. It may be interrupted at any time and run again. Repairs use the
+normal path: the pipeline, which claims the document, ingests it again or withdraws it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.events import ObjectEvent, Result, is_document
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
-from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, Known, StoreChecks, scope_of
+from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, StoreChecks, scope_of
 from opx.ports import DocumentChange, HeldDocument, Item, ObjectInfo, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
 
 AT_ONCE = 100
 MOST_REMOVED = 0.2
-"""Share of all of a kind that a repair removes; more says that a store was lost, and then its backup is wanted."""
+"""Largest share of one kind of item that a repair removes; more indicates a lost store, to be restored from its backup."""
 
 AT_LEAST = 20
-"""Removals that are always done."""
+"""Number of removals that is always allowed."""
 
 Progress = Callable[[str, int], None]
-"""Called with what is compared, and how many there were."""
+"""Called with the kind of item compared and the count so far."""
 
 
 class Reconciler:
-    """Compares stores, and has what differs put right."""
+    """Compares stores and repairs differences."""
 
     def __init__(self, stores: ComparedStores, checks: StoreChecks, repairs: Repairs, progress: Progress) -> None:
         self._tables = stores.tables
@@ -47,10 +47,10 @@ class Reconciler:
         self._progress = progress
 
     def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED) -> ReconcileReport:
-        """Compare, and with `repair` have all put right but removals of more than `max_share` of a kind.
+        """Compare, and with `repair` repair everything but removals of more than `max_share` of a kind.
 
-        Where functions do the work, what is to be taken in again is asked for (`waiting`), and a later run shows whether
-        it is in order. Raises `StoreUnavailableError`: then begin again.
+        Where functions ingest, documents are only enqueued (`waiting`), and a later run verifies the result. Raises
+        `StoreUnavailableError`: then run it again.
         """
         report = ReconcileReport()
         removals: list[StoreFinding] = []
@@ -92,7 +92,7 @@ class Reconciler:
             else:
                 self._repair(found, report)
 
-    # -- from the corpus
+    # -- corpus
 
     def _in_corpus(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
         listed = self._corpus.store.list()
@@ -107,7 +107,7 @@ class Reconciler:
             yield self._checks.objects(documents)
             yield self._checks.version_files(files)
 
-    # -- from catalog and index
+    # -- catalog and index
 
     def _in_catalog(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
         known = self._known()
@@ -117,8 +117,8 @@ class Reconciler:
             self._progress("documents", report.documents)
             yield self._checks.documents(batch)
 
-    def _known(self) -> Iterator[Known]:
-        """Every key that the catalog or the index has, by scope and key."""
+    def _known(self) -> Iterator[KnownKey]:
+        """Every document key of the catalog or the index, by scope and key."""
         held = groupby(self._held(), key=lambda one: one.scope_key)
         directory = ScopeDirectory(self._corpus.clients, self._corpus.projects)
         registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
@@ -126,7 +126,7 @@ class Reconciler:
         for scope, parts in groupby(everywhere, key=lambda one: one[0]):
             yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
 
-    def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[Known]:
+    def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[KnownKey]:
         heads = self._tables.table(KEYS).query(scope, index="scope-index")
         of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
         of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
@@ -134,7 +134,7 @@ class Reconciler:
         for key_id, found in groupby(both, key=lambda one: one[0]):
             parts = [part for _, part in found]
             head = next((part for part in parts if isinstance(part, dict)), None)
-            yield Known(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
+            yield KnownKey(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
 
     def _held(self) -> Iterator[HeldDocument]:
         after: HeldDocument | None = None
@@ -147,7 +147,7 @@ def _is_document(info: ObjectInfo) -> bool:
     try:
         return is_document(scope_of_object(info.key)[1])
     except InvalidScopeError:
-        return True  # shows as what it is
+        return True  # reported as malformed
 
 
 def _is_version_file(info: ObjectInfo) -> bool:
@@ -160,12 +160,12 @@ def _is_version_file(info: ObjectInfo) -> bool:
 # -- repairs
 
 
-_ANNOUNCED = (Problem.NOT_TAKEN_IN, Problem.CHANGED, Problem.INTERRUPTED, Problem.OBJECT_MISSING)
-"""The pipeline sees by itself what is to be done."""
+_ENQUEUED_ONLY = (Problem.NOT_TAKEN_IN, Problem.CHANGED, Problem.INTERRUPTED, Problem.OBJECT_MISSING)
+"""Problems for which an event is enough: the pipeline sees the difference itself."""
 
 
 class Repairs:
-    """Repairs stores. What the pipeline is to do is announced, in the way in which changes of objects are."""
+    """Repairs stores. Work for the pipeline is enqueued as events of object changes."""
 
     def __init__(
         self, stores: ComparedStores, checks: StoreChecks, graph: Graph, ingestion: Ingestion, work: WorkQueue
@@ -177,57 +177,57 @@ class Repairs:
         self._graph = graph
         self._ingestion = ingestion
         self._work = work
-        self._asked: Counter[str] = Counter()
-        """Objects that were announced, with how many differences each had."""
+        self._enqueued: Counter[str] = Counter()
+        """Objects with enqueued events, with the number of differences of each."""
 
     def make(self, differences: Sequence[StoreFinding]) -> None:
-        """Repair these, or have it done by `work`."""
+        """Repair these differences, or enqueue them for `work`."""
         again: dict[str, StoreFinding] = {}
         for difference in differences:
             match difference.problem:
                 case Problem.CALENDAR_MISSING:
-                    self._enter(difference)
+                    self._complete_calendar(difference)
                 case Problem.INDEX_UNKNOWN:
-                    self._take_out(difference)
+                    self._remove_unknown(difference)
                 case Problem.CHUNK_FILE_UNKNOWN | Problem.OUTLINE_UNKNOWN:
                     self._delete_file(difference)
                 case _:
-                    self._note(difference)
+                    self._mark_unfinished(difference)
                     again[difference.object_key] = difference
-                    self._asked[difference.object_key] += 1
+                    self._enqueued[difference.object_key] += 1
         with self._tables.unit_of_work():
             for object_key in again:
-                self._announce(object_key)
+                self._enqueue(object_key)
 
     def work(self) -> tuple[int, int]:
-        """Do here what was announced. How many documents are left to functions, where they do it; and how many differences
-        are of documents that could not be taken in."""
+        """Process the enqueued events here. Returns the number of documents left to functions, where those ingest, and the
+        number of differences of documents that failed."""
         if self._ingestion.drain is None:
-            return len(self._asked), 0
+            return len(self._enqueued), 0
         last = {outcome.object_key: outcome.result for outcome in self._ingestion.drain.run()}
-        failed = (self._asked[object_key] for object_key, result in last.items() if result is Result.FAILED)
+        failed = (self._enqueued[object_key] for object_key, result in last.items() if result is Result.FAILED)
         return 0, sum(failed)
 
-    def _note(self, difference: StoreFinding) -> None:
-        """Have the document done again although its object is as it was."""
-        if difference.problem not in _ANNOUNCED and difference.key:
+    def _mark_unfinished(self, difference: StoreFinding) -> None:
+        """Mark the document as unfinished, so that it is ingested although its object is unchanged."""
+        if difference.problem not in _ENQUEUED_ONLY and difference.key:
             self._corpus.catalog.note_unfinished(difference.key, difference.document_id)
 
-    def _announce(self, object_key: str) -> None:
-        """Without a sequencer, as it is no news: the pipeline reads what is there."""
+    def _enqueue(self, object_key: str) -> None:
+        """Enqueue an event without a sequencer, as nothing changed: the pipeline reads the present state."""
         is_gone = self._corpus.store.head(object_key) is None
         self._work.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
 
-    def _enter(self, difference: StoreFinding) -> None:
+    def _complete_calendar(self, difference: StoreFinding) -> None:
         if difference.key is None:
             return
         for document in self._corpus.catalog.versions(difference.key):
             if document.document_id == difference.document_id:
                 self._corpus.calendar.complete(document)
 
-    def _take_out(self, difference: StoreFinding) -> None:
-        """Nobody can claim a key that isn't known: what was seen is taken out while nobody else writes, as far as that
-        can be had, and if the key came up meanwhile it is done again."""
+    def _remove_unknown(self, difference: StoreFinding) -> None:
+        """Remove entries of a key that the catalog doesn't know. Such a key can't be claimed: other writers are locked out
+        where possible, and if the key appeared meanwhile, its document is ingested again."""
         key = {"documentKey": difference.key_id}
         with self._work.exclusive():
             references = self._indexing.index.references(difference.key_id)
@@ -237,10 +237,10 @@ class Repairs:
             self._graph.store.remove(difference.key_id, scope_of(difference))
         head = self._tables.table(KEYS).get(key)
         if head is not None:
-            self._announce(f"{scope_of(difference).prefix}{head['source']}")
+            self._enqueue(f"{scope_of(difference).prefix}{head['source']}")
 
     def _delete_file(self, difference: StoreFinding) -> None:
-        """As a listing shows it, which says how old it is: somebody may just have written it."""
+        """Delete a file after checking its age in a fresh listing: another process may have just written it."""
         with self._work.exclusive():
             listed = self._corpus.store.list(difference.object_key)
             infos = [info for info in listed if info.key == difference.object_key]

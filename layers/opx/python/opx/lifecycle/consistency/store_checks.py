@@ -1,7 +1,7 @@
-"""Compares what the stores say of documents, of some at a time. Nothing is changed.
+"""Compares the stores' states of documents, a batch at a time; changes nothing.
 
-The catalog's heads are read last and consistently, and what somebody has in hand is left alone: a difference that a
-writer is about to end is none.
+The catalog's heads are read last and consistently, and leased documents are skipped: a difference that a running writer is
+about to resolve is none.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
 
 YOUNG_SECONDS = 120.0
-"""Up to this age something may not be found everywhere: a search service shows what was written after a minute at most."""
+"""Age up to which an item may not be visible everywhere: a search service shows writes after a minute at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedStores:
-    """The stores that are to agree about documents: corpus, catalog, index and graph."""
+    """The stores that must agree about documents: corpus, catalog, index and graph."""
 
     tables: Tables
     storage: Storage
@@ -43,8 +43,8 @@ class ComparedStores:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a document key: its item, if there is one, and what the index holds of it."""
+class KnownKey:
+    """A document key with its item in the catalog, if there is one, and its entries in the index."""
 
     key_id: str
     head: Item | None
@@ -53,7 +53,7 @@ class Known:
 
 @dataclass(slots=True)
 class CheckedDocuments:
-    """What some documents gave: differences, how many are in flight, and how many are listed as failed."""
+    """Findings of a batch of documents: differences, number in flight, and number listed as failed."""
 
     found: list[StoreFinding] = field(default_factory=list)
     in_flight: int = 0
@@ -61,7 +61,7 @@ class CheckedDocuments:
 
 
 class StoreChecks:
-    """Checks of stores. With `thorough`, entries of the index are compared one by one, not counted."""
+    """Checks stores. With `thorough`, index entries are compared one by one instead of counted."""
 
     def __init__(
         self, stores: ComparedStores, installation: Installation, ingestion: Ingestion, *, thorough: bool = False
@@ -74,10 +74,10 @@ class StoreChecks:
         self._thorough = thorough
         self._each = Each(stores.storage.read_threads)
 
-    # -- from the corpus
+    # -- corpus
 
     def objects(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
-        """Whether these objects, which are documents, are taken in as they are."""
+        """Checks that these objects, all documents, were ingested in their present state."""
         checked = CheckedDocuments()
         keys: dict[str, DocumentKey] = {}
         for info in infos:
@@ -88,9 +88,8 @@ class StoreChecks:
         heads = self._heads([key.id for key in keys.values()])
         failed = self._failed(list(keys))
         for info in infos:
-            if info.key in keys and not heads.get(keys[info.key].id, {}).get(
-                "writing"
-            ):  # told of from the catalog's side
+            is_writing = info.key in keys and heads.get(keys[info.key].id, {}).get("writing")
+            if info.key in keys and not is_writing:  # interrupted ones are reported by `documents`
                 self._object(info, keys[info.key], heads.get(keys[info.key].id), checked, failed=info.key in failed)
         return checked
 
@@ -109,7 +108,7 @@ class StoreChecks:
             to.found.append(StoreFinding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
 
     def _fingerprint(self, object_key: str) -> str:
-        """ "" for an object that is gone by now."""
+        """Fingerprint of an object's present state; "" if it is gone."""
         store = self._corpus.store
         info = store.head(object_key)
         return self._ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
@@ -119,7 +118,7 @@ class StoreChecks:
         return {str(item["objectKey"]) for item in self._tables.table(FAILURES).get_many(keys)}
 
     def version_files(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
-        """Whether these objects, which are chunk files and outlines, belong to versions."""
+        """Checks that these objects, chunk files and outlines, belong to versions."""
         checked = CheckedDocuments()
         for info, unknown in zip(infos, self._each(self._is_unknown_file, infos), strict=True):
             if not unknown:
@@ -142,10 +141,10 @@ class StoreChecks:
             return False
         return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
 
-    # -- from the catalog and the index
+    # -- catalog and index
 
-    def documents(self, known: Sequence[Known]) -> CheckedDocuments:
-        """Whether what the catalog says of these keys is what the other stores have."""
+    def documents(self, known: Sequence[KnownKey]) -> CheckedDocuments:
+        """Checks that the other stores agree with the catalog about these keys."""
         checked = CheckedDocuments()
         heads = self._heads([one.key_id for one in known])
         for found, in_flight in self._each(lambda one: self._document(one, heads.get(one.key_id)), known):
@@ -153,7 +152,7 @@ class StoreChecks:
             checked.in_flight += in_flight
         return checked
 
-    def _document(self, known: Known, head: Item | None) -> tuple[list[StoreFinding], bool]:
+    def _document(self, known: KnownKey, head: Item | None) -> tuple[list[StoreFinding], bool]:
         if head is None:
             return list(self._unknown(known)), False
         if self._is_busy(head):
@@ -173,8 +172,8 @@ class StoreChecks:
         document = self._corpus.catalog.version(key, document_id)
         return document.current_since if document else ""
 
-    def _unknown(self, known: Known) -> Iterator[StoreFinding]:
-        """Entries of a key that the catalog doesn't know; asked for again, as the list may be old."""
+    def _unknown(self, known: KnownKey) -> Iterator[StoreFinding]:
+        """Entries of a key that the catalog doesn't know; queried again, as the listing may be stale."""
         if known.held and self._indexing.index.references(known.key_id):
             count, scope = sum(one.entries for one in known.held), known.held[0].scope_key
             detail = f"{count} entries of {known.held[0].document_id}"
@@ -198,7 +197,7 @@ class StoreChecks:
         yield from self._in_graph(difference, document, stated=bool(entries))
 
     def _expected(self, document: KnowledgeDocument) -> int | None:
-        """How many entries the index is to have; None for a category that is gone from the configuration."""
+        """Expected number of index entries; None for a category that was removed from the configuration."""
         try:
             category = self._installation.knowledge.category(document.category)
         except UnknownCategoryError:
@@ -221,13 +220,13 @@ class StoreChecks:
     def _in_graph(self, difference: _Findings, document: KnowledgeDocument, *, stated: bool) -> Iterator[StoreFinding]:
         versions = self._stated(document.key)
         left_out = any(remark.kind is RemarkKind.LEFT_OUT_OF_GRAPH for remark in document.remarks)
-        if stated and not versions and not left_out:  # every document states what it is itself
+        if stated and not versions and not left_out:  # every document states its own node
             yield difference(Problem.GRAPH_MISSING, document.document_id)
         for other in sorted(versions - {document.document_id}):
             yield difference(Problem.GRAPH_HAS_OTHERS, other)
 
-    def _withdrawn(self, difference: _Findings, known: Known) -> Iterator[StoreFinding]:
-        """What is left of a document that has no current version."""
+    def _withdrawn(self, difference: _Findings, known: KnownKey) -> Iterator[StoreFinding]:
+        """Leftovers of a document without a current version."""
         yield from _others(difference, known.held, "")
         for other in sorted(self._stated(difference.key)):
             yield difference(Problem.GRAPH_HAS_OTHERS, other)
@@ -236,7 +235,7 @@ class StoreChecks:
         return {str(page["documentId"]) for page in manifest.read(self._graph, key.id).pages}
 
     def _versions(self, difference: _Findings, current: str) -> Iterator[StoreFinding]:
-        """What the calendar and the corpus have of all versions."""
+        """Differences of calendar and chunk files, for all versions."""
         for document in self._corpus.catalog.versions(difference.key):
             if self._corpus.calendar.lacks(document):
                 yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
@@ -244,7 +243,7 @@ class StoreChecks:
             if is_old and self._corpus.store.head(chunk_file(document.key, document.document_id)) is None:
                 yield difference(Problem.OLD_CHUNKS_MISSING, document.document_id, f"version {document.version}")
 
-    # -- what is in flight
+    # -- work in flight
 
     def _heads(self, key_ids: Sequence[str]) -> Mapping[str, Item]:
         items = self._tables.table(KEYS).get_many([{"documentKey": key_id} for key_id in key_ids])
@@ -254,7 +253,7 @@ class StoreChecks:
         return bool(head) and float((head or {}).get("leaseUntil", 0)) > self._installation.clock()
 
     def _is_young(self, since: str) -> bool:
-        """False on one machine, where what is written is found at once."""
+        """True for items that may not be visible everywhere yet; never on one machine, where writes are visible at once."""
         seconds = YOUNG_SECONDS if self._indexing.settling_seconds else 0.0
         return bool(since and seconds) and since > iso_time(self._installation.clock() - seconds)
 
@@ -265,7 +264,7 @@ class StoreChecks:
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """Makes those of one document key."""
+    """Creates the findings of one document key."""
 
     key: DocumentKey
 
@@ -284,5 +283,5 @@ def _others(difference: _Findings, held: Sequence[HeldDocument], current: str) -
 
 
 def scope_of(difference: StoreFinding) -> Scope:
-    """Whose it is."""
+    """The scope of the document."""
     return scope_of_key(difference.scope_key)

@@ -1,7 +1,7 @@
-"""What would have been answered at a time: which versions were current then, by the catalog's times.
+"""Answers queries as of a past time, with the versions that were current then by the catalog's times.
 
-Of a document that was changed since, the version that was replaced first after that time was current, if it had begun by
-then; of any other, the one that is current now, if it had. Versions that don't say when they began count as begun.
+Of a document that was changed since, the first version replaced after that time was current, if it had begun by then; of
+any other document, the present version, if it had. Versions without a start time count as begun.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from opx.ports import Clock, ObjectStore, SearchEngine, SearchFilter, Vectors
 from opx.retrieval.query_language import ParsedQuery
 from opx.runtime.threads import Each
 
-# -- reading
+# -- reading replaced versions
 
 
 NOT_ALL = "partial: not all versions that were replaced since could be searched (at most {documents} documents)"
-UNREADABLE = "partial: the texts of some versions that were replaced since are gone"
+UNREADABLE = "partial: the text of some versions that were replaced since is gone"
 BY_WORDS = "partial: some versions that were replaced since were searched by words alone, as their vectors are gone"
 
 T = TypeVar("T")
 _AT_ONCE = 16
 _KEPT_CHUNKS = 1000
-"""Of the versions that were read last: questions about one incident are asked as of one time."""
+"""Largest number of chunks cached from the last query: queries about one incident are as of one time."""
 
 _Names = tuple[str, tuple[tuple[str, int], ...]]
-"""A model, and versions by key id and number."""
+"""Cache key: embedding model, and versions by key id and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of the work for one question: rows of the calendar, versions and chunks read, texts embedded anew, and seconds
-    after which no more is read."""
+    """Limits of the work for one query: calendar rows, versions and chunks read, texts embedded again, and seconds after
+    which reading stops."""
 
     rows: int = 20_000
     documents: int = 400
@@ -59,8 +59,8 @@ class Bounds:
 
 @dataclass
 class PastVersions:
-    """What was read of versions that were replaced since, and what of it is missing: not all was read, texts are gone,
-    vectors are."""
+    """Entries of versions that were replaced since, with their gaps: `cut` by a limit, `unreadable` for missing chunk files,
+    `by_words` for missing vectors."""
 
     entries: list[PastEntry] = field(default_factory=list)
     cut: bool = False
@@ -81,7 +81,7 @@ class PastVersions:
 
 
 class PastReader:
-    """Reads versions and their vectors. One instance may serve several threads."""
+    """Reads versions and their vectors; thread-safe."""
 
     def __init__(self, store: ObjectStore, embedder: CachedEmbedder, *, threads: int, bounds: Bounds) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class PastReader:
         self._last: tuple[_Names, list[PastEntry]] | None = None
 
     def entries(self, documents: Sequence[KnowledgeDocument], until: float) -> PastVersions:
-        """What is to be searched of these versions. What was read for the question before needn't be read again."""
+        """The searchable entries of these versions; those of the previous query are cached."""
         versions = documents[: self._bounds.documents]
         names = self._embedder.model_id, tuple((one.key.id, one.version) for one in versions)
         known = self._last
@@ -103,7 +103,7 @@ class PastReader:
         return read
 
     def _read(self, documents: Sequence[KnowledgeDocument], until: float) -> PastVersions:
-        """Their chunks with their vectors, as far as the bounds go."""
+        """Chunks and vectors of the versions, within the limits."""
         read = PastVersions()
         found: list[IndexedChunk] = []
         for portion in portions(documents, _AT_ONCE):
@@ -119,7 +119,7 @@ class PastReader:
         return read
 
     def _chunks(self, document: KnowledgeDocument) -> list[DocumentChunk] | None:
-        """The chunks of a version; None if they are gone. One document alone can't take all the memory."""
+        """The chunks of a version, up to the limit, so that one document can't exhaust memory; None if they are gone."""
         try:
             return list(islice(read_chunks(self._store, document.key, document.document_id), self._bounds.chunks + 1))
         except ObjectNotFoundError:
@@ -136,7 +136,7 @@ class PastReader:
         ]
 
     def _embedded(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Vectors made anew, and not kept: who asks changes nothing."""
+        """Vectors that are computed and not cached: a query writes nothing."""
         try:
             return dict(zip(texts, self._embedder.unkept(texts), strict=True)) if texts else {}
         except (EmbeddingError, ModelError):
@@ -149,7 +149,7 @@ def portions(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _flags(document: KnowledgeDocument) -> tuple[str, ...]:
-    """Which passage was suspicious isn't kept: all of the document is."""
+    """Flags of every chunk of a version: the catalog doesn't record which passage was suspicious."""
     suspected = any(remark.kind == RemarkKind.SUSPECTED_INSTRUCTION for remark in document.remarks)
     return (FLAG,) if suspected else ()
 
@@ -157,18 +157,16 @@ def _flags(document: KnowledgeDocument) -> tuple[str, ...]:
 # -- as of
 
 
-OF_TODAY = (
-    "who may see what, trust, tags, outcomes and the graph are those of today; what was pruned since is not found"
-)
-UNDATED = "some documents don't say since when they have been current: they count as current then"
+OF_TODAY = "permissions, trust, tags, outcomes and the graph are those of today; documents pruned since are not found"
+UNDATED = "some documents have no start time of their current version: they count as current then"
 IN_FUTURE = "as_of is in the future: this is answered as of now"
 
-_A_LOOK = 400
-"""Versions that are looked up in the catalog together."""
+_LOOKUP_BATCH = 400
+"""Versions that are read from the catalog together."""
 
 
-class CurrentThen:
-    """Which version of each document was current at a time. What was looked up is remembered."""
+class CatalogVersions:
+    """Finds the version of each document that was current at a time; caches lookups in the catalog."""
 
     def __init__(self, catalog: Catalog, at: str, then: Mapping[str, str], lacks: Callable[[str], None]) -> None:
         self._catalog = catalog
@@ -176,8 +174,8 @@ class CurrentThen:
         self._then = dict(then)
         self._lacks = lacks
 
-    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
-        """The ids of those entries that were current."""
+    def current_entries(self, found: Iterable[IndexedChunk]) -> set[str]:
+        """Ids of the entries whose version was current."""
         found = list(found)
         unknown = list(dict.fromkeys(one.key_id for one in found if one.key_id not in self._then))
         current = self._catalog.current_versions(unknown) if unknown else {}
@@ -191,12 +189,12 @@ class CurrentThen:
 
 
 def begun(document: KnowledgeDocument, at: str) -> bool:
-    """Whether a version was current by then, as far as it says."""
+    """True if a version had become current by then, or has no start time."""
     return document.current_since <= at
 
 
 class AsOf:
-    """Makes the search engine for a question as of a time. One instance may serve several threads."""
+    """Builds the search engine for a query as of a time; thread-safe."""
 
     def __init__(
         self,
@@ -217,28 +215,28 @@ class AsOf:
         self._bounds = bounds
         self._read = PastReader(store, embedder, threads=threads, bounds=bounds)
 
-    def engine(self, asked: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
-        """What to search for this question, whose filter names the visible scopes. Raises `StoreUnavailableError`."""
-        at = asked.config.as_of
+    def engine(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+        """The search engine for this query; `where` names the visible scopes. Raises `StoreUnavailableError`."""
+        at = query.config.as_of
         if at > iso_time(self._clock()):
-            asked.note(IN_FUTURE)
+            query.note(IN_FUTURE)
             return index
-        asked.note(f"as of {at}: {OF_TODAY}")
+        query.note(f"as of {at}: {OF_TODAY}")
         until = time.monotonic() + self._bounds.seconds
-        with asked.timed("as_of"):
+        with query.timed("as_of"):
             ended, cut = self._ended(where.scopes, at)
             replaced = self._begun(ended, at, until)
             then = dict.fromkeys(ended, "") | {one.key.id: one.document_id for one in replaced}
             read = self._read.entries([one for one in replaced if self._may_pass(one, where)], until)
         if any(not one.current_since for one in replaced):
-            asked.note(UNDATED)
+            query.note(UNDATED)
         for lack in replace(read, cut=read.cut or cut or len(replaced) > self._bounds.documents).lacks(self._bounds):
-            asked.lacks(lack)
-        return PastEngine(index, CurrentThen(self._catalog, at, then, asked.note), read.entries, asked.lacks)
+            query.lacks(lack)
+        return PastEngine(index, CatalogVersions(self._catalog, at, then, query.note), read.entries, query.lacks)
 
     def _ended(self, scopes: Sequence[str], at: str) -> tuple[dict[str, CalendarEntry], bool]:
-        """Of each document that was changed since, the version that ended first, in that order; and whether there may be
-        more."""
+        """The version of each changed document that was replaced first after that time, in that order; and True if the limit
+        cut the list."""
         rows = (row for scope in scopes for row in self._calendar.replaced_since(scope, at))
         read = list(islice(rows, self._bounds.rows + 1))
         ended: dict[str, CalendarEntry] = {}
@@ -248,10 +246,10 @@ class AsOf:
         return dict(in_order), len(read) > self._bounds.rows
 
     def _begun(self, ended: Mapping[str, CalendarEntry], at: str, until: float) -> list[KnowledgeDocument]:
-        """Those of them that had begun, in the same order; one more than may be read, if there are so many."""
+        """Those versions that had begun by then, in the same order; up to one more than may be read, to detect the limit."""
         wanted = [(name, one.document_id, one.version) for name, one in ended.items()]
         found: list[KnowledgeDocument] = []
-        for portion in portions(wanted, _A_LOOK):
+        for portion in portions(wanted, _LOOKUP_BATCH):
             if len(found) > self._bounds.documents or (found and time.monotonic() > until):
                 break
             there = {one.key.id: one for one in self._catalog.numbered(portion) if begun(one, at)}
@@ -259,7 +257,7 @@ class AsOf:
         return found[: self._bounds.documents + 1]
 
     def _may_pass(self, document: KnowledgeDocument, where: SearchFilter) -> bool:
-        """Whether there is a reason to read it."""
+        """False if the filter excludes the version, or its category is not searched."""
         try:
             searched = bool(self._knowledge.category(document.category).embed)
         except UnknownCategoryError:

@@ -1,8 +1,8 @@
-"""Search over what was current at a time: an index of today without what came later, and with what was replaced since.
+"""Searches the versions that were current at a time: today's index without later versions, with those replaced since.
 
-Vectors compare as they are. Scores by words depend on how rare words are, in today's index and then: those of replaced
-versions are computed as the engine would, from the counts that it tells, corrected for what came and went, and are put
-on its scale by the hits that both have. Where everything that there is was among the hits, all scores are those of then.
+Vector scores compare directly. Lexical scores depend on the rarity of words, which was different then: those of replaced
+versions are computed like the engine's, from the counts that it returns, corrected for added and removed entries, and are
+scaled to the engine's by the hits that both score. If the hits contain all entries, all scores are those of that time.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from opx.retrieval.hybrid import DEPTH
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
 
 MAX_DEPTH = 2000
-"""Hits of each leg that are looked at, of which many may have come later; OpenSearch gives up to 10,000."""
+"""Limit of hits per leg, many of which may be later versions; OpenSearch returns up to 10,000."""
 
-CAME_LATER = "many passages that match better came later: some of then may be missing"
-NOT_RANKED = "versions that were replaced since can't be ranked among what the search service ranks by itself"
+CAME_LATER = "many passages that match better are of later versions: some earlier ones may be missing"
+NOT_RANKED = "versions that were replaced since are missing: the search service ranks its results itself"
 
 _DEEPER = 4
 _SCORE_DIGITS = 6
 _COMPARED = 20
-"""Hits from which the engine's scale is taken."""
+"""Number of best hits from which the engine's scale is estimated."""
 
 
-class Currency(Protocol):
-    """Knows which versions were current."""
+class VersionLookup(Protocol):
+    """Finds the versions that were current at the time of the query."""
 
-    def kept(self, found: Iterable[IndexedChunk]) -> set[str]:
-        """The ids of those entries that were current. Raises `StoreUnavailableError`."""
+    def current_entries(self, found: Iterable[IndexedChunk]) -> set[str]:
+        """Ids of the entries whose version was current. Raises `StoreUnavailableError`."""
 
 
 @dataclass(frozen=True)
 class PastEntry:
-    """A chunk of a version that was replaced since, with its vectors if they are known. `unmarked`: its fingerprint is made
-    when it is found."""
+    """A chunk of a version that was replaced since, with its vectors if known. `unmarked`: its fingerprint is computed only
+    for a hit."""
 
     indexed: IndexedChunk
     vectors: Vectors = ()
@@ -58,29 +58,29 @@ class PastEntry:
 
     @cached_property
     def found(self) -> IndexedChunk:
-        """The chunk as it is handed out."""
+        """The chunk as a hit, with its fingerprint."""
         if not self.unmarked:
             return self.indexed
         return replace(self.indexed, fingerprint=fingerprint(self.indexed.chunk.own_text))
 
 
 class PastEngine:
-    """A `SearchEngine` for one question. `lacks` is told what the answer may lack."""
+    """A `SearchEngine` for one query. `lacks` is called with notes on incomplete results."""
 
     def __init__(
-        self, index: SearchEngine, currency: Currency, entries: Sequence[PastEntry], lacks: Callable[[str], None]
+        self, index: SearchEngine, versions: VersionLookup, entries: Sequence[PastEntry], lacks: Callable[[str], None]
     ) -> None:
         self._index = index
-        self._currency = currency
+        self._versions = versions
         self._entries = entries
         self._lacks = lacks
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        response, kept = self._of_then(request)
+        response, kept = self._search_current(request)
         past = {one.indexed.entry_id: one for one in self._entries if passes(request.filter, one.indexed, one.analysed)}
         past = {name: one for name, one in past.items() if name not in kept}
         if response.fused is not None:
-            return self._ranked_by_itself(response, kept, past)
+            return self._ranked_by_service(response, kept, past)
         merged = _Merged(response, kept, past, request)
         lexical, vector = merged.lexical(), merged.vector()
         named = {name for leg in (lexical, vector) for name, _ in leg.hits}
@@ -94,15 +94,15 @@ class PastEngine:
         )
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        """Those of today."""
+        """Counts of today's index."""
         return self._index.entries_with(terms, scopes)
 
-    def _of_then(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
-        """An answer of the index with enough hits of then, and their ids. As many as a quick search looks at are enough."""
+    def _search_current(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
+        """A response with enough hits that were current, and their ids. The depth of a fast search is enough."""
         depth = request.depth
         while True:
             response = self._index.search(replace(request, depth=depth))
-            kept = self._currency.kept(response.chunks.values())
+            kept = self._versions.current_entries(response.chunks.values())
             legs = (response.lexical, response.vector, response.fused or Leg())
             enough = min(request.depth, DEPTH[SearchMode.FAST])
             short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < enough]
@@ -113,7 +113,7 @@ class PastEngine:
                 return response, kept
             depth = min(_DEEPER * depth, MAX_DEPTH)
 
-    def _ranked_by_itself(
+    def _ranked_by_service(
         self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry]
     ) -> SearchResponse:
         if past:
@@ -124,7 +124,7 @@ class PastEngine:
 
 
 class _Merged:
-    """Both legs of a search, with replaced versions among the hits."""
+    """Both legs of a search, merged with replaced versions."""
 
     def __init__(
         self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry], request: SearchRequest
@@ -143,7 +143,7 @@ class _Merged:
 
     @cached_property
     def _here(self) -> dict[str, Analysed]:
-        """Entries of the index that were current: all if that is everything there is, else the best."""
+        """Indexed entries that were current: all if the response contains every entry, else the best."""
         hits = [name for name, _ in self._response.lexical.hits if name in self._kept][:_COMPARED]
         return {name: Analysed.of(self._response.chunks[name]) for name in (self._kept if self._whole else hits)}
 
@@ -153,8 +153,8 @@ class _Merged:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """How many entries had each word. Engines count replaced entries for a while, and where not all are at hand, those
-        that came later count."""
+        """Number of entries with each word. Engines count replaced entries for a while; unless the response contains every
+        entry, later versions count, too."""
         counted = dict.fromkeys(self._words, 0) if self._whole else self._response.term_frequencies
         seen = self._sample if self._whole else [one.analysed for one in self._past.values()]
         return {first: counted[first] + sum(one.has(terms) for one in seen) for first, terms in self._words.items()}
@@ -184,12 +184,12 @@ class _Merged:
 
 
 def _cosine(one: Vector, other: Vector) -> float:
-    """Of unit vectors."""
+    """Cosine similarity of unit vectors."""
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
 def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:
-    """How much higher the engine scores than we do; 1 if no hit tells."""
+    """Ratio of the engine's scores to ours; 1 if no hit has both."""
     found = [score / ours[name] for name, score in list(hits.items())[:_COMPARED] if ours.get(name)]
     return median(found) if found else 1.0
 
@@ -199,12 +199,12 @@ def _count(leg: Leg, kept: set[str]) -> int:
 
 
 def _cut(leg: Leg, hits: Mapping[str, float], depth: int) -> Leg:
-    """The best hits in order: equal scores by id."""
+    """The best hits in order of score, then id."""
     rounded = ((name, round(float(score), _SCORE_DIGITS)) for name, score in hits.items())
     return replace(leg, hits=tuple(sorted(rounded, key=lambda hit: (-hit[1], hit[0]))[:depth]))
 
 
-# -- terms
+# -- BM25
 
 
 K1, B = 1.2, 0.75
@@ -214,7 +214,7 @@ _BITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """How often each field of a chunk has each term, and how long it is."""
+    """Term frequencies and length of each field of a chunk."""
 
     counts: Mapping[str, Counter[str]]
     lengths: Mapping[str, int]
@@ -225,14 +225,14 @@ class Analysed:
         return cls({name: Counter(terms) for name, terms in fields.items()}, {n: len(t) for n, t in fields.items()})
 
     def has(self, terms: Iterable[str], field: str = WHOLE_FIELD) -> bool:
-        """Whether a field has one of the terms."""
+        """True if a field has one of the terms."""
         return any(term in self.counts[field] for term in terms)
 
 
 @dataclass(frozen=True, slots=True)
 class PastCorpus:
-    """What BM25 needs of all entries: how many there are, how many have each word (by its first term) somewhere in the
-    text, in how many of those it is in the title, and how long each field is on average."""
+    """Corpus statistics for BM25: number of entries, document frequency of each word (by its first term) in the text and
+    in the title, and average length of each field."""
 
     entries: int
     frequencies: Mapping[str, float]
@@ -243,7 +243,7 @@ class PastCorpus:
     def estimated(
         cls, entries: int, frequencies: Mapping[str, int], words: Words, sample: Iterable[Analysed]
     ) -> PastCorpus:
-        """Titles and lengths as in a sample, all else as it is counted."""
+        """Statistics with title frequencies and lengths estimated from a sample, all else as counted."""
         sample = list(sample)
         titles = {first: frequencies[first] * _title_share(terms, sample) for first, terms in words.items()}
         averages = {name: sum(one.lengths[name] for one in sample) / max(len(sample), 1) for name in LEXICAL_FIELDS}
@@ -261,7 +261,7 @@ def _title_share(terms: tuple[str, ...], sample: list[Analysed]) -> float:
 
 
 class Bm25:
-    """Scores for the words of a question: the sum over fields and words of boost x BM25, of a word's best term."""
+    """Scores the words of a query: the sum over fields and words of boost x BM25 of the word's best term."""
 
     def __init__(self, words: Words, corpus: PastCorpus) -> None:
         self._averages = corpus.averages
@@ -283,14 +283,14 @@ class Bm25:
 
 
 def _kept_length(length: int) -> int:
-    """A length as Lucene and tantivy keep it, in a byte: `SmallFloat.byte4ToInt(intToByte4(length))` of Lucene."""
+    """A length as Lucene and tantivy store it, in one byte: `SmallFloat.byte4ToInt(intToByte4(length))` of Lucene."""
     above = length - _EXACT_BELOW
     shift = max(above.bit_length() - _BITS, 0)
     return length if above < 0 else _EXACT_BELOW + (above >> shift << shift)
 
 
 def passes(where: SearchFilter, indexed: IndexedChunk, analysed: Analysed) -> bool:
-    """Whether an entry may be found, as `SearchFilter` says."""
+    """True if an entry passes the filter, as `SearchFilter` defines it."""
     return _has_facets(where, indexed) and _is_of_days(where, indexed) and _has_terms(where, analysed)
 
 

@@ -1,1 +1,1 @@
-"""A new index beside the old one: filled from the chunk files, kept in step, checked, and switched to in one write."""
+"""Builds a new edition of the index from the chunk files, keeps it in step, compares it, and switches in one write."""

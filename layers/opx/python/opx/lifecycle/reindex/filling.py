@@ -1,4 +1,4 @@
-"""Documents that the catalog calls current into an edition of the index, from their chunk files."""
+"""Fills an edition of the index with the current versions of documents, from their chunk files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ReadChunks = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 
 @dataclass(slots=True)
-class Filled:
-    """What was put into an edition; `lacking` are keys of documents whose chunk files are gone."""
+class FillCounts:
+    """Counts of documents and chunks written to an edition; `lacking` are keys of documents without chunk files."""
 
     documents: int = 0
     chunks: int = 0
@@ -45,7 +45,7 @@ class _Document:
 
 
 class Filler:
-    """Writes to the index of one edition what the catalog says, and nothing else: no catalog, no graph, no copies."""
+    """Writes current versions to the index of one edition only: not to catalog, graph or copies."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Filler:
         self._contexts = contexts
         self._each = Each(threads)
 
-    def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> Filled:
-        """Add the current version of each key to an index that has none of it. Raises `StoreUnavailableError`."""
-        filled = Filled()
+    def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> FillCounts:
+        """Add the current version of each key to an index without entries of it. Raises `StoreUnavailableError`."""
+        filled = FillCounts()
         found = self._read(heads, filled)
         searched = [one for one in found if one.chunks]
         if searched:
@@ -80,13 +80,13 @@ class Filler:
                 )
         return filled
 
-    def renew(self, edition: OpenEdition, key_id: str, head: Item | None, *, since: str) -> Filled:
-        """Have the index hold the current version of a key, and no other; nothing if there is none.
+    def renew(self, edition: OpenEdition, key_id: str, head: Item | None, *, since: str) -> FillCounts:
+        """Replace all entries of a key by those of its current version, if there is one.
 
-        An index may not show yet what was written a moment ago: what it may hold beside what it shows is known from the
-        versions that were replaced after `since`. Raises `StoreUnavailableError`.
+        An index may not show recent writes yet: entries that it may hold beyond those it shows follow from the versions
+        that were replaced after `since`. Raises `StoreUnavailableError`.
         """
-        filled = Filled()
+        filled = FillCounts()
         found = self._read([head], filled) if head else []
         entries = [entry for one in found for entry in _entries(one, self._bound_vectors(edition, one.chunks))]
         fresh = {entry.indexed.entry_id for entry in entries}
@@ -96,7 +96,7 @@ class Filler:
         edition.index.apply([DocumentChange(key_id, document_id, entries, superseded)])
         return filled
 
-    def _read(self, heads: Sequence[Item], filled: Filled) -> list[_Document]:
+    def _read(self, heads: Sequence[Item], filled: FillCounts) -> list[_Document]:
         current = [head for head in heads if current_id(head)]
         found = [one for one in self._each(self._document, current) if one]
         for one in found:
@@ -125,7 +125,7 @@ class Filler:
             return True
 
     def _replaced(self, head: Item | None, since: str) -> Iterator[str]:
-        """References of what was current at some time after `since` and is no more."""
+        """References of versions that were replaced after `since`."""
         if not head:
             return
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
@@ -141,7 +141,7 @@ class Filler:
             return iter(list(self._vectors(chunks)))
 
     def _vectors(self, chunks: Iterable[DocumentChunk]) -> Iterator[Vectors]:
-        """In batches that don't end where a document does."""
+        """Vectors in order, embedded in batches across documents."""
         texts: list[str] = []
         for chunk in chunks:
             texts.append(chunk.text)
@@ -160,13 +160,13 @@ def _entries(one: _Document, vectors: Iterator[Vectors]) -> Iterator[IndexEntry]
 
 
 def _flagged(one: _Document) -> set[str]:
-    """Chunks in which there seems to be something aimed at a model. Where that was seen in what chunks no longer show
-    (characters that were removed, the title), all of them."""
-    told = [remark.text for remark in one.document.remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]
-    if not told:
+    """Chunks with suspected instructions to a model. All chunks, if the suspicion was about something that chunks no longer
+    contain (removed characters, the title)."""
+    suspicions = [remark.text for remark in one.document.remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]
+    if not suspicions:
         return set()
     seen = {chunk.chunk_id for chunk in one.chunks if _is_suspect(chunk)}
-    elsewhere = not seen or any(not text.startswith("line ") or "invisible" in text for text in told)
+    elsewhere = not seen or any(not text.startswith("line ") or "invisible" in text for text in suspicions)
     return {chunk.chunk_id for chunk in one.chunks} if elsewhere else seen
 
 

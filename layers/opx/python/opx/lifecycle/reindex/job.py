@@ -1,4 +1,4 @@
-"""How far the making of an index is: one item, held by one worker at a time, from which any other can go on."""
+"""Stores the state of a reindex job: one item, leased by one worker at a time, from which any other can resume."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from opx.lifecycle.reindex.filling import Filler
 from opx.ports import AnyOf, Clock, Embedder, Equals, KeyAbsent, LessThan, Table
 
 SAMPLE = 50
-"""Documents by which the new index is compared with the old one: those whose keys have the smallest hashes."""
+"""Size of the sample for comparing both indexes: the documents whose keys have the smallest hashes."""
 
 MOST_LACKING = 200
-"""Keys that are kept of documents without chunk files."""
+"""Limit of recorded keys of documents without chunk files."""
 
 _ENTRY = "job"
 
 
 class ReindexPhase(StrEnum):
-    """`WAITING` until all who know nothing of the new index are done; `SETTLING` after the switch."""
+    """Phase of a job. `WAITING` until writers that don't know the new edition are done; `SETTLING` after the switch."""
 
     WAITING = "waiting"
     BUILDING = "building"
@@ -45,12 +45,12 @@ class ReindexPhase(StrEnum):
 
 
 AFTER_THE_SWITCH = (ReindexPhase.SWITCHING, ReindexPhase.SETTLING)
-"""Of a job without a target: what is left to do."""
+"""Phases of an unfinished job whose edition is active already."""
 
 
 class ReindexJob(Draft, rename=None):
-    """The work on one edition. `scope` and `after` are the last document that was put into it; `not_before` is when to go
-    on (seconds since the epoch); `report` is what the checks found."""
+    """Progress of the work on one edition. `scope` and `after` are the cursor of the last document added; `not_before` is
+    the earliest time to resume (seconds since the epoch); `report` is the result of the comparison."""
 
     edition: str
     phase: ReindexPhase = ReindexPhase.WAITING
@@ -75,13 +75,13 @@ class ReindexJob(Draft, rename=None):
         self.lacking = [*self.lacking, *key_ids][:MOST_LACKING]
 
     def add_to_sample(self, key_ids: list[str]) -> None:
-        """Any documents, but the same ones however often the work was interrupted."""
+        """Add to the sample, which is arbitrary but the same however often the work is interrupted."""
         self.sample = sorted({*self.sample, *key_ids}, key=lambda key: stable_hash("sample", key))[:SAMPLE]
 
 
 class JobStore:
-    """The item. Who holds it has a token, for so long as the lease goes; with `lease_seconds` of 0 whoever comes takes
-    it, as a lock of the machine lets one in."""
+    """Stores the job. Its holder has a token until the lease expires; with `lease_seconds` of 0 the next caller takes over,
+    as a lock of the machine admits one at a time."""
 
     def __init__(self, table: Table, subject: str, *, clock: Clock, lease_seconds: float) -> None:
         self._table = table
@@ -95,10 +95,10 @@ class JobStore:
         return from_json(ReindexJob, item) if item else None
 
     def hold(self, edition: str, make: Callable[[], ReindexJob]) -> ReindexJob:
-        """The job on this edition, or a new one, held from now on. Raises `ReindexBusyError`."""
+        """Lease the job on this edition, or a new one of `make`. Raises `ReindexBusyError`."""
         item = self._table.get(self._key)
-        goes_on = item and item["edition"] == edition and item["phase"] != ReindexPhase.DONE
-        job = from_json(ReindexJob, item) if item and goes_on else make()
+        is_same = item and item["edition"] == edition and item["phase"] != ReindexPhase.DONE
+        job = from_json(ReindexJob, item) if item and is_same else make()
         self._token = token_hex(8)
         free = AnyOf((KeyAbsent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
         self._put(job, free)
@@ -117,15 +117,15 @@ class JobStore:
         try:
             self._table.put({**self._key, **item}, condition=condition)
         except ConditionFailedError as exc:
-            raise ReindexBusyError("another process, or function, is making the new index: see its status") from exc
+            raise ReindexBusyError("another process, or function, is building the new index: see its status") from exc
 
 
-# -- making
+# -- dependencies and progress
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the work is. `wait_seconds`: nothing is to be done until then."""
+    """State of the job. `wait_seconds`: time until there is more to do."""
 
     job: ReindexJob
     wait_seconds: float = 0.0
@@ -137,9 +137,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`start_seconds` after which nobody is at work any more who began before the new index was noted; `settling_seconds`
-    after which all that was written is found, and `pause_seconds` is for others to finish what they are at. `alone`: nobody
-    is at work while it is switched, so that what seems to be under way was interrupted."""
+    """Waiting times. `start_seconds`: until all writers that began before the new edition was recorded are done;
+    `settling_seconds`: until all writes are visible; `pause_seconds`: for others to finish their documents. `alone`: nobody
+    else writes during the switch, so that unfinished changes were interrupted."""
 
     start_seconds: float = 0.0
     settling_seconds: float = 0.0
@@ -148,9 +148,9 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """`embedder` gives the model of an edition, `chunks` reads those of a version, `exclusive` keeps out who ingests
-    documents, where that can be, and `switched` is called after a switch."""
+class ReindexParts:
+    """Dependencies of reindexing. `embedder` returns the model of an edition, `chunks` reads those of a version,
+    `exclusive` locks out ingestion where possible, and `switched` is called after a switch."""
 
     editions: Editions
     jobs: JobStore
@@ -168,7 +168,7 @@ class Making:
     switched: Callable[[], None]
 
     def is_readable(self, edition: Edition) -> bool:
-        """Whether this program can use its index, and has its model. Raises `IndexUnavailableError`."""
+        """True if this program can use the edition's index and has its model. Raises `IndexUnavailableError`."""
         try:
             embedder = self.editions.open(edition).embedder
             self.indexes.check(replace(edition, model_id=embedder.model_id, dimension=embedder.dimension))

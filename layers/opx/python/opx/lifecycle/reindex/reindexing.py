@@ -1,11 +1,10 @@
-"""Makes a new index while the old one answers, a step at a time: any step may be the last of a process, and is done again
-by the next.
+"""Builds a new index while the old one answers, in short steps: a process may end after any step, and the next process
+resumes with it.
 
-The new edition is noted first, so that whoever changes a document from then on notes its key in the edition's journal,
-before the index changes. Then every document is put in, then what changed meanwhile, until hardly anything is left; the
-two are compared; and one conditional write makes the new one the index that answers. What changed at the very moment of
-that write is made up for under the catalog's claims. The old one is kept in step by a journal of its own, so that it can be
-gone back to in the same way.
+The new edition is recorded first; from then on every writer adds the key of a changed document to the edition's journal
+before it changes the index. Then every document is added, then the changes of the journal, until hardly any are left; both
+indexes are compared; and one conditional write makes the new edition the active one. Changes at the moment of that write
+are applied under the catalog's claims. The old edition has a journal of its own, so that a rollback works the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.errors import EmbeddingError, InvalidInputError, ReindexBusyError
 from opx.ingestion.indexing.book import Edition, EditionState, IndexState
-from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Making, Progress, ReindexJob, ReindexPhase
+from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Progress, ReindexJob, ReindexParts, ReindexPhase
 from opx.lifecycle.reindex.steps import Steps
 from opx.ports import Queue
 
@@ -30,152 +29,149 @@ if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
 
 
-# -- orders
+# -- start, rollback and discard
 
 
 log = logging.getLogger(__name__)
 
 
-class Orders:
-    """Notes what is to be done; the steps are others'."""
+class EditionRequests:
+    """Records requests to build, roll back or discard editions, without doing the steps."""
 
-    def __init__(self, making: Making) -> None:
-        self._making = making
+    def __init__(self, parts: ReindexParts) -> None:
+        self._parts = parts
 
     def start(self, *, model: str = "", model_path: str = "", dimension: int = 0) -> Edition:
-        """Begin to make an index for this model, or again for the one that answers now; or go on with what was begun.
+        """Begin to build an index for this model, or again for the active one; or resume the one that was begun.
 
-        Raises `InvalidInputError` for a model that isn't there, and while another index is in the way; `EmbeddingError`
-        for one that can't be called.
+        Raises `InvalidInputError` for a missing model, and while another edition prevents it; `EmbeddingError` for a model
+        that can't be called.
         """
-        state = self._making.editions.book.read()
+        state = self._parts.editions.book.read()
         begun = state.edition(state.target) if state.target is not None else None
         wanted = self._wanted(state, model, model_path, dimension)
         if begun:
             same = (begun.model_id, begun.dimension) == (wanted.model_id, wanted.dimension)
             if (model or model_path) and not same:
                 raise InvalidInputError(
-                    f"an index for {begun.model_id} is being made: let `opx reindex` finish it, or give it up with "
+                    f"an index for {begun.model_id} is being built: let `opx reindex` finish it, or discard it with "
                     "`opx reindex --discard`"
                 )
             return begun
         if state.of_state(EditionState.PREVIOUS, EditionState.UNREADABLE):
             raise InvalidInputError(
-                "the index that answered before this one is still kept: go back to it with `opx reindex --rollback`, or "
+                "the previous index is still kept: go back to it with `opx reindex --rollback`, or "
                 "remove it with `opx reindex --discard`"
             )
-        with self._making.exclusive():
+        with self._parts.exclusive():
             return self._begin(wanted)
 
     def _wanted(self, state: IndexState, model: str, model_path: str, dimension: int) -> Edition:
         given = bool(model or model_path)
         wanted = Edition(
-            name=f"{iso_time(self._making.clock())[:10].replace('-', '')}-{token_hex(3)}",
+            name=f"{iso_time(self._parts.clock())[:10].replace('-', '')}-{token_hex(3)}",
             model=model if given else state.active.model,
             model_path=_everywhere(model_path) if given else state.active.model_path,
             dimension=dimension,
             state=EditionState.BUILDING,
-            made_at=iso_time(self._making.clock()),
+            made_at=iso_time(self._parts.clock()),
         )
-        embedder = self._making.embedder(wanted)
+        embedder = self._parts.embedder(wanted)
         size = len(embedder.embed_query("Is this model there?"))
         if dimension and size != dimension:
             raise InvalidInputError(f"{embedder.model_id} has vectors of {size} numbers, not {dimension}")
         return replace(wanted, model_id=embedder.model_id, dimension=size)
 
     def _begin(self, wanted: Edition) -> Edition:
-        state = self._making.editions.book.read()
+        state = self._parts.editions.book.read()
         active = self._known(state.active)
         if active.state is EditionState.ACTIVE:
             wanted = replace(wanted, lineage=active.lineage, ancestor=active.ancestor)
         state = replace(state, active=replace(active, state=EditionState.ACTIVE), target=wanted.name)
-        self._making.editions.book.write(state.with_edition(wanted))
-        log.info("a new index %s is made for %s", wanted.name, wanted.model_id)
+        self._parts.editions.book.write(state.with_edition(wanted))
+        log.info("building a new index %s for %s", wanted.name, wanted.model_id)
         return wanted
 
     def _known(self, active: Edition) -> Edition:
-        """The edition that answers, with all that is to be kept of it; `UNREADABLE` if this program can't use it."""
-        if not self._making.is_readable(active):
+        """The active edition with all attributes to record; `UNREADABLE` if this program can't use it."""
+        if not self._parts.is_readable(active):
             return replace(active, state=EditionState.UNREADABLE)
-        opened = self._making.editions.open(active)
+        opened = self._parts.editions.open(active)
         model_id, dimension = opened.embedder.model_id, opened.embedder.dimension
-        with self._making.editions.bound(opened):
-            lineage = self._making.editions.lineage() or model_id
-            ancestor = self._making.editions.identity(self._making.indexes.own_name)
-        facts = {"model_id": model_id, "dimension": dimension, "lineage": lineage, "ancestor": ancestor}
-        return replace(active, **facts, incarnation=opened.incarnation)
+        with self._parts.editions.bound(opened):
+            lineage = self._parts.editions.lineage() or model_id
+            ancestor = self._parts.editions.identity(self._parts.indexes.own_name)
+        attributes = {"model_id": model_id, "dimension": dimension, "lineage": lineage, "ancestor": ancestor}
+        return replace(active, **attributes, incarnation=opened.incarnation)
 
     def roll_back(self) -> Edition:
-        """Begin to go back to the index that answered before. Raises `InvalidInputError` if there is none, or it can't be
-        used any more."""
-        state = self._making.editions.book.read()
+        """Begin to go back to the previous index. Raises `InvalidInputError` if there is none, or it is unusable."""
+        state = self._parts.editions.book.read()
         previous = state.of_state(EditionState.PREVIOUS)
         if state.target is not None:
             raise InvalidInputError(
-                "an index is being made: finish that first, or give it up with `opx reindex --discard`"
+                "an index is being built: finish it first, or discard it with `opx reindex --discard`"
             )
         if previous is None:
             raise InvalidInputError(
-                "there is no earlier index to go back to: `opx reindex --status` lists what there is"
+                "there is no previous index to go back to: `opx reindex --status` lists all indexes"
             )
-        if not self._making.is_readable(previous):
+        if not self._parts.is_readable(previous):
             raise InvalidInputError(
-                f"the earlier index for {previous.model_id} can't be used any more, or its model is gone: remove it with "
+                f"the previous index for {previous.model_id} can't be used any more, or its model is gone: remove it with "
                 "`opx reindex --discard`"
             )
-        self._making.editions.book.write(replace(state, target=previous.name))
+        self._parts.editions.book.write(replace(state, target=previous.name))
         return previous
 
     def discard(self) -> list[Edition]:
-        """Remove every index that doesn't answer, one that is being made included. Raises `ReindexBusyError`."""
-        state = self._making.editions.book.read()
-        last = self._making.jobs.read()
+        """Remove every index but the active one, including one being built. Raises `ReindexBusyError`."""
+        state = self._parts.editions.book.read()
+        last = self._parts.jobs.read()
         if state.target is None and last and last.phase in AFTER_THE_SWITCH:
             raise InvalidInputError(
-                "it was switched, and something is left to make up for: finish that with `opx reindex`"
+                "the index was switched, and some changes are still to be applied: finish that with `opx reindex`"
             )
         gone = [one for one in state.others if one.state is not EditionState.DISCARDED]
-        left = state.active.switched_at + self._making.pace.start_seconds - self._making.clock()
+        left = state.active.switched_at + self._parts.pace.start_seconds - self._parts.clock()
         if gone and left > 0:
-            raise InvalidInputError(
-                f"the index that answered before may still be asked for {left:.0f} s: try again then"
-            )
+            raise InvalidInputError(f"the previous index may still receive queries for {left:.0f} s: try again then")
         others = tuple(replace(one, state=EditionState.DISCARDED) for one in state.others)
         if gone:
-            self._making.jobs.hold(state.target or "", lambda: ReindexJob(state.target or "", ReindexPhase.DONE))
-            state = self._making.editions.book.write(replace(state, others=others, target=None))
+            self._parts.jobs.hold(state.target or "", lambda: ReindexJob(state.target or "", ReindexPhase.DONE))
+            state = self._parts.editions.book.write(replace(state, others=others, target=None))
         for edition in state.others:  # those of an interrupted attempt included
-            self._making.indexes.remove(edition)
-            self._making.editions.journal.clear(edition.name)
+            self._parts.indexes.remove(edition)
+            self._parts.editions.journal.clear(edition.name)
         if gone:
-            self._making.jobs.release(ReindexJob(state.active.name, ReindexPhase.DONE))
+            self._parts.jobs.release(ReindexJob(state.active.name, ReindexPhase.DONE))
         return gone
 
 
 def _everywhere(folder: str) -> str:
-    """The name of a folder by which it is found wherever a process was started."""
+    """Absolute path of a folder, independent of the working directory."""
     return str(Path(folder).expanduser().absolute()) if folder else ""
 
 
-# -- asked
+# -- messages
 
 
 GO_ON = json.dumps({"do": "go on"})
 CALIBRATE = json.dumps({"do": "calibrate"})
 CALIBRATE_IF_DUE = json.dumps({"do": "calibrate", "ifDue": True})
 SEEN_EVERYWHERE = 180
-"""Seconds after which every function asks the new index."""
+"""Seconds after which every function queries the new index."""
 
 LONGEST_DELAY = 900
 """Seconds that a message of SQS can be delayed."""
 
-_DONE = ("reindex", "go on", "force", "rollback", "discard")
+_COMMANDS = ("reindex", "go on", "force", "rollback", "discard")
 
 
-def calibrate_as_asked(body: str, calibrator: Callable[[], Calibrator]) -> bool:
-    """Calibrate if a message asks for that, `{"do": "calibrate", "ifDue": false}`; whether it did.
+def calibrate_on_message(body: str, calibrator: Callable[[], Calibrator]) -> bool:
+    """Calibrate if a message requests it, `{"do": "calibrate", "ifDue": false}`; returns True if so.
 
-    A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then it is to be asked again.
+    A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then retry the message.
     """
     try:
         asked = json.loads(body)
@@ -194,16 +190,18 @@ def calibrate_as_asked(body: str, calibrator: Callable[[], Calibrator]) -> bool:
     return True
 
 
-def take_turn(body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]) -> Progress | None:
-    """Do what a message asks for: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
-    `discard`. Until it is finished, another message to `rebuilds` goes on with it; None if there is nothing to go on with.
+def handle_message(
+    body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]
+) -> Progress | None:
+    """Execute the command of a message: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
+    `discard`. Until the job is finished, another message to `rebuilds` continues it; None if there is no job to continue.
 
-    Raises `InvalidInputError` for a message that isn't understood or can't be done.
+    Raises `InvalidInputError` for a malformed message or an impossible command.
     """
     asked = _read(body)
     wanted = asked["do"]
     if wanted == "go on":
-        return _gone_on(reindexer, rebuilds, stop)
+        return _resume(reindexer, rebuilds, stop)
     if wanted == "discard":
         reindexer.discard()
         return None
@@ -215,24 +213,24 @@ def take_turn(body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: 
         reindexer.force()
     if wanted == "reindex":
         reindexer.compare_again()
-    return _worked(reindexer, rebuilds, stop)
+    return _advance(reindexer, rebuilds, stop)
 
 
-def _gone_on(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress | None:
-    """A message may come twice: then another has the work in hand, and goes on with it, or it is done."""
+def _resume(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress | None:
+    """Continue the job. A message may be delivered twice: then another worker holds the job, or it is done."""
     if not reindexer.is_under_way:
         return None
     try:
-        return _worked(reindexer, rebuilds, stop)
+        return _advance(reindexer, rebuilds, stop)
     except ReindexBusyError as exc:
         log.info("%s", exc)
         return None
 
 
-def _worked(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress:
+def _advance(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress:
     progress = reindexer.advance(stop)
     if progress.finished:
-        log.info("the new index is %s: %s", progress.job.phase, progress.job.report)
+        log.info("reindexing is %s: %s", progress.job.phase, progress.job.report)
         if rebuilds and progress.job.phase is ReindexPhase.DONE:
             rebuilds.send(CALIBRATE_IF_DUE, delay_seconds=SEEN_EVERYWHERE)
     elif rebuilds:
@@ -245,8 +243,8 @@ def _read(body: str) -> dict[str, Any]:
         asked = json.loads(body)
     except (ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the message is not JSON: {exc}") from exc
-    if not isinstance(asked, dict) or asked.get("do") not in _DONE:
-        raise InvalidInputError(f'the message must be {{"do": ...}} with one of {", ".join(_DONE)}')
+    if not isinstance(asked, dict) or asked.get("do") not in _COMMANDS:
+        raise InvalidInputError(f'the message must be {{"do": ...}} with one of {", ".join(_COMMANDS)}')
     dimension = asked.get("dimension", 0)
     if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 0:
         raise InvalidInputError(f"dimension must be a whole number, not {dimension!r}")
@@ -256,73 +254,73 @@ def _read(body: str) -> dict[str, Any]:
 # -- reindexing
 
 
-class Reindexer(Orders):
-    """Has the steps taken. One at a time is at work, of whichever process."""
+class Reindexer(EditionRequests):
+    """Runs the steps of reindexing; one worker at a time, in any process."""
 
-    def __init__(self, making: Making) -> None:
-        super().__init__(making)
-        self._steps = Steps(making)
+    def __init__(self, parts: ReindexParts) -> None:
+        super().__init__(parts)
+        self._steps = Steps(parts)
 
     def status(self) -> tuple[IndexState, ReindexJob | None]:
-        return self._making.editions.book.read(), self._making.jobs.read()
+        return self._parts.editions.book.read(), self._parts.jobs.read()
 
     @property
     def is_under_way(self) -> bool:
-        """Whether there is anything to go on with."""
-        last = self._making.jobs.read()
-        return self._making.editions.book.read().target is not None or bool(last and last.phase in AFTER_THE_SWITCH)
+        """True if there is an unfinished job."""
+        last = self._parts.jobs.read()
+        return self._parts.editions.book.read().target is not None or bool(last and last.phase in AFTER_THE_SWITCH)
 
     def force(self) -> None:
-        """Switch although the checks said no."""
+        """Switch although the comparison failed."""
         job = self._held()
         job.force = True
         job.phase = ReindexPhase.CATCHING_UP if job.phase is ReindexPhase.REFUSED else job.phase
-        self._making.jobs.release(job)
+        self._parts.jobs.release(job)
 
     def compare_again(self) -> None:
-        """Look once more at what was refused, and at what was lacking; nothing if nothing was."""
+        """Repeat a refused comparison, after adding the lacking documents again; no-op if none was refused."""
         job = self._held()
         if job.phase is ReindexPhase.REFUSED:
-            self._making.editions.journal.note(job.edition, job.lacking)
+            self._parts.editions.journal.note(job.edition, job.lacking)
             job.phase, job.comparisons, job.lacking, job.lacking_count = ReindexPhase.CATCHING_UP, 0, [], 0
-        self._making.jobs.release(job)
+        self._parts.jobs.release(job)
 
     def advance(self, stop: Callable[[], bool]) -> Progress:
-        """Work until `stop` says so, or there is nothing to do now.
+        """Work until `stop` returns True, or there is nothing to do now.
 
-        Raises `InvalidInputError` if nothing is being made, `ReindexBusyError` if another is at it, and
-        `StoreUnavailableError`; then it can be gone on with.
+        Raises `InvalidInputError` without a job, `ReindexBusyError` if another worker holds it, and
+        `StoreUnavailableError`; then it can be resumed.
         """
         job = self._held()
         self._steps.begin()
         try:
-            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or job.not_before > self._making.clock()):
+            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or job.not_before > self._parts.clock()):
                 self._steps.take(job)
-                self._making.jobs.save(job)
+                self._parts.jobs.save(job)
                 if stop():
                     break
         finally:
-            self._making.jobs.release(job)
-        return Progress(job, max(0.0, job.not_before - self._making.clock()))
+            self._parts.jobs.release(job)
+        return Progress(job, max(0.0, job.not_before - self._parts.clock()))
 
     def _held(self) -> ReindexJob:
-        state = self._making.editions.book.read()
-        last = self._making.jobs.read()
+        state = self._parts.editions.book.read()
+        last = self._parts.jobs.read()
         name = state.target
         if name is None and last and last.phase in AFTER_THE_SWITCH:
-            name = last.edition  # it is switched, and not yet done
+            name = last.edition  # switched, and not yet settled
         if name is None:
-            raise InvalidInputError("no index is being made")
+            raise InvalidInputError("no index is being built")
         edition = state.edition(name)
         assert edition is not None
-        return self._making.jobs.hold(name, lambda: self._new_job(edition))
+        return self._parts.jobs.hold(name, lambda: self._new_job(edition))
 
     def _new_job(self, edition: Edition) -> ReindexJob:
-        now = self._making.clock()
+        now = self._parts.clock()
         rollback = edition.state is EditionState.PREVIOUS
         job = ReindexJob(edition.name, began_at=iso_time(now), rollback=rollback)
         if rollback:
             job.phase = ReindexPhase.CATCHING_UP
         else:
-            job.not_before = now + self._making.pace.start_seconds
+            job.not_before = now + self._parts.pace.start_seconds
         return job

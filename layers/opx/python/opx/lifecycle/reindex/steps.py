@@ -1,4 +1,4 @@
-"""The steps from an empty index to the one that answers."""
+"""Implements the steps of reindexing, from an empty index to the active one, and compares both."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.indexing.book import EditionState, IndexState
 from opx.ingestion.indexing.editions import OpenEdition
-from opx.lifecycle.reindex.job import Making, ReindexJob, ReindexPhase
+from opx.lifecycle.reindex.job import ReindexJob, ReindexParts, ReindexPhase
 from opx.ports import Item, KeyRange, SearchFilter
 from opx.retrieval.hybrid import Asking, HybridSearch
 
 DOCUMENTS_A_STEP = 100
 CHANGES_A_STEP = 100
 FEW_CHANGES = 20
-"""In the journal, which are made up for in the moment of the switch."""
+"""Number of journal entries that may be applied during the switch."""
 
 MOST_ROUNDS = 20
-"""Of catching up with few changes, or waiting for those under way, before it is gone on all the same."""
+"""Limit of rounds of catching up with few changes, or waiting for running ones, before the next phase."""
 
 MOST_COMPARISONS = 5
-"""While documents change between catching up and comparing."""
+"""Limit of comparisons while documents keep changing."""
 
 SETTLING_ROUNDS = 60
 
 
 class Steps:
-    """Each is short, and may be done again from its beginning."""
+    """Steps of a job; each is short and may be repeated from its beginning."""
 
-    def __init__(self, making: Making) -> None:
-        self._making = making
+    def __init__(self, parts: ReindexParts) -> None:
+        self._parts = parts
         self._under_way: set[str] = set()
 
     def begin(self) -> None:
-        """Forget what others were at when it was last looked."""
+        """Forget the changes that were in progress in an earlier run."""
         self._under_way.clear()
 
     def take(self, job: ReindexJob) -> None:
-        """The next one. Raises `StoreUnavailableError`; then it is to be taken again."""
+        """Do the next step. Raises `StoreUnavailableError`; then it must be repeated."""
         steps = {
             ReindexPhase.WAITING: self._make,
             ReindexPhase.BUILDING: self._build,
@@ -59,18 +59,18 @@ class Steps:
         steps[job.phase](job)
 
     def _target(self, job: ReindexJob) -> OpenEdition:
-        edition = self._making.editions.book.read().edition(job.edition)
+        edition = self._parts.editions.book.read().edition(job.edition)
         assert edition is not None
-        return self._making.editions.open(edition)
+        return self._parts.editions.open(edition)
 
     def _make(self, job: ReindexJob) -> None:
-        self._making.indexes.make(self._target(job).edition)
+        self._parts.indexes.make(self._target(job).edition)
         job.phase = ReindexPhase.BUILDING
 
     def _build(self, job: ReindexJob) -> None:
         heads = list(islice(self._heads(job.scope, job.after), DOCUMENTS_A_STEP))
         if heads:
-            filled = self._making.filler.fill(self._target(job), [head for head in heads if current_id(head)])
+            filled = self._parts.filler.fill(self._target(job), [head for head in heads if current_id(head)])
             job.documents += filled.documents
             job.chunks += filled.chunks
             job.note_lacking(filled.lacking)
@@ -80,15 +80,15 @@ class Steps:
             job.phase = ReindexPhase.CATCHING_UP
 
     def _heads(self, scope: str, after: str) -> Iterator[Item]:
-        """Items of document keys behind this one, scope by scope. Those of a scope that is new meanwhile are in the
+        """Items of document keys after this one, scope by scope. Keys of a scope that was added meanwhile are in the
         journal."""
-        for key in sorted(each.key for each in self._making.scopes()):
+        for key in sorted(each.key for each in self._parts.scopes()):
             if key >= scope:
                 where = KeyRange(low=after + "\0") if key == scope and after else None
-                yield from self._making.keys.query(key, index="scope-index", where=where)
+                yield from self._parts.keys.query(key, index="scope-index", where=where)
 
     def _catch_up(self, job: ReindexJob) -> None:
-        """Make up for some changes; go on when nothing is left, or always something new."""
+        """Apply some changes of the journal; next phase when none are left, or after `MOST_ROUNDS` with new ones."""
         looked_at = self._renew_some(job)
         if looked_at > FEW_CHANGES:
             return
@@ -96,96 +96,96 @@ class Steps:
         if job.rounds < MOST_ROUNDS and (looked_at or self._under_way):
             if not looked_at:
                 self._under_way.clear()
-                job.not_before = self._making.clock() + self._making.pace.pause_seconds
+                job.not_before = self._parts.clock() + self._parts.pace.pause_seconds
             return
         self._under_way.clear()
         job.rounds = 0
         job.phase = ReindexPhase.SWITCHING if job.rollback else ReindexPhase.CHECKING
-        job.not_before = 0 if job.rollback else self._making.clock() + self._making.pace.settling_seconds
+        job.not_before = 0 if job.rollback else self._parts.clock() + self._parts.pace.settling_seconds
 
     def _renew_some(self, job: ReindexJob, most: int = CHANGES_A_STEP) -> int:
-        """Make up for so many of the changes in the journal, but for those that are under way; how many it looked at."""
-        edition, journal = self._target(job), self._making.editions.journal
+        """Apply up to `most` changes of the journal, except those in progress; returns how many were read."""
+        edition, journal = self._target(job), self._parts.editions.journal
         rows = journal.read(edition.name, most, skip=self._under_way)
         for key_id, mark in rows:
-            head = self._making.keys.get({"documentKey": key_id})
+            head = self._parts.keys.get({"documentKey": key_id})
             if head and head.get("writing"):
                 self._under_way.add(key_id)
                 continue
-            filled = self._making.filler.renew(edition, key_id, head, since=edition.edition.made_at)
+            filled = self._parts.filler.renew(edition, key_id, head, since=edition.edition.made_at)
             job.renewed += 1
             job.note_lacking(filled.lacking)
             journal.drop(edition.name, key_id, mark)
         return len(rows)
 
     def _check(self, job: ReindexJob) -> None:
-        state = self._making.editions.book.read()
-        readable = self._making.is_readable(state.active)
+        state = self._parts.editions.book.read()
+        readable = self._parts.is_readable(state.active)
         report = self._compared(job, state) if readable else {"problems": []}
         if not readable:
-            report["note"] = "the old index can't be read by this program: there is nothing to compare with"
+            report["note"] = "this program can't read the old index: the new one was not compared"
         if job.lacking_count:
             report["problems"].append(
-                f"{job.lacking_count:,} documents have no chunk file: `opx reconcile --repair` takes them in again"
+                f"{job.lacking_count:,} documents have no chunk file: `opx reconcile --repair` ingests them again"
             )
         job.report = report
         job.comparisons += 1
         if not report["problems"] or job.force:
             job.phase = ReindexPhase.SWITCHING
-        elif self._making.editions.journal.count(job.edition, 1) and job.comparisons < MOST_COMPARISONS:
-            job.phase = ReindexPhase.CATCHING_UP  # what changed since may be all that is missing
+        elif self._parts.editions.journal.count(job.edition, 1) and job.comparisons < MOST_COMPARISONS:
+            job.phase = ReindexPhase.CATCHING_UP  # later changes may explain the differences
         else:
             job.phase = ReindexPhase.REFUSED
 
     def _compared(self, job: ReindexJob, state: IndexState) -> dict[str, Any]:
         report = compare(
-            self._making.editions.open(state.active),
+            self._parts.editions.open(state.active),
             self._target(job),
-            scopes=[scope.key for scope in self._making.scopes()],
-            categories=self._making.categories(),
+            scopes=[scope.key for scope in self._parts.scopes()],
+            categories=self._parts.categories(),
             sample=list(self._sampled(job)),
-            chunks=lambda document: self._making.chunks(document.key, document.document_id),
+            chunks=lambda document: self._parts.chunks(document.key, document.document_id),
         )
         return report.to_json()
 
     def _sampled(self, job: ReindexJob) -> Iterator[KnowledgeDocument]:
         for key_id in job.sample:
-            head = self._making.keys.get({"documentKey": key_id}) or {}
+            head = self._parts.keys.get({"documentKey": key_id}) or {}
             if current_id(head):
                 key = DocumentKey(scope_of_key(head["scope"]), head["source"])
-                document = self._making.catalog.version(key, current_id(head))
+                document = self._parts.catalog.version(key, current_id(head))
                 if document:
                     yield document
 
     def _switch(self, job: ReindexJob) -> None:
-        """Where others can be kept out for a moment, nothing is left to make up for afterwards."""
-        if self._making.editions.book.read().active.name != job.edition and self._renew_some(job) > FEW_CHANGES:
-            return  # more came while the two were compared: those first, without keeping anybody out
+        """Make the edition the active one. Where ingestion can be locked out, no change is left to be applied afterwards."""
+        if self._parts.editions.book.read().active.name != job.edition and self._renew_some(job) > FEW_CHANGES:
+            return  # more changes came during the comparison: apply those first, without the lock
         self._under_way.clear()
-        with self._making.exclusive():
-            state = self._making.editions.book.read()
+        with self._parts.exclusive():
+            state = self._parts.editions.book.read()
             if state.active.name != job.edition:
-                while self._making.pace.alone and self._renew_some(job):
+                while self._parts.pace.alone and self._renew_some(job):
                     pass
-                self._making.editions.book.write(self._exchanged(state, job))
-        self._making.switched()
+                self._parts.editions.book.write(self._exchanged(state, job))
+        self._parts.switched()
         job.phase = ReindexPhase.SETTLING
         job.rounds = 0
 
     def _exchanged(self, state: IndexState, job: ReindexJob) -> IndexState:
         new = state.edition(job.edition)
         assert new is not None
-        readable = self._making.is_readable(state.active)
+        readable = self._parts.is_readable(state.active)
         was = EditionState.PREVIOUS if readable else EditionState.UNREADABLE
-        incarnation = self._making.editions.open(new).incarnation
-        new = replace(new, state=EditionState.ACTIVE, switched_at=self._making.clock(), incarnation=incarnation)
+        incarnation = self._parts.editions.open(new).incarnation
+        new = replace(new, state=EditionState.ACTIVE, switched_at=self._parts.clock(), incarnation=incarnation)
         old = replace(state.active, state=was)
         others = tuple(one for one in state.others if one.name != new.name)
         return IndexState(state.revision, new, (*others, old))
 
     def _settle(self, job: ReindexJob) -> None:
-        """Make up for what others changed while it was switched. It answers now, so that each is claimed."""
-        edition, journal = self._target(job), self._making.editions.journal
+        """Apply changes that others made during the switch, each under a claim, as the edition is active now."""
+        edition, journal = self._target(job), self._parts.editions.journal
         busy = 0
         for key_id, mark in journal.read(edition.name, CHANGES_A_STEP):
             if self._renew_claimed(edition, key_id):
@@ -196,41 +196,41 @@ class Steps:
         job.rounds += 1
         if not journal.count(edition.name, 1):
             job.phase = ReindexPhase.DONE
-        elif job.rounds >= SETTLING_ROUNDS or (busy and self._making.pace.alone):
-            # What is left was interrupted: it is taken in again, into the index that answers now.
+        elif job.rounds >= SETTLING_ROUNDS or (busy and self._parts.pace.alone):
+            # The remaining changes were interrupted: those documents are ingested again, into the active index.
             job.phase = ReindexPhase.DONE
         elif busy:
-            job.not_before = self._making.clock() + self._making.pace.pause_seconds
+            job.not_before = self._parts.clock() + self._parts.pace.pause_seconds
 
     def _renew_claimed(self, edition: OpenEdition, key_id: str) -> bool:
-        head = self._making.keys.get({"documentKey": key_id})
+        head = self._parts.keys.get({"documentKey": key_id})
         if head is None:
-            self._making.filler.renew(edition, key_id, None, since=edition.edition.made_at)
+            self._parts.filler.renew(edition, key_id, None, since=edition.edition.made_at)
             return True
         if head.get("writing"):
             return False
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
         try:
-            claim = self._making.catalog.claim(
+            claim = self._parts.catalog.claim(
                 key, ObjectEvent(f"{key.scope.prefix}{key.source}", deleted=False, sequencer="")
             )
         except (BusyError, StaleEventError):
             return False
         try:
-            self._making.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
+            self._parts.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
         finally:
-            held = self._making.catalog.release(claim, applied=True)
+            held = self._parts.catalog.release(claim, applied=True)
         return held
 
 
-# -- checks
+# -- comparison
 
 
 SHORT_BY = 0.01
-"""Share of a category's entries that may be missing: what changes while both are counted."""
+"""Share of a category's entries that may be missing: changes while both are counted."""
 
 WORSE_BY = 0.1
-"""Share of the questions that may be answered by the old index alone: two models never agree on everything."""
+"""Share of the queries that only the old index may answer: two models never agree on everything."""
 
 FIRST = 10
 
@@ -238,8 +238,9 @@ ReadChunks = Callable[[KnowledgeDocument], Iterator[DocumentChunk]]
 
 
 class ReportStep(Draft, rename=None):
-    """Entries by category in the old and the new index where they differ, and how many of so many questions, each made of
-    the title and a heading of a document, found that document among the first ten: with words, and by meaning alone."""
+    """Comparison of the old and the new index: entries by category where they differ, and how many of `questions` queries,
+    each made of the title and a heading of a document, found that document among the first ten: in hybrid search, and by
+    vectors alone."""
 
     entries_old: int = 0
     entries_new: int = 0
@@ -259,11 +260,11 @@ def compare(
     sample: Sequence[KnowledgeDocument],
     chunks: ReadChunks,
 ) -> ReportStep:
-    """Count and ask both. Raises `StoreUnavailableError`."""
+    """Compare entry counts and results of sample queries. Raises `StoreUnavailableError`."""
     report = ReportStep()
     _count(report, old, new, scopes, categories)
     for document in sample:
-        _ask(report, document, chunks(document), old, new)
+        _query_both(report, document, chunks(document), old, new)
     for how, (before, after) in (("", report.found), (" by meaning alone", report.found_by_meaning)):
         if after < before and before - after > WORSE_BY * report.questions:
             report.problems.append(
@@ -286,7 +287,7 @@ def _count(
             report.problems.append(f"{category} has {before:,} entries in the old index and {after:,} in the new one")
 
 
-def _ask(
+def _query_both(
     report: ReportStep, document: KnowledgeDocument, chunks: Iterator[DocumentChunk], old: OpenEdition, new: OpenEdition
 ) -> None:
     found = list(chunks)
@@ -301,7 +302,7 @@ def _ask(
 
 
 def _is_found(edition: OpenEdition, document: KnowledgeDocument, text: str, *, by_meaning: bool) -> bool:
-    asking = Asking(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
+    query = Asking(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
     where = SearchFilter((document.key.scope.key,), categories=(document.category,))
-    hits = HybridSearch(edition.index).run(asking, where, QueryConfig()).hits
+    hits = HybridSearch(edition.index).run(query, where, QueryConfig()).hits
     return any(hit.indexed.chunk.document_id == document.document_id for hit in hits[:FIRST])

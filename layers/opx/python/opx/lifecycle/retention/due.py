@@ -1,6 +1,6 @@
-"""What is past its retention: how far pruning has come, which policies it knows, and what of today's calendar holds.
+"""Finds expired versions: keeps the cursor of pruning and the known policies, and judges entries of the calendar.
 
-The calendar only says where to look. What is to go is judged by the version itself, by the policy of today and by holds.
+The calendar only names candidates. The verdict depends on the version itself, today's policy and legal holds.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 200
-"""Versions that are judged, and leave the index, together."""
+"""Versions that are judged and removed from the index in one batch."""
 
 OVERLAP_DAYS = 2
-"""Days that are looked at again: who entered something for them may have had a clock that was behind."""
+"""Days before the cursor that are read again: a writer whose clock is behind may have added entries for them."""
 
 GRACE_DAYS = 1
-"""What expired on a day is removed on the next one: a clock that is an hour ahead removes nothing that is still valid."""
+"""Days between expiry and removal, so that a clock that is an hour ahead removes nothing that is still valid."""
 
 FIRST_DAYS = 400
-"""How far a dry run looks back where no run was before."""
+"""Days that a dry run looks back if there was no earlier run."""
 
 _SUBJECT, _CURSOR = "retention", "cursor"
 T = TypeVar("T")
 
 
 class DueVerdict(Enum):
-    """What is to become of an entry of the calendar."""
+    """Verdict on an entry of the calendar."""
 
     GONE = "gone"
-    """There is no such version any more."""
+    """The version no longer exists."""
     LATER = "later"
-    """By today's policy, or as it says itself by now, it expires later or never."""
+    """By today's policy, or its own present expiry, the version expires later or never."""
     HELD = "held"
     DUE = "due"
 
 
 @dataclass(frozen=True, slots=True)
 class DueVersion:
-    """An entry of the calendar with its version and what is to become of it. `leaving`: its removal has begun."""
+    """An entry of the calendar with its version and the verdict. `leaving`: its removal has begun."""
 
     entry: CalendarEntry
     verdict: DueVerdict
@@ -65,47 +65,47 @@ class DueVersion:
 
 
 class RetentionState:
-    """What past runs have noted: up to which day nothing is left, and the retention of each category as they knew it."""
+    """Stores the cursor of past runs, the day up to which nothing is left, and each category's retention known to them."""
 
     def __init__(self, table: Table, knowledge: KnowledgeModel) -> None:
         self._table = table
         self._knowledge = knowledge
 
     def cursor(self) -> tuple[str, str]:
-        """The first day that may have something left, and when that was noted; empty before the first run."""
+        """The first day that may have entries left, and the time of the run that recorded it; empty before the first run."""
         item = self._table.get({"subject": _SUBJECT, "entry": _CURSOR}) or {}
         return str(item.get("day", "")), str(item.get("ran", ""))
 
-    def note_cursor(self, day: str, ran: str) -> None:
+    def write_cursor(self, day: str, ran: str) -> None:
         self._table.put({"subject": _SUBJECT, "entry": _CURSOR, "day": day, "ran": ran})
 
     def shortened(self) -> dict[str, str]:
-        """Categories that keep documents for less than the last run knew, with what it knew; "" for those it didn't."""
+        """Categories whose retention is shorter than in the last run, with the retention then; "" for unknown categories."""
         known = self._known()
         changed = {path: known.get(path, "") for path in sorted(self._knowledge.categories)}
         return {path: before for path, before in changed.items() if self._is_shorter(path, before)}
 
     def changed(self) -> list[str]:
-        """Categories whose retention is another than the last run knew, or that it didn't know. Versions of those that keep
-        them for longer by now are entered anew when their former day has come."""
+        """Categories whose retention differs from the last run's, or that it didn't know. If retention became longer, the
+        expiry of versions is recomputed when their former day has come."""
         known = self._known()
         now = self._knowledge.categories
         return [path for path, category in now.items() if known.get(path) != category.retention]
 
     def before_and_now(self) -> dict[str, tuple[str, str]]:
-        """Each category's retention as the last run knew it (as it is, where it didn't) and as it is."""
+        """Each category's retention in the last run (today's, if unknown) and today."""
         known = self._known()
         now = {path: category.retention for path, category in self._knowledge.categories.items()}
         return {path: (known.get(path, text), text) for path, text in sorted(now.items())}
 
     def note_policy(self, category: str) -> None:
-        """From now on the category's retention is known as it is."""
+        """Record the category's present retention as known."""
         text = self._knowledge.categories[category].retention
         self._table.put({**self._key(category), "category": category, "retention": text})
 
     def redated_until(self, category: str) -> tuple[str, str]:
-        """How far the entering anew of a category's versions for its retention of now has come, the last updated first,
-        and the earliest day that any has; empty if it has not begun."""
+        """Cursor of recomputing the expiry of a category's versions, the last updated first, and the earliest day among
+        those done; empty if it has not begun."""
         item = self._table.get(self._key(category)) or {}
         if item.get("redatingFor") != self._knowledge.categories[category].retention:
             return "", ""
@@ -132,7 +132,7 @@ class RetentionState:
 
 
 class DueVersions:
-    """Finds what is due up to a day, that one included, and judges it."""
+    """Finds and judges versions due up to a day, inclusive."""
 
     def __init__(
         self, catalog: Catalog, calendar: Calendar, knowledge: KnowledgeModel, *, until: str, holds: Sequence[Hold]
@@ -144,8 +144,8 @@ class DueVersions:
         self.until = until
 
     def entries(self, since: str) -> Iterator[tuple[str, Iterator[CalendarEntry]]]:
-        """Each day from `since` on with what is entered for it, read page by page. What had expired before it came is
-        entered for the day on which it came, and that may be today."""
+        """Entries of each day from `since` on, read page by page. A document that had expired before it was ingested is
+        entered for the day of its ingestion, which may be today."""
         first, last = day_number(since), day_number(self.until)
         if first is None or last is None:
             raise ValueError(f"not days: {since!r}, {self.until!r}")
@@ -154,7 +154,7 @@ class DueVersions:
             yield text, self._calendar.expiring(text)
 
     def judged(self, entries: Sequence[CalendarEntry]) -> list[DueVersion]:
-        """What is to become of each, in order."""
+        """The verdict on each entry, in order."""
         known = self._catalog.leaving(entries)
         return [self._judge(entry, *known.get(entry, (None, False))) for entry in entries]
 
@@ -162,7 +162,7 @@ class DueVersions:
         return covering(self._holds, entry.key, entry.category)
 
     def by_policy(self, category: str) -> Iterator[KnowledgeDocument]:
-        """Versions of a category that are due by its retention, and not by a day of their own; but for those held."""
+        """Versions of a category that are due by its retention and not by an expiry of their own, except held ones."""
         days = self._knowledge.categories[category].retention_days
         last = day_number(self.until)
         if days is None or last is None:
@@ -182,20 +182,20 @@ class DueVersions:
 
 
 def batches(items: Iterator[T], size: int = 0) -> Iterator[list[T]]:
-    """The items, so many at a time; `AT_ONCE` if it isn't said."""
+    """The items in batches of `size`, by default `AT_ONCE`."""
     while batch := list(islice(items, size or AT_ONCE)):
         yield batch
 
 
-# -- redating
+# -- recomputing expiry
 
 
 _AT_ONCE = 500
 
 
 class Redating:
-    """Enters the versions of categories for other days whose retention became shorter, or was never noted. Those that are
-    kept for longer by now are entered anew when their former day has come."""
+    """Recomputes the expiry of versions in categories whose retention became shorter, or was never recorded. If it became
+    longer, that is done when the former day has come."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Redating:
         self._unit_of_work = unit_of_work
 
     def run(self, run: PruneRun, since: str, is_over: Callable[[], bool]) -> str:
-        """The first day to look at then. If the time `is_over`, the report is unfinished, and the next run goes on."""
+        """Recompute, and return the first day to prune. If time `is_over`, it is unfinished and the next run continues."""
         done = []
         for category, before in self._state.shortened().items():
             earliest = self._redated(category, before, run, is_over)
@@ -218,16 +218,16 @@ class Redating:
                 break
             since = min(since, earliest or since)
             done.append(category)
-        noted = done if run.unfinished else self._state.changed()
-        if noted:
+        known = done if run.unfinished else self._state.changed()
+        if known:
             with self._unit_of_work():
-                self._state.note_cursor(since, run.started)
-                for category in noted:
+                self._state.write_cursor(since, run.started)
+                for category in known:
                     self._state.note_policy(category)
         return since
 
     def _redated(self, category: str, before: str, run: PruneRun, is_over: Callable[[], bool]) -> str:
-        """The earliest day for which a version of the category is entered."""
+        """Recompute a category; returns the earliest day for which one of its versions is entered."""
         until, earliest = self._state.redated_until(category)
         documents = self._catalog.in_category(category, current_only=False, until=until)
         for batch in batches(documents, _AT_ONCE):
@@ -247,14 +247,14 @@ class Redating:
 
 
 class PatternKeeper:
-    """Knows when patterns expire, and has them forgotten with their documents."""
+    """Looks up the expiry of patterns, and removes patterns together with their documents."""
 
     def __init__(self, patterns: Callable[[], PatternStore], knowledge: KnowledgeModel) -> None:
         self._patterns = patterns
         self._knowledge = knowledge
 
     def day_of(self, found: DueVersion, until: str) -> str:
-        """The day on which a pattern expires whose document is due; "" if that is up to `until`, and for any other."""
+        """Expiry of the pattern of a due document, if later than `until`; "" otherwise and for any other document."""
         document = found.document
         if found.verdict is not DueVerdict.DUE or document is None or document.state is not DocumentState.CURRENT:
             return ""
@@ -264,13 +264,13 @@ class PatternKeeper:
         return expires if expires > until else ""
 
     def judged(self, due: DueVersions, entries: Sequence[CalendarEntry]) -> Iterator[DueVersion]:
-        """What is to become of each entry, with what is known of patterns."""
+        """The verdict on each entry; a pattern that was used since expires later than its document."""
         for found in due.judged(entries):
             yield replace(found, verdict=DueVerdict.LATER) if self.day_of(found, due.until) else found
 
-    def let_go(self, found: DueVersion) -> bool:
-        """Forget the pattern whose document is to be removed, before it is: a head without one would not be found again.
-        False if it was counted for meanwhile, and stays. True for any other document."""
+    def forget_unless_used(self, found: DueVersion) -> bool:
+        """Remove a pattern before its document is removed, as a head without a document would not be found again. False if
+        an occurrence was counted meanwhile, so that it stays. True for any other document."""
         document = found.document
         if document is None or document.state is not DocumentState.CURRENT:
             return True
@@ -278,7 +278,7 @@ class PatternKeeper:
         return not pattern_id or self._patterns().forget(document.key.scope.key, pattern_id)
 
     def forget(self, key: DocumentKey, category: str) -> None:
-        """Remove the counts of a pattern of whose document nothing is left."""
+        """Remove the counts of a pattern whose document has no versions left."""
         pattern_id = self._pattern_id(key, category)
         if pattern_id:
             self._patterns().forget(key.scope.key, pattern_id)

@@ -1,6 +1,6 @@
-"""Stops a run that would remove much more than usual: a policy that was shortened by mistake, a clock that is years ahead.
+"""Stops a pruning run that would remove much more than usual: a policy shortened by mistake, a clock that is years ahead.
 
-The section `retention` of knowledge.yaml says how much that is:
+The section `retention` of knowledge.yaml sets the limits:
 
 retention: {max_share: 0.2, at_least: 20}
 """
@@ -20,29 +20,29 @@ MAX_SHARE, AT_LEAST = 0.2, 20
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """A run stops if more than `max_share` of a category or of all versions would go, and these are `at_least` so many."""
+    """A run stops if more than `max_share` of a category or of all versions would be removed, and at least `at_least`."""
 
     max_share: float = MAX_SHARE
     at_least: int = AT_LEAST
 
 
 class Guard:
-    """Compares what is due with what there is. `count` gives how many versions a category has, counting no further than
-    the number that it is given."""
+    """Compares the number of due versions with all. `count` returns the number of versions of a category, up to the given
+    limit."""
 
     def __init__(self, rules: GuardRules, count: Callable[[str, int], int]) -> None:
         self._rules = rules
         self._count = count
 
     def is_suspicious(self, category: str, due: int) -> bool:
-        """Whether more of a category is due than may go at once. Counts at most so many versions as decide that."""
+        """True if more of a category is due than may be removed at once. Counts only as many versions as decide that."""
         if due < self._rules.at_least:
             return False
         enough = self._enough(due)
         return self._count(category, enough) < enough
 
     def excess(self, due: Mapping[str, int], categories: Mapping[str, tuple[str, str]]) -> list[Excess]:
-        """What is too much, by category and then as a whole. `categories` are all there are, with their retention before
+        """Excessive removals, by category and then as a whole. `categories` are all categories with their retention before
         and now."""
         found = []
         for category, count in sorted(due.items()):
@@ -60,13 +60,14 @@ class Guard:
         return found
 
     def _enough(self, due: int) -> int:
-        """Of so many, `due` are no more than the share that may go."""
+        """Smallest total of which `due` versions are within the allowed share."""
         share = self._rules.max_share
         return math.ceil(due / share - 1e-9) if share else 2**31
 
 
 def read_guard_rules(path: Path | None = None) -> GuardRules:
-    """What knowledge.yaml says. Raises `KnowledgeConfigError` for a share outside of 0 to 1 and for a number below 0."""
+    """Reads the section of knowledge.yaml. Raises `KnowledgeConfigError` for a share outside of 0 to 1, or a number
+    below 0."""
     section = read_section("retention", path)
     if section is None:
         return GuardRules()

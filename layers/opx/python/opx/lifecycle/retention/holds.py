@@ -1,7 +1,7 @@
-"""Legal holds: what is not to be removed, whatever its retention says, until somebody lifts the hold.
+"""Stores legal holds, which ban the removal of documents, whatever their retention, until an operator lifts them.
 
-A hold is on documents that are all of what it says: within a scope, of a category, of one source. Versions that are
-replaced or withdrawn while it is in force stay, too. A hold that was lifted is kept as a record.
+A hold covers documents that meet all its criteria: scope, category, source. Versions that are replaced or withdrawn while
+it is in force are kept, too. A lifted hold is kept as a record.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 MAX_REASON = 1000
 HOLDS, LIFTED = "holds", "holds#lifted"
-"""Where the table has those that are in force, and those that were ended."""
+"""Partition keys of the holds in force and of the lifted ones."""
 
 _ID_LENGTH = 12
 
 
 class Hold(Record, frozen=True):
-    """Why, by whom and since when what is kept. `within` is the key of a scope: a client's is that of all its groups and
-    projects, too; "" is everybody's. `category` is a path or the beginning of one, and `source` that of one document,
-    whose scope is `within`; "" for any. `lifted` and `lifted_by` are when and by whom it was ended. `id` is the same for
-    the same thing held for the same reason."""
+    """A legal hold with its reason, author and time. `within` is the key of a scope: a client's includes those of its groups
+    and projects; "" covers all scopes. `category` is a path or its beginning, and `source` that of one document, whose
+    scope is `within`; "" for any. `lifted` and `lifted_by` are when and by whom it was ended. `id` is a hash of criteria
+    and reason."""
 
     reason: str
     by: str
-    within: Annotated[str, Meta(description="The key of a scope; empty for what is everybody's.")] = ""
+    within: Annotated[str, Meta(description="The key of a scope; empty for all scopes.")] = ""
     category: Annotated[str, Meta(description="A category, or the beginning of one's path; empty for any.")] = ""
     source: Annotated[str, Meta(description="A document's name in the corpus, in its scope; empty for any.")] = ""
     since: str = ""
@@ -51,24 +51,25 @@ class Hold(Record, frozen=True):
 
     @property
     def what(self) -> str:
-        """For people: `document documents/x.md of client:acme`, `category operations/incidents, of everybody`."""
+        """Display text of the criteria: `document documents/x.md of client:acme`, `category operations/incidents of
+        everybody`."""
         parts = [f"document {self.source}"] if self.source else []
         parts += [f"category {self.category}"] if self.category else []
         return f"{', '.join(parts) or 'everything'} of {self.within or 'everybody'}"
 
     def covers(self, key: DocumentKey, category: str) -> bool:
-        """Whether a document of this category is not to be removed."""
+        """True if the hold bans the removal of a document of this category."""
         if self.source and (key.source, key.scope.key) != (self.source, self.within):
             return False
         return _is_within(key.scope.key, self.within) and _is_below(category, self.category)
 
     def concerns(self, client_id: str) -> bool:
-        """Whether it may be on something of a client."""
+        """True if the hold may cover something of a client."""
         return not self.within or scope_of_key(self.within).client_id == client_id
 
 
 class Holds:
-    """The holds of an installation, in one table, and whether they allow a removal."""
+    """Stores the holds of an installation and checks removals against them."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -76,7 +77,7 @@ class Holds:
 
     def add(self, hold: Hold, knowledge: KnowledgeModel | None = None) -> Hold:
         """Put a hold in force; one that is in force already stays as it is. Raises `InvalidInputError` without a reason or
-        a name, `InvalidScopeError`, and for a category that `knowledge` doesn't have `UnknownCategoryError`."""
+        a name, `InvalidScopeError`, and `UnknownCategoryError` for a category that `knowledge` doesn't have."""
         checked = _checked(hold, knowledge)
         known = self._table.get({"subject": HOLDS, "entry": checked.id})
         if known:
@@ -86,7 +87,7 @@ class Holds:
         return placed
 
     def lift(self, hold_id: str, by: str) -> Hold:
-        """End a hold, which is kept as a record. Raises `HoldNotFoundError`."""
+        """Lift a hold, which is kept as a record. Raises `HoldNotFoundError`."""
         found = self.get(hold_id)
         lifted = replace(found, lifted=iso_time(self._clock()), lifted_by=by)
         self._table.put({"subject": LIFTED, "entry": f"{lifted.lifted}#{lifted.id}", **lifted.to_json()})
@@ -97,23 +98,23 @@ class Holds:
         """A hold that is in force. Raises `HoldNotFoundError`."""
         item = self._table.get({"subject": HOLDS, "entry": hold_id}) if hold_id else None
         if item is None:
-            raise HoldNotFoundError(f"no hold {hold_id[:100]} is in force; `opx hold list` shows those that are")
+            raise HoldNotFoundError(f"no hold {hold_id[:100]} is in force; `opx hold list` lists all")
         return Hold.from_json(item)
 
     def in_force(self) -> list[Hold]:
         return [Hold.from_json(item) for item in self._table.query(HOLDS)]
 
     def lifted(self) -> list[Hold]:
-        """Those that were ended, in that order."""
+        """Lifted holds, in the order in which they were lifted."""
         return [Hold.from_json(item) for item in self._table.query(LIFTED)]
 
     def check(self, documents: Iterable[tuple[DocumentKey, str]]) -> None:
-        """Raise `HeldError` if one of these documents, each with its category, is not to be removed."""
+        """Raise `HeldError` if a hold covers one of these documents, each given with its category."""
         holds = self.in_force()
         for key, category in documents if holds else ():
             hold = covering(holds, key, category)
             if hold:
-                raise HeldError(f"{key.source} can't be removed: {told(hold)}")
+                raise HeldError(f"{key.source} can't be removed: {hold_message(hold)}")
 
 
 def covering(holds: Sequence[Hold], key: DocumentKey, category: str) -> Hold | None:
@@ -121,8 +122,8 @@ def covering(holds: Sequence[Hold], key: DocumentKey, category: str) -> Hold | N
     return next((hold for hold in holds if hold.covers(key, category)), None)
 
 
-def told(hold: Hold) -> str:
-    """A hold in a sentence of an error."""
+def hold_message(hold: Hold) -> str:
+    """Description of a hold for error messages, with the remedy."""
     return (
         f"hold {hold.id} on {hold.what}, by {hold.by} since {hold.since}: {hold.reason}. "
         f"Once it is over: `opx hold remove {hold.id}`"
@@ -134,7 +135,7 @@ def _checked(hold: Hold, knowledge: KnowledgeModel | None) -> Hold:
     if not reason or len(reason) > MAX_REASON:
         raise InvalidInputError(f"a hold needs a reason of 1 to {MAX_REASON} characters, such as the matter's name")
     if not hold.by.strip():
-        raise InvalidInputError("a hold needs the name of who wants it")
+        raise InvalidInputError("a hold needs the name of the person who requests it")
     if hold.within:
         scope_of_key(hold.within)
     if hold.source and not hold.within:

@@ -1,4 +1,4 @@
-"""Removes knowledge whose retention is over: day by day along the calendar, never by looking at all of it."""
+"""Prunes expired versions day by day along the calendar, without reading the whole catalog."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
 
 
-# -- daily
+# -- feeds of a single-process installation
 
 
 SLICE_SECONDS = 30.0
-"""How long a run takes at most before what waits has its turn; the next round goes on."""
+"""Limit of one run, so that other work gets its turn; the next round continues."""
 
 
 class DailyPruning:
-    """A `Feed` that brings nothing: it removes what its retention is over for, a day after it last did."""
+    """A `Feed` without documents: prunes once a day."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class DailyPruning:
         self._unfinished = False
 
     def poll(self) -> Sequence[str]:
-        """Prune if it is time; lines for people about it."""
+        """Prune if it is due; returns lines for the operator."""
         now = self._clock()
         if not self._unfinished and (now < self._next or not self._is_due(now)):
             return ()
@@ -74,13 +74,13 @@ class DailyPruning:
         return () if report.is_idle else tuple(f"pruning: {line}" for line in report.lines())
 
     def _is_due(self, now: float) -> bool:
-        """Whether nobody did it within the last day: another process may, too."""
-        noted, ran = self._state().cursor()
-        return not noted or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)
+        """True if no process pruned within the last day."""
+        day, ran = self._state().cursor()
+        return not day or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)
 
 
 class DailyCalibration:
-    """A `Feed` that brings nothing: it calibrates the models of confidence when that is due."""
+    """A `Feed` without documents: fits the confidence models when that is due."""
 
     def __init__(self, calibrator: Callable[[], Calibrator], clock: Clock) -> None:
         self._calibrator = calibrator
@@ -88,7 +88,7 @@ class DailyCalibration:
         self._next = 0.0
 
     def poll(self) -> Sequence[str]:
-        """Calibrate if it is time; lines for people about it."""
+        """Calibrate if it is due; returns lines for the operator."""
         now = self._clock()
         if now < self._next:
             return ()
@@ -109,7 +109,7 @@ _DAY_SECONDS = 86400
 
 
 class KnowledgePruningService:
-    """Removes what is due. It may be stopped at any moment and called again, also by two at once."""
+    """Removes due versions. It may be interrupted at any moment and run again, and concurrent runs are safe."""
 
     def __init__(
         self,
@@ -148,9 +148,9 @@ class KnowledgePruningService:
         self._timer = timer
 
     def prune_old_knowledge(self) -> int:
-        """Remove what its retention is over for, and return how many versions of documents that were.
+        """Remove expired versions, and return their number.
 
-        Raises `PruneStoppedError` if too much would go at once, and `StoreUnavailableError`: then call it again.
+        Raises `PruneStoppedError` if too much would be removed at once, and `StoreUnavailableError`: then call it again.
         """
         report = self.run()
         if report.stopped:
@@ -160,13 +160,15 @@ class KnowledgePruningService:
     def run(
         self, *, dry_run: bool = False, allow_share: float | None = None, seconds: float | None = None
     ) -> PruneReport:
-        """Like `prune_old_knowledge`, with what was done and what was kept and why; a run that was stopped says so.
+        """Like `prune_old_knowledge`, but returns a report of removed and kept versions, also for a stopped run.
 
-        A `dry_run` writes nothing. `allow_share` (up to 1) is how much of a category may go at once, in place of what
-        knowledge.yaml says. After `seconds` it ends, and the next run goes on.
+        A `dry_run` writes nothing. `allow_share` (up to 1) overrides the share of a category that knowledge.yaml allows to
+        be removed at once. After `seconds` the run ends, and the next one continues.
         """
         if allow_share is not None and not (isinstance(allow_share, int | float) and 0 < allow_share <= 1):
-            raise InvalidInputError(f"allow_share {allow_share!r} must be a number above 0 and at most 1, which is all")
+            raise InvalidInputError(
+                f"allow_share {allow_share!r} must be a number above 0 and at most 1, for everything"
+            )
         rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
         now = self._clock()
         until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)
@@ -175,7 +177,7 @@ class KnowledgePruningService:
         self._run(run, rules, ends)
         report = run.report(finished=iso_time(self._clock()))
         if not dry_run:
-            self._told(report)
+            self._publish(report)
         return report
 
     def _run(self, run: PruneRun, rules: GuardRules, ends: float | None) -> None:
@@ -190,7 +192,7 @@ class KnowledgePruningService:
             self._remove(run, since, ends)
         self._purge()
 
-    def _told(self, report: PruneReport) -> None:
+    def _publish(self, report: PruneReport) -> None:
         if report.stopped:
             log.error("%s", report.stop_message())
         elif not report.is_idle:
@@ -201,12 +203,12 @@ class KnowledgePruningService:
             self._reports.keep(report)
 
     def _since(self, run: PruneRun) -> str:
-        """The first day to look at."""
-        noted, ran = self._state.cursor()
+        """The first day to prune."""
+        day, ran = self._state.cursor()
         if ran > run.started:
             run.notes += (f"the clock is behind: the last run was at {ran}, and now it is {run.started}",)
-        last = min(noted or run.until, run.until)
-        back = FIRST_DAYS if run.dry_run and not noted else OVERLAP_DAYS
+        last = min(day or run.until, run.until)
+        back = FIRST_DAYS if run.dry_run and not day else OVERLAP_DAYS
         return day_text((day_number(last) or 0) - back)
 
     def _due_now(self, run: PruneRun) -> DueVersions:
@@ -216,42 +218,42 @@ class KnowledgePruningService:
         versions = self._catalog.in_category(category, current_only=False)
         return sum(1 for _ in zip(range(enough), versions, strict=False))
 
-    # -- what goes
+    # -- removal
 
     def _remove(self, run: PruneRun, since: str, ends: float | None) -> None:
         left = ""
         for day, entries in self._due_now(run).entries(since):
             for batch in batches(entries):
                 with self._exclusive():
-                    stayed = self._work_on(batch, run)
-                left = left or (day if stayed else "")
+                    kept = self._prune_batch(batch, run)
+                left = left or (day if kept else "")
                 if self._is_over(ends):
                     run.unfinished = True
-                    self._state.note_cursor(left or day, run.started)
+                    self._state.write_cursor(left or day, run.started)
                     return
-        self._state.note_cursor(min(left or run.until, run.until), run.started)
+        self._state.write_cursor(min(left or run.until, run.until), run.started)
 
-    def _work_on(self, batch: list[CalendarEntry], run: PruneRun) -> int:
-        """Do what is to be done with these; how many are to be looked at again."""
-        due = self._due_now(run)  # with the holds of this moment
+    def _prune_batch(self, batch: list[CalendarEntry], run: PruneRun) -> int:
+        """Act on the verdicts of a batch; returns how many entries a later run must read again."""
+        due = self._due_now(run)  # with the present holds
         verdicts: dict[DueVerdict, list[DueVersion]] = {verdict: [] for verdict in DueVerdict}
         for found in self._patterns.judged(due, batch):
             verdicts[found.verdict].append(found)
         for found in verdicts[DueVerdict.LATER]:
-            self._put_right(found)
+            self._correct_entry(found)
         for found in verdicts[DueVerdict.HELD]:
             if found.hold:
                 run.held[found.hold.id] += 1
             if found.leaving and found.document:
                 self._catalog.keep_version(found.document)
         self._removal.drop(found.entry for found in verdicts[DueVerdict.GONE])
-        going = [found for found in verdicts[DueVerdict.DUE] if self._patterns.let_go(found)]
+        going = [found for found in verdicts[DueVerdict.DUE] if self._patterns.forget_unless_used(found)]
         staying = len(verdicts[DueVerdict.DUE]) - len(going)
         run.kept[WORKED_AGAIN] += staying
         return self._removal.remove(going, run) + staying + len(verdicts[DueVerdict.HELD])
 
-    def _put_right(self, found: DueVersion) -> None:
-        """Enter a version for the day on which it expires by now."""
+    def _correct_entry(self, found: DueVersion) -> None:
+        """Move the calendar entry of a version to its present expiry."""
         assert found.document is not None
         pattern_day = self._patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at)
         if pattern_day:
@@ -268,17 +270,17 @@ class KnowledgePruningService:
 
 
 class Forecast:
-    """Counts what is due: by the calendar alone where that is no more than usual, else by looking at each version."""
+    """Counts due versions: by the calendar alone where that is no more than usual, else by judging each version."""
 
     def __init__(self, state: RetentionState, patterns: PatternKeeper) -> None:
         self._state = state
         self._patterns = patterns
 
     def of(self, due: DueVersions, since: str, guard: Guard, run: PruneRun) -> Mapping[str, int]:
-        """How many versions of each category are due. A dry run looks at each, and has it in its report."""
+        """Number of due versions per category. A dry run judges each, and counts it in its report."""
         shortened = self._state.shortened()
         if run.dry_run:
-            run.removed = self._looked_at(due, since, None, shortened, run)
+            run.removed = self._judged(due, since, None, shortened, run)
             return run.removed
         counts = Counter(
             entry.category
@@ -286,16 +288,16 @@ class Forecast:
             for entry in entries
             if entry.category not in shortened and not due.hold_on(entry)
         )
-        looked_at = {path for path, count in counts.items() if guard.is_suspicious(path, count)} | shortened.keys()
-        if not looked_at:
+        judged = {path for path, count in counts.items() if guard.is_suspicious(path, count)} | shortened.keys()
+        if not judged:
             return counts
-        exact = self._looked_at(due, since, looked_at, shortened, run)
-        return Counter({path: count for path, count in counts.items() if path not in looked_at}) + exact
+        exact = self._judged(due, since, judged, shortened, run)
+        return Counter({path: count for path, count in counts.items() if path not in judged}) + exact
 
-    def _looked_at(
+    def _judged(
         self, due: DueVersions, since: str, only: set[str] | None, shortened: Mapping[str, str], run: PruneRun
     ) -> Counter[str]:
-        """By the versions themselves; of categories whose retention became shorter, by their last updates."""
+        """Exact counts from the versions; in categories whose retention became shorter, from their last updates."""
         counts: Counter[str] = Counter()
         for _, entries in due.entries(since):
             for batch in batches(entry for entry in entries if only is None or entry.category in only):

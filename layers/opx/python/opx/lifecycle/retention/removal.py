@@ -1,8 +1,8 @@
-"""Removes versions of documents that are due, so that whatever interrupts it, the next run goes on.
+"""Removes due versions of documents, in an order that the next run can resume after any interruption.
 
-The object goes first, and only while it is what the version was made of: from then on nothing can bring the document back.
-Then it leaves index, graph and copies as any deleted document does; then its chunks go, unless another version has the
-same text; and last what finds it: the catalog's item, and the day in the calendar.
+The object is deleted first, and only if the version was made of its present state: from then on nothing can bring the
+document back. Then the document is removed from index, graph and copies like any deleted one; then its chunk files, unless
+another version has the same text; and last the entries that lead to it: the catalog's item and the day in the calendar.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from opx.lifecycle.report import PruneRun
 
 LEAVES_DAYS = 30
-"""After which the catalog's item of a version goes by itself whose removal was begun and never finished."""
+"""Days after which the catalog's item expires of a version whose removal was begun and never finished."""
 
 JUST_NOW_SECONDS = 3600.0
-"""A file of chunks that was written since may be that of a document which the catalog is about to get."""
+"""Age up to which a chunk file may belong to a document that is about to be added to the catalog."""
 
-BUSY = "somebody is at work on it"
-NEWER = "a newer object waits to be taken in"
-CAME_AGAIN = "its text has just come in again"
+BUSY = "another process is working on it"
+NEWER = "a newer object waits to be ingested"
+CAME_AGAIN = "its text has just been ingested again"
 CLIENT_LEAVES = "its client is being removed"
 
-Forgotten = Callable[[DocumentKey, str], None]
-"""Told of a document, and of its category, of which nothing is left."""
+OnForgotten = Callable[[DocumentKey, str], None]
+"""Called with the key and category of a document that has no versions left."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What became of some versions: those that went by category, and their chunks; those that stay, by why."""
+    """Counts of a batch: removed versions by category, their chunks, and kept versions by reason."""
 
     removed: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class _Tally:
 
 
 class Removal:
-    """Removes due versions; for one batch at a time, of which several threads do some each."""
+    """Removes due versions, one batch at a time, on several threads."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Removal:
         clock: Clock,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         threads: int = 1,
-        forgotten: Forgotten = lambda *_: None,
+        forgotten: OnForgotten = lambda *_: None,
     ) -> None:
         self._store = store
         self._catalog = catalog
@@ -78,7 +78,7 @@ class Removal:
         self._forgotten = forgotten
 
     def remove(self, due: Sequence[DueVersion], run: PruneRun) -> int:
-        """Remove these versions; how many had to stay for now, which the report says. Raises `StoreUnavailableError`."""
+        """Remove these versions; returns how many were kept for now, also in the report. Raises `StoreUnavailableError`."""
         tallies = self._each(self._remove_some, self._slices(due))
         for tally in tallies:
             run.kept += tally.kept
@@ -87,7 +87,7 @@ class Removal:
         return sum(tally.kept.total() for tally in tallies)
 
     def _slices(self, due: Sequence[DueVersion]) -> list[list[DueVersion]]:
-        """For each thread some; what has one text, and so one file of chunks, is together."""
+        """Versions per thread; those with the same text, and so the same chunk file, are together."""
         slices: dict[str, list[DueVersion]] = {}
         for one in due:
             text = stable_hash(one.entry.key.scope.key, one.entry.document_id)
@@ -108,7 +108,7 @@ class Removal:
         return tally
 
     def drop(self, entries: Iterable[CalendarEntry]) -> None:
-        """Remove entries whose version is gone, with what an unfinished removal may have left of it."""
+        """Remove entries whose version is gone, with leftovers of an unfinished removal."""
         for entry in entries:
             file = chunk_file(entry.key, entry.document_id)
             if not self._same_text(entry) and not self._is_new(file):
@@ -116,12 +116,12 @@ class Removal:
             self._forget_key(entry, set())
             self._calendar.drop(entry)
 
-    # -- out of the index
+    # -- index and object
 
     def _withdrawn(
         self, entries: Sequence[CalendarEntry], tally: _Tally
     ) -> list[tuple[CalendarEntry, KnowledgeDocument]]:
-        """The versions that have left the index, as the catalog has them now."""
+        """Remove versions from the index; returns those that were, as the catalog has them now."""
         claims: list[tuple[CalendarEntry, Claim]] = []
         try:
             for entry in entries:
@@ -151,26 +151,26 @@ class Removal:
             return None
         if (claim.current_id, int(claim.head.get("version", 0))) == (entry.document_id, entry.version):
             return claim
-        self._leave(claim, tally)
+        self._keep_newer(claim, tally)
         return None
 
     def _without_object(self, claim: Claim, tally: _Tally) -> bool:
-        """Remove the object, unless it is another one by now: that is to be taken in."""
+        """Remove the object; False if it has changed, as the new one must be ingested."""
         key = claim.event.key
         info = self._store.head(key)
         made_of_it = info is None or self._pipeline.is_of(str(claim.head.get("fingerprint", "")), info)
         if not made_of_it or (info and not self._store.delete(key, etag=info.etag)):
-            self._leave(claim, tally)
+            self._keep_newer(claim, tally)
             return False
         if info and self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
         return True
 
-    def _leave(self, claim: Claim, tally: _Tally) -> None:
+    def _keep_newer(self, claim: Claim, tally: _Tally) -> None:
         self._catalog.release(claim, applied=True)
         tally.kept[NEWER] += 1
 
-    # -- the rest of it
+    # -- chunk files, catalog and calendar
 
     def _remove_rest(self, entry: CalendarEntry, document: KnowledgeDocument) -> bool:
         file = chunk_file(document.key, document.document_id)
@@ -192,14 +192,14 @@ class Removal:
             self._forgotten(entry.key, entry.category)
 
     def _same_text(self, entry: CalendarEntry) -> bool:
-        """Whether another version in the scope, of this document or of another one, has the same chunks."""
+        """True if another version in the scope, of this document or of another one, has the same chunks."""
         mine = (entry.key.id, entry.version)
         found = (other for other in self._catalog.find(entry.document_id) if other.key.scope == entry.key.scope)
         return any((other.key.id, other.version) != mine for other in found)
 
     def _is_new(self, file: str) -> bool:
-        """Where many take documents in: whether the chunks were written a short time ago, which listings tell. Elsewhere
-        nobody is at work now."""
+        """True if the chunk file was written a short time ago, by the times of object listings. Listings of a single-process
+        store have no times: no other process ingests there."""
         written = next((info.modified for info in self._store.list(file) if info.key == file), "")
         return bool(written) and iso_time(self._clock() - JUST_NOW_SECONDS) < written <= iso_time(self._clock() + 60)
 

@@ -1,4 +1,4 @@
-"""What is to be looked at again, and by whom: `review_by` of documents, as a report for their owners."""
+"""Reports documents due for review by their owners, from `review_by`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _AT_ONCE = 100
 
 
 class ReviewItem(Record, frozen=True):
-    """A current document that is to be looked at by `review_by`; `overdue` is by how many days that is past, below 0 for
-    how many days are left."""
+    """A current document that is due for review by `review_by`; `overdue` is the number of days past that date, negative
+    for days left."""
 
     document_id: str
     title: str
@@ -32,11 +32,13 @@ class ReviewItem(Record, frozen=True):
     owner: str
     review_by: str
     last_updated: str
-    overdue: Annotated[int, Meta(description="Below 0: how many days are left.")] = field(name="overdueDays")
+    overdue: Annotated[int, Meta(description="Days past the review date; negative: days left.")] = field(
+        name="overdueDays"
+    )
 
 
 class OwnedReviews(Record, frozen=True):
-    """How many documents of an owner are to be looked at again, and how many of these are overdue."""
+    """Number of an owner's documents due for review, and of the overdue ones among them."""
 
     owner: str
     overdue: int
@@ -44,8 +46,8 @@ class OwnedReviews(Record, frozen=True):
 
 
 class ReviewReport(Record, frozen=True):
-    """Documents to review, the most overdue first. `more` if there are others behind them. `owners` has the one with the
-    most overdue first."""
+    """Documents to review, the most overdue first. `more` if the list was cut. `owners` is sorted by the number of overdue
+    documents, the highest first."""
 
     items: tuple[ReviewItem, ...]
     more: bool = False
@@ -59,9 +61,9 @@ class ReviewReport(Record, frozen=True):
 
 
 class Reviews:
-    """What is to be reviewed in some scopes, found by its day. Nothing of any other scope is read.
+    """Finds documents due for review by their day in the calendar; reads only the given scopes.
 
-    `owner_of` names the owner of a document that doesn't name one.
+    `owners` maps services and categories to the owners of documents that don't name one.
     """
 
     def __init__(self, catalog: Catalog, calendar: Calendar, owners: Mapping[str, str], clock: Clock) -> None:
@@ -73,7 +75,7 @@ class Reviews:
     def report(
         self, scopes: Sequence[str], *, days: int = SOON_DAYS, owner: str = "", limit: int = 500
     ) -> ReviewReport:
-        """What is overdue or will be within `days`; with `owner`, what is that one's."""
+        """Documents that are overdue or will be within `days`; with `owner`, only that owner's."""
         today = int(self._clock() // 86400)
         found = (
             item

@@ -1,4 +1,4 @@
-"""Compares two versions of a document: their metadata, and their texts line by line."""
+"""Compares two versions of a document by metadata and line by line, and restores earlier versions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from opx.ports.objects import PastObject, PastObjects
 
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
-"""Of a diff; more of it is cut at a line."""
+"""Limit of a diff, which is cut at a line."""
 
 MAX_LISTED = 500
-"""Of the steps that differ, and of the safeguards."""
+"""Limit of listed steps, and of listed safeguards."""
 
 MAX_PAIRS = 1_000_000
-"""Pairs of lines that are compared with each other between two lines that both texts have once. What is larger counts as
-replaced as a whole: difflib takes cubic time at worst."""
+"""Limit of line pairs that are compared between two anchors. A larger part counts as replaced as a whole: difflib takes
+cubic time at worst."""
 
 _Block = tuple[int, int, int]
-"""Where equal lines begin in both texts, and how many they are."""
+"""A run of equal lines: its start in both texts, and its length."""
 
 _FIELDS = (
     "title",
@@ -51,12 +51,12 @@ _FIELDS = (
     "last_updated",
     "source_uri",
 )
-"""Of a document, in the order in which they are shown, before all others that its author may give."""
+"""Compared fields, in the order in which they are shown, before those of the author's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineChanges:
-    """How the outlines of two versions differ. `notes` say what was not compared."""
+    """Differences of the outlines of two versions. `notes` state what was not compared."""
 
     steps: tuple[StepChange, ...] = ()
     renumbered: tuple[Renumbering, ...] = ()
@@ -74,7 +74,7 @@ def version_name(document: KnowledgeDocument) -> VersionName:
 def difference(
     before: KnowledgeDocument, after: KnowledgeDocument, texts: tuple[str, str], outlines: OutlineChanges = NO_CHANGES
 ) -> VersionDiff:
-    """What is different in `after`, with how their outlines differ."""
+    """The differences of `after` from `before`, with those of their outlines."""
     lines = list(unified(*texts, *(f"{one.key.source} version {one.version}" for one in (before, after))))
     body = lines[2:]
     shown = _fitting(lines)
@@ -118,7 +118,7 @@ def _fitting(lines: Sequence[str]) -> list[str]:
 
 
 def unified(before: str, after: str, before_name: str, after_name: str) -> Iterator[str]:
-    """The lines of a unified diff, each with its end; none if the texts are equal. As difflib's, in bounded time."""
+    """The lines of a unified diff, with line ends; none if the texts are equal. Like difflib's, but in bounded time."""
     old, new = _lines(before), _lines(after)
     matcher = _Matched(old, new)
     began = False
@@ -138,12 +138,12 @@ def unified(before: str, after: str, before_name: str, after_name: str) -> Itera
 
 
 def _lines(text: str) -> list[str]:
-    """Lines end with a line feed and nothing else: texts of pages may hold other ends of lines."""
+    """Lines split at line feeds only: extracted text may contain other line separators."""
     return list(io.StringIO(text, newline="\n"))
 
 
 def _range(start: int, end: int) -> str:
-    """Lines as GNU diff names them: the first and how many; of none, the line before."""
+    """A range in GNU diff's notation: first line and count; for an empty range, the line before."""
     length = end - start
     if length == 1:
         return str(start + 1)
@@ -155,8 +155,8 @@ def _ended(line: str) -> str:
 
 
 class _Matched(difflib.SequenceMatcher[str]):
-    """Compares between lines that both texts have once and in the same order (patience diff, by Bram Cohen), so that the
-    time is bounded."""
+    """Compares the parts between anchors, lines that occur once in both texts and in the same order (patience diff, by Bram
+    Cohen), so that the time is bounded."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, "", "", autojunk=False)
@@ -174,7 +174,7 @@ def _blocks(old: Sequence[str], new: Sequence[str]) -> Iterator[_Block]:
 
 
 def _between(old: Sequence[str], new: Sequence[str], at: int, new_at: int) -> Iterator[_Block]:
-    """Equal lines of two pieces: those at their ends, and what difflib finds if the rest is small enough."""
+    """Equal lines of two parts: common prefix and suffix, and difflib's matches if the rest is small enough."""
     first = sum(1 for _ in _same(zip(old, new, strict=False)))
     most = min(len(old), len(new)) - first
     last = sum(1 for _ in islice(_same(zip(reversed(old), reversed(new), strict=False)), most))
@@ -196,30 +196,30 @@ def _same(pairs: Iterator[tuple[str, str]]) -> Iterator[None]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of lines that both texts have once, as many as are in the same order in both."""
-    once, new_once = _places_of_single(old), _places_of_single(new)
-    pairs = [(place, new_once[line]) for line, place in once.items() if line in new_once]
-    return rising(pairs)
+    """Positions of lines that occur once in both texts: the longest subset in the same order in both."""
+    once, new_once = _unique_lines(old), _unique_lines(new)
+    pairs = [(at, new_once[line]) for line, at in once.items() if line in new_once]
+    return longest_increasing(pairs)
 
 
-def _places_of_single(lines: Sequence[str]) -> dict[str, int]:
+def _unique_lines(lines: Sequence[str]) -> dict[str, int]:
     counts = Counter(lines)
     return {line: at for at, line in enumerate(lines) if counts[line] == 1}
 
 
-def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest of the parts in which the second places rise, too (by piles, as in patience sorting)."""
+def longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence with increasing second positions (patience sorting)."""
     tops: list[int] = []
     last: list[int] = []
     behind: list[int] = []
-    for number, (_, place) in enumerate(pairs):
-        pile = bisect_left(tops, place)
+    for number, (_, second) in enumerate(pairs):
+        pile = bisect_left(tops, second)
         behind.append(last[pile - 1] if pile else -1)
         if pile == len(tops):
-            tops.append(place)
+            tops.append(second)
             last.append(number)
         else:
-            tops[pile], last[pile] = place, number
+            tops[pile], last[pile] = second, number
     chosen = []
     number = last[-1] if last else -1
     while number >= 0:
@@ -229,7 +229,7 @@ def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _joined(blocks: Iterator[_Block]) -> Iterator[_Block]:
-    """Blocks that follow on each other as one, as difflib has them."""
+    """Adjacent blocks merged, as difflib returns them."""
     whole: _Block | None = None
     for at, new_at, size in blocks:
         if whole and (whole[0] + whole[2], whole[1] + whole[2]) == (at, new_at):
@@ -246,11 +246,11 @@ def _joined(blocks: Iterator[_Block]) -> Iterator[_Block]:
 
 
 _READ_AS_TEXT = (".md", ".markdown", ".txt", ".text", ".log")
-AS_MARKDOWN = "the file of then is gone: {suffix} is now the text that was read of it, as Markdown"
+AS_MARKDOWN = "the original file is gone: {suffix} now has its extracted text as Markdown"
 
 
 class Restorer:
-    """Restores versions of documents of one scope, that of `writer`. No `past`: the store keeps no earlier contents."""
+    """Restores versions of documents in the scope of `writer`. No `past`: the store keeps no earlier objects."""
 
     def __init__(self, *, store: ObjectStore, writer: CorpusWriter, past: PastObjects | None) -> None:
         self._store = store
@@ -258,7 +258,7 @@ class Restorer:
         self._past = past
 
     def restore(self, document: KnowledgeDocument) -> Restored:
-        """Put a version back. Done again, it puts the same again.
+        """Restore a version; idempotent.
 
         Raises `InvalidInputError` for the current version, and `DocumentNotFoundError` if nothing is left of it.
         """
@@ -270,20 +270,20 @@ class Restorer:
         return Restored(key, version_name(document), original=False, notes=self._put_text(key, document))
 
     def _bring_back(self, key: str, at: str) -> bool:
-        """Make the object and its metadata file what they were when the version became current."""
+        """Restore the object and its sidecar of the time when the version became current."""
         if self._past is None or not at:
             return False
         found = self._at(self._past, key, at)
         if found is None or found.removed:
             return False
-        beside = self._at(self._past, key + SIDECAR_SUFFIX, at)
+        sidecar = self._at(self._past, key + SIDECAR_SUFFIX, at)
         try:
-            if beside is not None and not beside.removed:
-                self._past.bring_back(key + SIDECAR_SUFFIX, beside.name)
+            if sidecar is not None and not sidecar.removed:
+                self._past.bring_back(key + SIDECAR_SUFFIX, sidecar.name)
             elif self._store.head(key + SIDECAR_SUFFIX):
                 self._store.delete(key + SIDECAR_SUFFIX)
             self._past.bring_back(key, found.name)
-        except ObjectNotFoundError:  # it has just been removed for good
+        except ObjectNotFoundError:  # its version has just been deleted
             return False
         return True
 
@@ -296,20 +296,20 @@ class Restorer:
         except ObjectNotFoundError:
             message = f"nothing is left of version {document.version} of {document.key.source}: it can't be restored"
             raise DocumentNotFoundError(message) from None
-        facts, notes = _facts(document)
-        self._writer.put_described(key, text.encode("utf-8", "replace"), facts)
+        metadata, notes = _metadata(document)
+        self._writer.put_described(key, text.encode("utf-8", "replace"), metadata)
         return notes
 
 
-def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What the catalog knows of a version, as metadata, and what of that can't be as it was."""
+def _metadata(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Metadata of a version from the catalog, with notes on what can't be restored unchanged."""
     notes = []
     path = PurePosixPath(document.key.source)
     name = ""
     if path.suffix.lower() not in _READ_AS_TEXT:
         name = f"{path.stem}.md"
         notes.append(AS_MARKDOWN.format(suffix=path.name))
-    facts = {
+    metadata = {
         "category": document.category,
         "title": chosen(document.title, title_path(document.source, document.category)),
         "author": document.author,
@@ -320,41 +320,41 @@ def _facts(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, ...]
         "name": name,
         **given_facts(document),
     }
-    return {field: value for field, value in facts.items() if value}, tuple(notes)
+    return {field: value for field, value in metadata.items() if value}, tuple(notes)
 
 
-# -- likeness
+# -- similarity
 
 
 MIN_LIKENESS = 0.6
-"""Of two titles or sentences, as difflib measures it: below it, one is another one."""
+"""Least similarity ratio (difflib) of two titles or sentences that count as the same."""
 MAX_LIKENED = 2_500
-"""Parts that are compared with each other, 50 by 50; of more, those that are not equal count as others."""
+"""Limit of compared pairs, 50 by 50; beyond it, only equal items match."""
 
 _MARK = re.compile(r"\W*(?:(?:step\s+)?\d{1,3}(?:\.\d{1,3})*[.):]\s+)?", re.IGNORECASE)
-"""The mark of a list or a heading, with the author's number: it changes with the steps before it."""
+"""The marker of a list item or heading, with the author's number, which depends on the steps before it."""
 
 T = TypeVar("T")
 
 
 def unmarked(text: str) -> str:
-    """A text without the mark and the number that it begins with."""
+    """The text without its leading marker and number."""
     return _MARK.sub("", text, count=1)
 
 
 def likeness(one: str, other: str) -> float:
-    """0 for what is below `MIN_LIKENESS`, which is found quickly."""
+    """Similarity ratio of two strings, ignoring case; 0 below `MIN_LIKENESS`, which is found quickly."""
     matcher = difflib.SequenceMatcher(None, one.casefold(), other.casefold(), autojunk=False)
     bounds = (matcher.real_quick_ratio, matcher.quick_ratio)
     return matcher.ratio() if all(bound() >= MIN_LIKENESS for bound in bounds) else 0.0
 
 
 def most_alike(
-    old: Sequence[T], new: Sequence[T], likeness_of: Callable[[T, T], float], place: Callable[[T], int]
+    old: Sequence[T], new: Sequence[T], likeness_of: Callable[[T, T], float], position: Callable[[T], int]
 ) -> Iterator[tuple[T, T]]:
-    """Pairs that are alike, the best first, each part once; of equally good ones the nearest."""
+    """Pairs of similar items, the best first, each item once; ties are broken by distance."""
     scored = [
-        (-likeness_of(one, other), abs(place(one) - place(other)), at, new_at)
+        (-likeness_of(one, other), abs(position(one) - position(other)), at, new_at)
         for (at, one), (new_at, other) in product(enumerate(old), enumerate(new))
     ]
     taken: set[int] = set()

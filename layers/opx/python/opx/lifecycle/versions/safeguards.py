@@ -1,4 +1,4 @@
-"""Compares what keeps a procedure from doing harm in two versions: warnings, approvals, preconditions, and whole sections of
+"""Compares the safeguards of a procedure in two versions: warnings, approvals, preconditions, and whole sections of
 preconditions, verification and rollback.
 
 Sentences are found by the words that make them warnings or approvals of steps, anywhere in the document: in paragraphs,
@@ -20,9 +20,9 @@ from opx.lifecycle.versions.differences import MAX_LIKENED, likeness, most_alike
 from opx.text.procedures import phrases
 from opx.text.procedures.blocks import Block, BlockKind, parse_blocks
 
-TOO_LONG = "a text is too long to look for its steps, warnings and approvals: compare its lines"
+TOO_LONG = "the text is too long to compare its steps, warnings and approvals: see the line diff"
 MAX_SHOWN = 600
-"""Characters of a sentence, or of the beginning of a section."""
+"""Limit of characters of a sentence, or of the beginning of a section."""
 
 _SECTIONS = {
     SectionKind.PRECONDITIONS: Safeguard.PRECONDITION,
@@ -31,14 +31,14 @@ _SECTIONS = {
 }
 _KIND_ORDER = (StepChangeKind.REMOVED, StepChangeKind.CHANGED, StepChangeKind.MOVED, StepChangeKind.ADDED)
 _COMMENT = re.compile(r"(?:^\s*(?:#+|//+|--|;+|REM\b)\s*|\s(?:#|//|--) +)(\S.*)")
-"""The comment that a line of code is, or ends with."""
+"""The comment of a line of code."""
 _CELL = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """`start` is the place of its block in the text. `step` is the number of the step that it is in, 0 for none: what warns
-    ahead of a section's steps is in none of them."""
+    """A warning, approval or precondition. `start` is the position of its block in the text. `step` is the number of its
+    step, 0 for none: a warning ahead of a section's steps belongs to none of them."""
 
     safeguard: Safeguard
     text: str
@@ -48,14 +48,14 @@ class _Sentence:
 
     @property
     def key(self) -> str:
-        """The same for sentences that differ in case and in the marks at their ends alone."""
+        """Comparison key that ignores case and punctuation at the ends."""
         return unmarked(self.text).casefold().rstrip(" .!:")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section with those below it, or the blocks behind a paragraph that stands for a heading (`**Rollback:**`). `body` is
-    its text in one line, without marks of lists."""
+    """A section with its subsections, or the blocks after a paragraph that serves as a heading (`**Rollback:**`). `body` is
+    its text in one line, without list markers."""
 
     safeguard: Safeguard
     path: tuple[str, ...]
@@ -65,13 +65,13 @@ class _Part:
 
 
 def is_too_long(outline: Outline) -> bool:
-    """True for a text of which the outline has neither sections nor steps."""
+    """True if the text was too long to find steps in."""
     return not outline.whole and not outline.steps
 
 
 def safeguard_changes(before: Outline, after: Outline, steps: Mapping[int, int]) -> tuple[SafeguardChange, ...]:
-    """The safeguards that differ: removed ones first, of these the warnings first. `steps` are the numbers of steps that are
-    the same in both versions."""
+    """Changed safeguards: removed ones first, of these the warnings first. `steps` maps the numbers of matching steps in
+    both versions."""
     comparison = _Comparison(_Version.of(before), _Version.of(after), steps)
     changes = [*comparison.sentences(), *comparison.parts()]
     kinds = list(Safeguard)
@@ -111,7 +111,7 @@ class _Comparison:
         self._fresh = _without(after.parts, [one for _, one in self._parts])
 
     def parts(self) -> Iterator[SafeguardChange]:
-        """The sections that differ. Preconditions that differ are named one by one."""
+        """Changed sections. Changed preconditions are listed one by one."""
         for old, new in self._parts:
             if old.body != new.body and old.safeguard is not Safeguard.PRECONDITION:
                 yield self._change(StepChangeKind.CHANGED, old, new)
@@ -119,7 +119,7 @@ class _Comparison:
         yield from (self._change(StepChangeKind.ADDED, None, one) for one in self._fresh)
 
     def sentences(self) -> Iterator[SafeguardChange]:
-        """The sentences that differ. Of preconditions whose section is gone, or is new, only the section is named."""
+        """Changed sentences. If a section of preconditions was removed or added, only the section is listed."""
         old, new = self._before.sentences, self._after.sentences
         for match, kind in (
             (self._in_place, None),
@@ -154,7 +154,7 @@ class _Comparison:
             yield from _alike(some, there.get(place, ()))
 
     def _place(self, one: _Sentence) -> Hashable:
-        """The step, by its number in the later version, or the section."""
+        """The sentence's step, by its number in the later version, or its section."""
         step = self._steps.get(one.step, -1) if one.step else 0
         return step or self._section(self._before, one)
 
@@ -162,12 +162,12 @@ class _Comparison:
         return one.step or self._section(self._after, one)
 
     def _section(self, version: _Version, one: _Sentence) -> tuple[str, ...] | None:
-        """The path of its section, if both versions have it: else it may be the same one under another heading."""
+        """The path of its section, if both versions have it; otherwise it may be the same section with another heading."""
         path = version.outline.sections[one.section].path
         return path if path in self._common else None
 
     def _is_moved(self, old: _Sentence, new: _Sentence) -> bool:
-        """True for a sentence of another step, or of another section that both versions have."""
+        """True if the sentence belongs to another step, or to another section that both versions have."""
         sections = self._section(self._before, old), self._section(self._after, new)
         return bool(old.step and new.step) or (None not in sections and sections[0] != sections[1])
 
@@ -197,7 +197,7 @@ _T = TypeVar("_T", _Sentence, _Part)
 def _equal(
     old: Sequence[_T], new: Sequence[_T], key: Callable[[_T], Hashable], new_key: Callable[[_T], Hashable]
 ) -> Iterator[tuple[_T, _T]]:
-    """Pairs with one key, each once, in order."""
+    """Pairs with equal keys, each item once, in order."""
     waiting: dict[Hashable, deque[_T]] = defaultdict(deque)
     for one in new:
         waiting[new_key(one)].append(one)
@@ -222,7 +222,7 @@ def _alike(old: Sequence[_T], new: Sequence[_T]) -> Iterator[tuple[_T, _T]]:
 
 
 def _matched_parts(old: Sequence[_Part], new: Sequence[_Part]) -> list[tuple[_Part, _Part]]:
-    """Sections that are the same: under one heading, else with the same text, else with one that begins alike."""
+    """Matching sections: by heading, else by equal text, else by a similar beginning."""
     found: list[tuple[_Part, _Part]] = []
     for match in (_by_path, _by_body, _alike):
         pairs = list(match(old, new))
@@ -269,7 +269,7 @@ def _shown(one: _Sentence | _Part | None) -> str:
 
 
 def _parts(outline: Outline, blocks: Sequence[Block]) -> Iterator[_Part]:
-    """The sections that are safeguards as a whole, those without any text left out."""
+    """Sections that are safeguards as a whole, except empty ones."""
     end = 0
     for at, section in enumerate(outline.sections):
         if section.start >= end and section.kind in _SECTIONS and section.path:
@@ -296,7 +296,7 @@ def _labelled_parts(outline: Outline, blocks: Sequence[Block]) -> Iterator[_Part
 def _part(outline: Outline, kind: SectionKind, path: tuple[str, ...], start: int, end: int) -> Iterator[_Part]:
     lines = outline.text[start:end].strip("\n").split("\n")
     first = phrases.plain(lines[0])
-    rest = first[len(path[-1]) :] if first.startswith(path[-1]) else ""  # behind a label; of a heading, nothing
+    rest = first[len(path[-1]) :] if first.startswith(path[-1]) else ""  # after a label; nothing for a heading
     if body := " ".join(" ".join(unmarked(line).split()) for line in (rest, *lines[1:]) if unmarked(line)):
         yield _Part(_SECTIONS[kind], path, start, end, body)
 
@@ -321,12 +321,12 @@ def _sentences(outline: Outline, blocks: Sequence[Block], parts: Sequence[_Part]
 
 
 def _begins(step: Step, block: Block) -> bool:
-    """True for the block with the step's first line: a step also holds what warns ahead of it."""
+    """True for the block with the step's first line: a step also includes warnings ahead of it."""
     return step.title.rstrip("…") in phrases.plain(block.text)
 
 
 def _texts(outline: Outline, block: Block, *, code: bool) -> Iterator[str]:
-    """The sentences of a block without those in it: of code, its comments, or with `code` its lines."""
+    """The sentences of a block without nested blocks; for code, its comments, or with `code` its lines."""
     if block.kind in (BlockKind.PARAGRAPH, BlockKind.HEADING):
         yield from phrases.sentences(block.text)
     elif block.kind is BlockKind.CODE:

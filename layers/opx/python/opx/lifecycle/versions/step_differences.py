@@ -1,7 +1,7 @@
 """Compares the steps of two versions of a document: added, removed, changed, moved and renumbered ones.
 
-Steps are matched by their ids, then by what they say anywhere in the document, and then within their section by the likeness
-of their titles or by equal commands.
+Steps are matched by their ids, then by equal text anywhere in the document, and then within their section by similar titles
+or equal commands.
 """
 
 from __future__ import annotations
@@ -13,14 +13,21 @@ from itertools import zip_longest
 
 from opx.domain.procedures import Command, Outline, Step
 from opx.domain.versions import CommandChange, Renumbering, StepChange, StepChangeKind
-from opx.lifecycle.versions.differences import MAX_LIKENED, OutlineChanges, likeness, most_alike, rising, unmarked
+from opx.lifecycle.versions.differences import (
+    MAX_LIKENED,
+    OutlineChanges,
+    likeness,
+    longest_increasing,
+    most_alike,
+    unmarked,
+)
 from opx.lifecycle.versions.safeguards import TOO_LONG, is_too_long, safeguard_changes
 from opx.text.procedures.phrases import plain
 
 _COMPARED = 60
-"""Characters of a title by which the line is found that it was made from."""
+"""Characters of a title by which its line in the text is found."""
 _LINES = 4
-"""Over which so many characters may be spread."""
+"""Lines over which these characters may be spread."""
 
 _Pair = tuple[Step, Step]
 _Path = tuple[str, ...]
@@ -39,7 +46,7 @@ def outline_changes(before: Outline, after: Outline) -> OutlineChanges:
 
 
 def _step_changes(comparison: _Comparison, before: Outline, after: Outline) -> Iterator[StepChange]:
-    """The steps that differ, in the order of the later version; a removed one stands behind the step that it stood behind."""
+    """Changed steps in the order of the later version; a removed one follows its former predecessor."""
     old_of = {new.number: old for old, new in comparison.pairs}
     new_of = {old.number: new.number for old, new in comparison.pairs}
     found = [(new.number, 0, comparison.of(old_of.get(new.number), new)) for new in after.steps]
@@ -52,7 +59,7 @@ def _step_changes(comparison: _Comparison, before: Outline, after: Outline) -> I
 
 
 class _Comparison:
-    """The steps of two versions, matched. A section that only one of them has may be another one under a new heading: such
+    """Matches the steps of two versions. A section that only one version has may be another one with a new heading: such
     sections count as one."""
 
     def __init__(self, before: Outline, after: Outline) -> None:
@@ -60,11 +67,11 @@ class _Comparison:
         self._common = {one.path for one in before.sections} & {one.path for one in after.sections}
         self._names = before.step_names(), after.step_names()
         self.pairs = sorted(self._matched(), key=lambda pair: pair[0].number)
-        order = rising([(old.number, new.number) for old, new in self.pairs])
+        order = longest_increasing([(old.number, new.number) for old, new in self.pairs])
         self._in_order = {new for _, new in order}
 
     def renumbered(self) -> Iterator[Renumbering]:
-        """Steps that their author numbers otherwise because others came or went, those of a section in runs."""
+        """Steps with another number of their author because others were added or removed, in runs per section."""
         run: list[_Pair] = []
         for old, new in self.pairs:
             if not (old.label and new.label) or old.label == new.label or self._is_moved(old, new):
@@ -82,7 +89,7 @@ class _Comparison:
         return Renumbering(first_before.label, last_before.label, first.label, last.label, section)
 
     def of(self, old: Step | None, new: Step | None) -> StepChange | None:
-        """How a step differs; None if it doesn't."""
+        """The change of a step; None if there is none."""
         shown, outline = (new, self._after) if new else (old, self._before)
         assert shown is not None
         moved = bool(old and new and self._is_moved(old, new))
@@ -108,10 +115,12 @@ class _Comparison:
         return StepChangeKind.MOVED if moved else None
 
     def _is_moved(self, old: Step, new: Step) -> bool:
-        return new.number not in self._in_order or self._place(self._before, old) != self._place(self._after, new)
+        return new.number not in self._in_order or self._common_path(self._before, old) != self._common_path(
+            self._after, new
+        )
 
-    def _place(self, outline: Outline, step: Step) -> _Path | None:
-        """The path of its section, if both versions have it."""
+    def _common_path(self, outline: Outline, step: Step) -> _Path | None:
+        """The path of the step's section, if both versions have it."""
         path = outline.sections[step.section].path
         return path if path in self._common else None
 
@@ -140,7 +149,7 @@ class _Comparison:
 
     def _by_likeness(self, old: Sequence[Step], new: Sequence[Step]) -> Iterator[_Pair]:
         def key(outline: Outline) -> Callable[[Step], Hashable]:
-            return lambda step: self._place(outline, step)
+            return lambda step: self._common_path(outline, step)
 
         for some, others in _groups(old, new, key(self._before), key(self._after)):
             if len(some) * len(others) <= MAX_LIKENED:
@@ -177,11 +186,11 @@ def _step_likeness(old: Step, new: Step) -> float:
     return likeness(old.title, new.title)
 
 
-# -- what a step says
+# -- content of a step
 
 
 def _content(outline: Outline, step: Step) -> str:
-    """Without what stands ahead of a section's steps, which the first of them begins with."""
+    """Normalised text of a step, without the introduction of its section, which the first step includes."""
     lines = outline.slice(step).split("\n")
     first = step.title[:_COMPARED]
     own = next((at for at in range(len(lines)) if _begins(lines[at : at + _LINES], first)), 0)
@@ -193,7 +202,7 @@ def _begins(lines: Sequence[str], title: str) -> bool:
 
 
 def _command_changes(old: Sequence[Command], new: Sequence[Command]) -> Iterator[CommandChange]:
-    """Commands that differ: one that stands where another one stood as a pair, others alone."""
+    """Changed commands: a replaced one as a pair, added and removed ones alone."""
     before, after = _texts(old), _texts(new)
     for tag, low, high, new_low, new_high in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag != "equal":

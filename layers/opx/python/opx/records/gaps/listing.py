@@ -1,4 +1,4 @@
-"""Gaps for people: those that matter most first, with their owners; as Markdown too."""
+"""Lists gaps with their owners, by weight; as Markdown, too."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
 from opx.runtime.knowledge_file import read_section
 
 NOBODY = "nobody"
-"""Who owns what nobody does."""
+"""Label for gaps without an owner."""
 
 _TITLE = "# Questions without a good answer"
 
 
 class GapView(Record, frozen=True, kw_only=True):
-    """A gap as it is shown, with who is to close it, "" for nobody."""
+    """A gap as operations return it, with its owner, "" for none."""
 
     gap_id: str
     scope: str
     status: GapStatus
     question: Annotated[str, Meta(description="The first wording, without secrets.")]
     examples: tuple[str, ...]
-    missing: Annotated[tuple[str, ...], Meta(description="What those who reported it lacked.")]
+    missing: Annotated[tuple[str, ...], Meta(description="Information that reporters of the gap missed.")]
     absent: Annotated[
-        Absent | None, Meta(description="Where that is the gap: what the questions name and no page is about.")
+        Absent | None, Meta(description="The identifier in the questions that no page is about, if that is the gap.")
     ] = None
     count: int
-    callers: Annotated[int, Meta(description="How many different ones asked; 20 stands for more, too.")]
+    callers: Annotated[int, Meta(description="Number of different callers, counted up to 20.")]
     first_asked_at: str
     last_asked_at: str
     services: tuple[str, ...]
@@ -53,8 +53,8 @@ class GapView(Record, frozen=True, kw_only=True):
 def listed(
     gaps: Iterable[Gap], owners: Owners, *, service: str = "", owner: str = "", settled: bool = False
 ) -> list[GapView]:
-    """The gaps of a service and of an owner (`NOBODY` for those of nobody), those that matter most first; closed and
-    ignored ones only if `settled`, and after the open ones."""
+    """The gaps of a service and of an owner (`NOBODY` for none), by weight; closed and ignored ones only if `settled`, and
+    after the open ones."""
     wanted = [gap for gap in gaps if settled or gap.status is GapStatus.OPEN]
     wanted.sort(key=lambda gap: (gap.status is not GapStatus.OPEN, -gap.weight, gap.gap_id))
     views = (_view(gap, owners.of(gap)) for gap in wanted)
@@ -126,19 +126,19 @@ def headline(gap: GapView) -> str:
 
 
 def settled_because(gap: GapView) -> str:
-    """Why it isn't open any more: `a document answers it: Restart the gateway`."""
+    """Reason for the status: `a document answers it: Restart the gateway`."""
     return ": ".join(filter(None, (gap.because, gap.closed_by_title)))
 
 
 def times(gap: GapView) -> str:
-    """`asked 3 times by 2 callers, last on 2026-11-22`."""
+    """Frequency of a gap in words, with its number of callers and last date."""
     often = "once" if gap.count == 1 else f"{gap.count} times"
-    who = "1 caller" if gap.callers == 1 else f"{gap.callers}{' or more' * (gap.callers >= MAX_CALLERS)} callers"
-    return f"asked {often} by {who}, last on {gap.last_asked_at[:10]}"
+    callers = "1 caller" if gap.callers == 1 else f"{gap.callers}{' or more' * (gap.callers >= MAX_CALLERS)} callers"
+    return f"asked {often} by {callers}, last on {gap.last_asked_at[:10]}"
 
 
 def _plain(text: str) -> str:
-    """Text of others, so that it changes nothing of the report around it."""
+    """Untrusted text on one line, escaped for Markdown."""
     cleaned = " ".join(text.split())
     for character in "\\`*_[]<>#|":
         cleaned = cleaned.replace(character, f"\\{character}")
@@ -153,7 +153,7 @@ _MAX_CHARACTERS = 100
 
 
 class Owners:
-    """Owners by service, and by the category of what is nearest."""
+    """Finds owners by service, and by the category of the nearest document."""
 
     def __init__(self, services: Mapping[str, str], categories: Mapping[str, str]) -> None:
         self._services = {name.casefold(): owner for name, owner in services.items()}
@@ -165,28 +165,28 @@ class Owners:
         return tuple(sorted({*self._services.values(), *self._categories.values()}))
 
     def services_in(self, question: str) -> tuple[str, ...]:
-        """Those of the known services whose names are words of a question, in order of the alphabet."""
+        """Known services whose names are words of a question, sorted."""
         words = {word.strip(".-") for word in _WORDS.findall(question.casefold())}
         return tuple(sorted(words & self._services.keys()))
 
     def of(self, gap: Gap) -> str:
-        """The owner of a gap, "" if nobody is."""
+        """The owner of a gap, "" for none."""
         for service in gap.services:
             if service.casefold() in self._services:
                 return self._services[service.casefold()]
-        asked = gap.nearest.category or next(iter(gap.categories), "")
-        return self._of_category(asked) or gap.nearest.author
+        category = gap.nearest.category or next(iter(gap.categories), "")
+        return self._of_category(category) or gap.nearest.author
 
     def _of_category(self, path: str) -> str:
-        """The owner of the longest beginning of the path that has one."""
+        """The owner of the longest prefix of the path that has one."""
         names = path.split("/")
         beginnings = ("/".join(names[:count]) for count in range(len(names), 0, -1))
         return next((self._categories[path] for path in beginnings if path in self._categories), "")
 
 
 def read_owners(knowledge: KnowledgeModel, path: Path | None = None) -> Owners:
-    """The owners that knowledge.yaml names. Raises `KnowledgeConfigError` for a value that is no text, or is long, and
-    for a key with a `/` that no category's path begins with."""
+    """The owners in knowledge.yaml. Raises `KnowledgeConfigError` for a value that is no string or too long, and for a key
+    with a `/` that is no prefix of a category's path."""
     section = read_section("owners", path)
     services: dict[str, str] = {}
     categories: dict[str, str] = {}

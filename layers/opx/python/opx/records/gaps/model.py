@@ -1,4 +1,4 @@
-"""A gap: what was asked and not answered, in how many ways and how often."""
+"""Models gaps: clusters of similar unanswered questions, with their wordings and counts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from opx.domain.results import Absent
 from opx.ports import Item
 from opx.text.fields import query_terms
 
-# -- likeness
+# -- similarity of wordings
 
 
 MIN_AGREEMENT = 0.45
-"""Of signs: 1 if all are the same, 0 if half of them are."""
+"""Least agreement of the vectors' signs: 1 if all are equal, 0 if half of them are."""
 
 MIN_SHARED_TERMS = 0.75
-"""Of the terms of both questions together, where a vector is missing or is another model's."""
+"""Least share of common terms (Jaccard), used if a vector is missing or of another model."""
 
-_ASKING = frozenset(
+_QUESTION_TERMS = frozenset(
     """how what why when where which who whose doe did i me my we our us you your get got should must
     """.split()  # noqa: SIM905 - one word a line would be a page
 )
-"""Terms that say that something is asked, and not what."""
+"""Terms that mark a question without stating its subject."""
 
 
 class Wording(Record, frozen=True):
-    """A question as it was put. `signs` are of its vector by `model`, empty without one."""
+    """The wording of a question. `signs` are the sign bits of its vector by `model`, empty without one."""
 
     text: str
     terms_key: str
@@ -38,13 +38,13 @@ class Wording(Record, frozen=True):
 
 
 def wording_of(text: str, vector: Sequence[float] | None = None, model: str = "") -> Wording:
-    """The wording of a question; its text as it is."""
+    """The wording of a question, with its text unchanged."""
     key = stable_hash("terms", sorted(_terms(text)))
     return Wording(text, key) if vector is None else Wording(text, key, _signs(vector), model)
 
 
 def likeness(one: Wording, other: Wording) -> float:
-    """1 for the same terms, at least 0 where both ask for the same, below 0 where they don't."""
+    """Similarity of two questions: 1 for equal terms, at least 0 for the same intent, negative otherwise."""
     if one.terms_key == other.terms_key:
         return 1.0
     if one.signs and other.signs and one.model == other.model:
@@ -54,14 +54,14 @@ def likeness(one: Wording, other: Wording) -> float:
 
 
 def is_empty(text: str) -> bool:
-    """Whether nothing is asked for."""
+    """True if the text has no searchable terms."""
     return not query_terms(text)
 
 
 def _terms(text: str) -> frozenset[str]:
-    """All terms, if it has none but those of asking."""
+    """Terms without `_QUESTION_TERMS`, unless there are no others."""
     terms = frozenset(query_terms(text))
-    return terms - _ASKING or terms
+    return terms - _QUESTION_TERMS or terms
 
 
 def _signs(vector: Sequence[float]) -> bytes:
@@ -83,13 +83,13 @@ def _agreement(one: bytes, other: bytes) -> float:
 MAX_EXAMPLES = 5
 MAX_CALLERS = 20
 REPORT_SECONDS = 60
-"""A report counts once within so long, also where the question was asked just before."""
+"""Seconds within which a report of a question counts only once, also together with the question itself."""
 _FAR_OFF = 0.1
-"""Weight of a question that nothing is near to: mostly something else than operations."""
+"""Weight of a question without any near document, mostly not about operations."""
 
 
 class GapStatus(StrEnum):
-    """`CLOSED`: a document answers it, or somebody said so. `IGNORED`: nobody is going to write that document."""
+    """Status of a gap. `CLOSED`: a document answers it, or an operator closed it. `IGNORED`: no document will be written."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -97,7 +97,7 @@ class GapStatus(StrEnum):
 
 
 class Nearest(Record, frozen=True, rename=None):
-    """The best result that was not good enough. Rows have its fields under these names."""
+    """The best result that was not good enough. Items in the table use these field names."""
 
     document_id: str = ""
     title: str = ""
@@ -110,9 +110,9 @@ class Nearest(Record, frozen=True, rename=None):
 class Gap(Record, frozen=True):
     """A cluster of questions of one scope. `examples` are the first wordings, `callers` hashes of the first callers.
 
-    `named` are the services that the questions are about, because they say so. `config` is how the last one was to be
-    answered (as JSON). `missing` is what those who reported it lacked. `absent` is what no page is about, where that is the
-    gap, with the nearest name of the last answer. `revision` counts writes.
+    `named` are the services that the questions name. `config` is the query configuration of the last one (as JSON).
+    `missing` is the information that reporters missed. `absent` is an identifier without a page, if that is the gap, with
+    the nearest name of the last answer. `revision` counts writes.
     """
 
     scope_key: str
@@ -141,33 +141,32 @@ class Gap(Record, frozen=True):
 
     @property
     def services(self) -> tuple[str, ...]:
-        """What the questions name, else what the nearest document is about."""
+        """Services named by the questions, or else those of the nearest document."""
         return self.named or self.nearest.services
 
     @property
     def weight(self) -> float:
-        """How much it matters: how often it was asked, and how near knowledge came to it."""
+        """Priority: frequency times nearness of existing knowledge."""
         return self.count * (_FAR_OFF + self.nearest.confidence)
 
-    def likeness(self, asked: Gap) -> float:
-        """Of the most alike example to another gap's single question; below 0 if that asks for something else.
+    def likeness(self, new: Gap) -> float:
+        """Similarity of the closest example to a new gap's single question; negative for another intent.
 
-        Where something is absent, gaps have the same id or are different; but a report in the words of an example belongs to
-        this gap.
+        Gaps of absent identifiers are equal only by id; but a report in the words of an example belongs to this gap.
         """
-        wording = asked.examples[0]
-        if self.absent or asked.absent:
-            is_reported = asked.missing and self._has_words_of(wording)
+        wording = new.examples[0]
+        if self.absent or new.absent:
+            is_reported = new.missing and self._has_words_of(wording)
             return 1.0 if is_reported else -1.0
-        if asked.named != self.named:
+        if new.named != self.named:
             return -1.0
         return max(likeness(wording, example) for example in self.examples)
 
     def _has_words_of(self, wording: Wording) -> bool:
         return wording.terms_key in {example.terms_key for example in self.examples}
 
-    def asked_again(self, other: Gap) -> Gap:
-        """With another gap's single question counted in. A closed one is open again: it was not answered."""
+    def counting(self, other: Gap) -> Gap:
+        """This gap with another gap's single question counted. A closed gap is reopened: the question was not answered."""
         known = {example.terms_key for example in self.examples}
         fresh = [example for example in other.examples if example.terms_key not in known]
         examples = (*self.examples, *fresh)[:MAX_EXAMPLES]
@@ -191,14 +190,14 @@ class Gap(Record, frozen=True):
         return replace(found, because="", closed_by="", closed_by_title="", closed_at="") if reopened else found
 
     def _was_reported_of(self, other: Gap) -> bool:
-        """Whether another gap only reports what its caller has asked or reported just now."""
+        """True if another gap only repeats, as a report, the latest question or report of its caller."""
         seconds = (epoch_seconds(other.last_asked_at) or 0) - (epoch_seconds(self.last_asked_at) or 0)
         is_same = self._has_words_of(other.examples[0]) and set(other.callers) <= set(self.callers)
         return bool(other.missing) and is_same and seconds < REPORT_SECONDS
 
 
 def to_item(gap: Gap, expires_at: int) -> Item:
-    """The row of a gap: its JSON, with its wordings as a list for each of their fields."""
+    """The item of a gap: its JSON, with one list per field of its wordings."""
     item = gap.to_json()
     del item["examples"]
     return {
@@ -213,7 +212,7 @@ def to_item(gap: Gap, expires_at: int) -> Item:
 
 
 def from_item(item: Item) -> Gap:
-    """The gap of a row."""
+    """The gap of an item."""
     wordings = zip(item["texts"], item["termsKeys"], item["signs"], item["models"], strict=True)
     examples = [
         {"text": text, "termsKey": key, "signs": bytes(signs), "model": model} for text, key, signs, model in wordings

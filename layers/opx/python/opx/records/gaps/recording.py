@@ -1,4 +1,4 @@
-"""From an answer without good results, or that says that something is absent, to a gap."""
+"""Records gaps from answers without good results, with absent identifiers, and from readers' reports."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from opx.retrieval.receipts import plain_config
 
 MAX_TEXT = 300
 MAX_ABSENT = 3
-"""Gaps that one question makes, of the first names that are absent: each may read all gaps of its scope."""
+"""Limit of gaps per question, one per absent identifier: each may read all gaps of its scope."""
 
 DocumentOf = Callable[[str, Reader], KnowledgeDocument | None]
-"""A document by id, as far as a reader may see it; None if it is gone."""
+"""Looks up a document by id among those visible to a reader; None if it is gone."""
 
 
 class GapRecorder:
-    """Records the questions of everybody, each in its own scope."""
+    """Records the gaps of all readers, each in the reader's scope."""
 
     def __init__(self, gaps: GapLog, key: InstallationKey, owners: Owners, document: DocumentOf, clock: Clock) -> None:
         self._gaps = gaps
@@ -40,33 +40,33 @@ class GapRecorder:
     def record(
         self, reader: Reader, answered: Answered, vector: Sequence[float] | None = None, model: str = ""
     ) -> None:
-        """Count in a question that has no good answer, once for each thing that is absent if any is. `vector` is the
-        question's, by `model`.
+        """Record a question without a good answer, once per absent identifier, if any. `vector` is the question's, by
+        `model`.
 
         Raises `StoreUnavailableError`.
         """
         config = answered.config
         wording = wording_of(shown(answered.query), vector, model)
-        asked = replace(
-            self._asked(reader, wording, tuple(sorted(config.services))),
+        gap = replace(
+            self._new_gap(reader, wording, tuple(sorted(config.services))),
             categories=tuple(sorted(config.categories or ())),
             nearest=self._nearest(_best(answered.answer), reader),
             config=plain_config(config),
         )
-        for gap in [_gap_of_absent(asked, one) for one in _kept_absent(answered)] or [asked]:
-            self._gaps.add(gap)
+        for new in [_gap_of_absent(gap, one) for one in _kept_absent(answered)] or [gap]:
+            self._gaps.add(new)
 
     def report(
         self, reader: Reader, question: str, missing: str, vector: Sequence[float] | None = None, model: str = ""
     ) -> Gap:
-        """Count in a question whose answers lacked something, as a reader says. Told again within a minute, it counts once.
+        """Record a reader's report that answers lacked something. A repetition within a minute is not counted.
 
         Raises `StoreUnavailableError`.
         """
-        asked = self._asked(reader, wording_of(shown(question), vector, model))
-        return self._gaps.add(replace(asked, missing=(shown(missing),), config=plain_config(QueryConfig())))
+        gap = self._new_gap(reader, wording_of(shown(question), vector, model))
+        return self._gaps.add(replace(gap, missing=(shown(missing),), config=plain_config(QueryConfig())))
 
-    def _asked(self, reader: Reader, wording: Wording, services: tuple[str, ...] = ()) -> Gap:
+    def _new_gap(self, reader: Reader, wording: Wording, services: tuple[str, ...] = ()) -> Gap:
         scope, now = scope_of(reader.identity), iso_time(self._clock())
         named = services or self._owners.services_in(wording.text)
         return Gap(
@@ -94,14 +94,14 @@ class GapRecorder:
 
 
 def _kept_absent(answered: Answered) -> list[Absent]:
-    """What the answer says is absent, but for names that belong to a secret of the question."""
+    """Absent identifiers of the answer, except those within a masked secret of the question."""
     text = _masked(answered.query)
     return [one for one in answered.answer.absent if one.name in text][:MAX_ABSENT]
 
 
-def _gap_of_absent(asked: Gap, absent: Absent) -> Gap:
+def _gap_of_absent(gap: Gap, absent: Absent) -> Gap:
     kept = replace(absent, name=absent.name[:MAX_TEXT], nearest=_whole(absent.nearest[:MAX_TEXT]))
-    return replace(asked, gap_id=absent_gap_id(asked.scope_key, kept.name), absent=kept)
+    return replace(gap, gap_id=absent_gap_id(gap.scope_key, kept.name), absent=kept)
 
 
 def _best(answer: Answer) -> RetrievalResult | None:
@@ -109,7 +109,7 @@ def _best(answer: Answer) -> RetrievalResult | None:
 
 
 def shown(query: str) -> str:
-    """A question as it is kept: on one line, its secrets masked, cut."""
+    """The stored form of a question: on one line, secrets masked, truncated."""
     text = _masked(query)
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
@@ -119,5 +119,5 @@ def _masked(query: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs, which tables refuse, and without zero bytes."""
+    """The text without lone surrogates, which tables reject, and without zero bytes."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
