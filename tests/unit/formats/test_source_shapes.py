@@ -81,9 +81,9 @@ def test_words_are_strings_or_numbers_that_can_be_stored() -> None:
     ("given", "problem"),
     [
         ({}, "a thing: the field 'number' is missing; the source's format may have changed"),
-        ({**BARE, "number": "1"}, "the field 'number' should be a whole number, not a text"),
+        ({**BARE, "number": "1"}, "the field 'number' should be a whole number, not a string"),
         ({**BARE, "number": True}, "the field 'number' should be a whole number, not true or false"),
-        ({**BARE, "title": " "}, "the field 'title' should be a text that is not empty"),
+        ({**BARE, "title": " "}, "the field 'title' should be a string that is not empty"),
         ({**BARE, "flag": 1}, "the field 'flag' should be true or false, not a whole number"),
         ({**BARE, "tags": {}}, "the field 'tags' should be a list, not an object"),
         ({**BARE, "parts": [{"createdAt": "x"}, {}]}, r"the field 'parts\[1\].createdAt' is missing"),
@@ -104,7 +104,7 @@ def test_a_record_may_be_odd_alone() -> None:
 
 def test_each_of_a_list_is_read() -> None:
     assert each_of(Named, [{"name": "a"}, {}], "names") == [Named("a"), Named()]
-    with pytest.raises(SourceShapeError, match="names: it should be an object, not a text"):
+    with pytest.raises(SourceShapeError, match="names: it should be an object, not a string"):
         each_of(Named, ["a"], "names")
 
 
