@@ -150,7 +150,7 @@ def test_a_site_that_is_not_allowed_does_not_lead_to_one_that_is(site: Misbehavi
         site.redirect("/x", inner.url("/secret"))
         public = AddressBook(allowed=[inner.host], resolve=lambda host, port: ["127.0.0.1"])
         public.addresses = lambda target: ("127.0.0.1",)  # type: ignore[method-assign] # as if it were public
-        with closing(a_client(public)) as web, pytest.raises(ForbiddenAddressError, match="only if asked directly"):
+        with closing(a_client(public)) as web, pytest.raises(ForbiddenAddressError, match="only if requested directly"):
             web.get(site.url("/x"))
         assert inner.requests == []
 
