@@ -1,4 +1,4 @@
-"""Documents through reading, chunking and extraction, as the pipeline does it, in one folder."""
+"""Parses, chunks and extracts documents in one folder, as the pipeline does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 
 STATED = ("relationship", "metadata", "alerts", "causes", "inventory", "advisory")
-"""Rules that read what a document says of things, and don't look for names."""
+"""Rules that extract statements of a document, and don't look for names."""
 
 MAX_BYTES = 40 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class Said:
 
     @property
     def edges(self) -> set[str]:
-        """`from edge to`, of what is stated; what is only named is left out."""
+        """`from edge to` of stated edges; mentions are left out."""
         return {f"{one.source} {one.edge_type} {one.target}" for one in self.statements.edges if one.rule in STATED}
 
     @property

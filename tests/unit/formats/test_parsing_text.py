@@ -27,7 +27,7 @@ def is_plain_body(text: str) -> bool:
     return bool(text.strip()) and not text.startswith(("---", "\ufeff"))
 
 
-# -- what comes out --------------------------------------------------------------------------------------------------
+# -- text and encoding -----------------------------------------------------------------------------------------------
 
 
 @given(text=readable.filter(is_plain_body), name=st.sampled_from(["a.md", "a.markdown", "a.txt", "a.log"]))
@@ -86,7 +86,7 @@ def test_plain_text_and_markdown_without_front_matter_declare_no_title() -> None
     assert parsed("# Heading\n", "a.md").title is None
 
 
-# -- which format ----------------------------------------------------------------------------------------------------
+# -- format detection ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a", "a.unknown", "README", "folder.d/a"])

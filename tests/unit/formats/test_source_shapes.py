@@ -1,4 +1,4 @@
-"""Records of vendors' replies: what is ignored, what counts as missing, and what is refused in which words."""
+"""Records of vendors' replies: ignored fields, missing values, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def test_names_are_strings_or_objects_with_one_and_the_rest_is_left_out() -> Non
 
 
 def test_words_are_strings_or_numbers_that_can_be_stored() -> None:
-    class Said(Shape, frozen=True):
+    class Record(Shape, frozen=True):
         words: NeededWords
 
-    told = [shaped(Said, {"words": given}).words for given in (" a ", 7, 1.5, "x\0y", "\ud800z")]
-    assert told == ["a", "7", "1.5", "xy", "\ufffdz"]
+    found = [shaped(Record, {"words": given}).words for given in (" a ", 7, 1.5, "x\0y", "\ud800z")]
+    assert found == ["a", "7", "1.5", "xy", "\ufffdz"]
     wrong_ones: list[Any] = ["", " ", None, True, [], {}]
     for wrong in wrong_ones:
         with pytest.raises(SourceShapeError, match="'words'"):
-            shaped(Said, {"words": wrong})
+            shaped(Record, {"words": wrong})
 
 
 @pytest.mark.parametrize(
