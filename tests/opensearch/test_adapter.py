@@ -133,7 +133,7 @@ class TestIndexes:
         client.indices.delete(index=name)
 
     @pytest.mark.parametrize(
-        ("model_id", "dimension", "field", "said"),
+        ("model_id", "dimension", "field", "reason"),
         [
             ("other/8", 8, {}, "model_id 'other/8', not 'test-model/8'"),
             (MODEL, 16, {}, "field vector of dimension 16, not 8"),

@@ -74,7 +74,7 @@ class TestFiles:
             node_files(cache)
 
     @pytest.mark.parametrize(
-        ("said", "error"),
+        ("output", "error"),
         [
             ("[ERROR] Could not transfer artifact a:b:1 from central: Unknown host", NodeUnavailableError),
             ("[ERROR] Cannot access central in offline mode", NodeUnavailableError),

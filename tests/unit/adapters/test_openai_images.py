@@ -16,9 +16,9 @@ from tests.doubles.http_double import HttpDouble, Request, Response
 
 
 class ChatService(HttpDouble):
-    """Answers every request with `answer`, with any credentials."""
+    """Answers every request with `content`, with any credentials."""
 
-    answer: object = "A graph."
+    content: object = "A graph."
 
     def __init__(self) -> None:
         super().__init__("chat")
@@ -26,7 +26,7 @@ class ChatService(HttpDouble):
     def respond(self, request: Request) -> Response:
         self.requests.append(request)
         injected = self._next_injected(request)
-        return injected or Response(200, {"choices": [{"message": {"content": self.answer}}]})
+        return injected or Response(200, {"choices": [{"message": {"content": self.content}}]})
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_a_folder_without_configuration_is_read_as_the_default_model(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "problem"),
     [
         ("{", "can't be read"),
         ("[]", "not a JSON object"),
