@@ -1,6 +1,6 @@
-"""How long questions as of a time take, by how many versions were replaced since: `python -m tests.benchmarks.as_of`.
+"""Times questions as of a past date, by the number of versions replaced since: `python -m tests.benchmarks.as_of`.
 
-The corpus is that of `search_speed`, made up, taken in on the embedded stores by an embedder of hashed words. Vectors of
+The corpus is that of `search_speed`, made up, ingested on the embedded stores with an embedder of hashed words. Vectors of
 replaced versions come from the cache, as they do for 90 days.
 """
 
@@ -38,7 +38,7 @@ def _put(services: System, corpus: Corpus, numbers: range, time_: FakeTime) -> N
     time_.sleep(60)
 
 
-def _asked(services: System, questions: list[str], as_of: str) -> dict[str, float]:
+def _answer_times(services: System, questions: list[str], as_of: str) -> dict[str, float]:
     service = services.questions.search(recorded=False)
     config = QueryConfig(as_of=as_of, min_confidence=0.0)
     taken, worked, loading = [], [], []
@@ -69,14 +69,14 @@ def main() -> None:
     ):
         _put(services, corpus, range(given.documents), clock)
         questions = [corpus.text(8) for _ in range(QUESTIONS)]
-        _asked(services, questions, "")
-        print(json.dumps({"documents": given.documents, "as_of": "now", **_asked(services, questions, "")}))
+        _answer_times(services, questions, "")
+        print(json.dumps({"documents": given.documents, "as_of": "now", **_answer_times(services, questions, "")}))
         at, done = iso_time(clock.clock()), 0
         clock.sleep(60)
         for replaced in given.replaced:
             _put(services, corpus, range(done, replaced), clock)
             done = replaced
-            figures = _asked(services, questions, at)
+            figures = _answer_times(services, questions, at)
             print(json.dumps({"documents": given.documents, "replaced_since": replaced, **figures}))
 
 

@@ -1,4 +1,4 @@
-"""What baselines cost, how exact they are, and how often a healthy series is called out of the ordinary.
+"""Measures cost and accuracy of baselines, and the share of healthy series that are reported as unusual.
 
 python -m tests.benchmarks.baseline_figures [rates|accuracy|bytes|speed]...
 """
@@ -71,7 +71,7 @@ def stats_of(steps: Sequence[tuple[int, float]]) -> BaselineStats:
 
 
 def rate(shape: Values, days: float, *, hourly: bool, rounds: int, tried: int, seed: int = SEED) -> float:
-    """Share of values of a healthy series, after its baseline, that are called out of the ordinary."""
+    """Share of values of a healthy series, after its baseline, that are reported as unusual."""
     chance = random.Random(seed)
     wrong = 0
     for _ in range(rounds):

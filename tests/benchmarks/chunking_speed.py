@@ -1,4 +1,4 @@
-"""Chunking in MB/s beside LangChain's TokenTextSplitter, on the same text in one run.
+"""Compares chunking in MB/s with LangChain's TokenTextSplitter, on the same text in one run.
 
 The text is the example corpus repeated, or the `text` fields of a JSONL file. LangChain's splitter only cuts windows;
 ours also finds headings, blocks and offsets.

@@ -53,7 +53,7 @@ def rfc_documents() -> Iterator[SourceDocument]:
 
 
 def nvd_first_load(*, key: bool) -> FirstLoad:
-    """All CVEs through the connector, from replies made here; time passes only while its limit is waited for."""
+    """Pulls all CVEs through the connector, from replies made here; time passes only while it waits for its rate limit."""
     fake = FakeTime()
     options = {"api_key_secret": "nvd"} if key else {}
     probe = a_connector("nvd", _Replies(fake, None), options, nvd="key")
@@ -144,9 +144,11 @@ def _estimates(count: int) -> bytes:
 # -- servers
 
 
-def _fetched(kind: str, places: Mapping[str, str], **options: Any) -> Iterator[SourceDocument]:
+def _fetched(kind: str, addresses: Mapping[str, str], **options: Any) -> Iterator[SourceDocument]:
     with _served(kind) as root, closing(open_web(allowed_hosts=(root.partition("//")[2],))) as web:
-        yield from a_connector(kind, web, {**{name: root + path for name, path in places.items()}, **options}).fetch()
+        yield from a_connector(
+            kind, web, {**{name: root + path for name, path in addresses.items()}, **options}
+        ).fetch()
 
 
 @contextmanager
@@ -173,8 +175,8 @@ def _serve_nvd(site: MisbehavingSite) -> None:
     bodies = {}
     for at in range(0, total, PAGE):
         found = [a_large_record(number) for number in range(at, at + PAGE)]
-        told = {"totalResults": total, "timestamp": "2026-03-01T12:00:00.000", "vulnerabilities": found}
-        bodies[str(at)] = json.dumps(told).encode()
+        reply = {"totalResults": total, "timestamp": "2026-03-01T12:00:00.000", "vulnerabilities": found}
+        bodies[str(at)] = json.dumps(reply).encode()
     nothing = {"totalResults": 0, "timestamp": "2026-03-01T12:00:00.000", "vulnerabilities": []}
 
     def answer(request: Any) -> Answer:

@@ -1,8 +1,8 @@
-"""How long each function's handler takes to import: `python -m tests.benchmarks.import_time`.
+"""Measures the import time of each function's handler: `python -m tests.benchmarks.import_time`.
 
-A fresh interpreter a run, the median of five, in milliseconds, as JSON. What the first event loads on top (its operation,
-boto3, the OpenSearch client), which a snapshot has loaded already, is listed beside it. Exits with 1 if a handler is over
-budget.
+A fresh interpreter per run, the median of five, in milliseconds, as JSON. Modules that only the first event loads (its
+operation, boto3, the OpenSearch client), which a snapshot has loaded already, are listed beside it. Exits with 1 if a handler
+is over budget.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RUNS = 5
 BUDGETS_MS = {"retrieve_knowledge": 350.0, "manage_knowledge": 350.0}
-"""Of the functions that somebody waits for; a quiet machine is assumed."""
+"""Budgets of interactive functions; a quiet machine is assumed."""
 
 BUDGET_MS = 900.0
-"""Of all others."""
+"""Budget of all others."""
 
 FIRST_EVENT = (
     "opx.operations.search",

@@ -1,7 +1,7 @@
-"""Random worlds, readers and operations, each compared with the world as that reader knows it: how many show a leak.
+"""Compares operations of random readers in random worlds with the world as that reader may see it, and counts leaks.
 
 A case is one operation of one reader of one world. Prints how many there were, how many leaked, and how long it took;
-exits with 1 if any did. `--backend nextgen` asks the adapters of AWS over their doubles.
+exits with 1 if any did. `--backend nextgen` calls the adapters of AWS over their doubles.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What came of one world: operations by name, and its leaks."""
+    """Results of one world: operations by name, and its leaks."""
 
-    asked: Counter[str]
+    operations: Counter[str]
     leaks: tuple[str, ...]
 
 
@@ -60,18 +60,18 @@ def _account(backend: str) -> Account:
 def main() -> int:
     options = _options()
     started = time.perf_counter()
-    asked: Counter[str] = Counter()
+    operations: Counter[str] = Counter()
     leaks: list[str] = []
     with ProcessPoolExecutor(options.processes) as pool:
         seeds = count(options.seed)
-        while asked.total() < options.cases:
+        while operations.total() < options.cases:
             run = partial(one_world, backend=options.backend, each=options.each, pieces=options.pieces)
             for tally in pool.map(run, [next(seeds) for _ in range(options.processes)]):
-                asked += tally.asked
+                operations += tally.operations
                 leaks += tally.leaks
-    print(f"{options.backend}: {asked.total():,} cases of worlds {options.seed} to {next(seeds) - 1}, {len(leaks)} leaks, "
-          f"{time.perf_counter() - started:,.0f} s")  # fmt: skip
-    print(", ".join(f"{name} {number:,}" for name, number in asked.most_common()))
+    worlds, seconds = f"{options.seed} to {next(seeds) - 1}", time.perf_counter() - started
+    print(f"{options.backend}: {operations.total():,} cases of worlds {worlds}, {len(leaks)} leaks, {seconds:,.0f} s")
+    print(", ".join(f"{name} {number:,}" for name, number in operations.most_common()))
     print(*leaks[:SHOWN], sep="\n")
     return 1 if leaks else 0
 

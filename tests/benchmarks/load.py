@@ -1,9 +1,9 @@
-"""Many questions at once: `python -m tests.benchmarks.load`.
+"""Measures answers under concurrent load: `python -m tests.benchmarks.load`.
 
-Clients are threads on one system over 10,000 chunks, each asking one question after the other without a pause. First every
-question is asked alone; an answer under load that has other results counts as an error, as does one that is partial. Prints
-one JSON line a mode: answers a second, p50, p95 and p99 in milliseconds, errors, and `warnings`: how often something was
-logged that went wrong beside an answer, such as a record of it that could not be written.
+Clients are threads on one system over 10,000 chunks, each sending one question after the other without a pause. First every
+question is answered alone; an answer under load that has other results counts as an error, as does one that is partial.
+Prints one JSON line per mode: answers per second, p50, p95 and p99 in milliseconds, errors, and `warnings`: the number of
+logged problems beside an answer, such as a record of it that could not be written.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def filled_system(chunks: int) -> Iterator[System]:
 
 
 class Warnings(logging.Handler):
-    """Counts what is logged as a warning or worse, and prints none of it."""
+    """Counts log records from the level warning on, and prints none."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -108,7 +108,7 @@ def _figures(replies: Sequence[tuple[float, bool]], seconds: float) -> dict[str,
 
 
 def main() -> None:
-    """Print one JSON line a mode."""
+    """Prints one JSON line per mode."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=50)

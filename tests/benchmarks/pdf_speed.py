@@ -1,8 +1,8 @@
-"""Reading PDFs in pages a second beside pypdf and pdfplumber, on the same file in one run.
+"""Compares reading of PDFs in pages per second with pypdf and pdfplumber, on the same file in one run.
 
 The file is made here (headings, paragraphs, a table with lines every third page), or any that is named. The peers only
-give text; ours also finds headings, columns, tables and code, and leaves out headers. `opx_isolated` is what a document
-costs in all: the process of its own, and what it found read back.
+extract text; ours also finds headings, columns, tables and code, and leaves out headers. `opx_isolated` is the total cost
+of a document, with the process of its own and its output read back.
 """
 
 from __future__ import annotations

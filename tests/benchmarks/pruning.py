@@ -1,8 +1,8 @@
-"""What it takes to remove what is past its retention: `python -m tests.benchmarks.pruning`.
+"""Measures the pruning of expired versions: `python -m tests.benchmarks.pruning`.
 
-The first part fills the embedded tables with versions that were withdrawn (as many as `--entries`, over two years) and
-removes those of some days, and then all, with every call of a table counted. It is simulated as far as there are no objects
-and no index behind them. The second part takes documents in over moto, with chunks in an index, tags and statements, and
+The first part fills the embedded tables with withdrawn versions (as many as `--entries`, over two years) and
+removes those of some days, and then all, with every call of a table counted. It is a simulation, without objects
+and index. The second part ingests documents over moto, with chunks in an index, tags and statements, and
 counts the requests by which they are removed.
 """
 
@@ -79,7 +79,7 @@ class CountedTable:
 
 
 class NoObjects:
-    """A store that has nothing, and counts what it is asked to remove."""
+    """An empty store that counts calls of `delete`."""
 
     def __init__(self) -> None:
         self.deleted = 0
@@ -133,7 +133,7 @@ def fill(services: Any, documents: Iterable[KnowledgeDocument]) -> None:
 
 
 def simulated(entries: int, days: int) -> None:
-    """Remove the versions of one day, of the next, and of many days, from the embedded tables."""
+    """Removes the versions of one day, of the next, and of many days, from the embedded tables."""
     time_of_day = FakeTime()
     counts: Counter[str] = Counter()
     first_day = int(time_of_day.now // DAY)
@@ -155,7 +155,7 @@ def simulated(entries: int, days: int) -> None:
             counts.clear()
             began = time.perf_counter()
             report = services.lifecycle.pruning().run(allow_share=share)
-            told(f"day {day}", report.versions, time.perf_counter() - began, counts)
+            print_counts(f"day {day}", report.versions, time.perf_counter() - began, counts)
         left = sum(1 for _ in make(DOCUMENTS).query(CATEGORY, index="category-lastUpdated-index"))
         print(f"files of chunks removed: {objects.deleted:,}; versions left: {left:,}")
         services.close()
@@ -167,7 +167,7 @@ def _note_policies(services: Any) -> None:
         state.note_policy(category)
 
 
-def told(name: str, versions: int, seconds: float, counts: Counter[str]) -> None:
+def print_counts(name: str, versions: int, seconds: float, counts: Counter[str]) -> None:
     calls = sum(counts.values())
     each = f", {calls / versions:.2f} calls and {seconds / versions * 1000:.2f} ms each" if versions else ""
     print(f"{name}: {versions:,} removed in {seconds:.1f} s with {calls:,} calls of tables{each}")
@@ -176,7 +176,7 @@ def told(name: str, versions: int, seconds: float, counts: Counter[str]) -> None
 
 
 def on_moto(documents: int) -> None:
-    """Requests by which documents are removed from DynamoDB and S3."""
+    """Counts the requests by which documents are removed from DynamoDB and S3."""
     session = boto3.Session("testing", "testing", region_name="eu-central-1")
     requests: Counter[str] = Counter()
 

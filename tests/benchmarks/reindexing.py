@@ -1,4 +1,4 @@
-"""How fast a new index is made on this machine, with questions asked and documents changed all the while.
+"""Measures the speed of a reindex on this machine, with concurrent questions and changes of documents.
 
 The corpus is made up (the words of `search_speed`), the model is the one that comes with the library, or with `--light` a
 bag of words, so that what is not the model shows. Run: `python -m tests.benchmarks.reindexing [--documents N] [--light]`.
@@ -32,8 +32,8 @@ VOCABULARY = 5_000
 
 
 @dataclass
-class Asked:
-    """What became of the questions of one kind of process."""
+class Answers:
+    """Answers to the questions of one kind of process."""
 
     milliseconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -57,19 +57,19 @@ def fill(services: System, documents: int) -> None:
         pass
 
 
-def asking(services: System, documents: int, stop: threading.Event, asked: Asked) -> None:
+def ask_questions(services: System, documents: int, stop: threading.Event, answers: Answers) -> None:
     rng = random.Random(11)
     while not stop.is_set():
         started = time.perf_counter()
         try:
             question = f"procedure {rng.randrange(documents)} step w{rng.randrange(50)}x"
             answer = services.questions.search().answer(question, QueryConfig(min_confidence=0.0))
-            asked.partial += answer.partial
+            answers.partial += answer.partial
             if not answer.results:
-                asked.errors.append("no results")
-        except Exception as exc:  # noqa: BLE001 - what it is, is what is counted
-            asked.errors.append(repr(exc))
-        asked.milliseconds.append(1000 * (time.perf_counter() - started))
+                answers.errors.append("no results")
+        except Exception as exc:  # noqa: BLE001 - any error is counted
+            answers.errors.append(repr(exc))
+        answers.milliseconds.append(1000 * (time.perf_counter() - started))
         stop.wait(0.02)
 
 
@@ -91,9 +91,9 @@ def measure(home: Path, documents: int, *, light: bool) -> dict[str, Any]:
         fill(worker, documents)
         if not light:  # with its vectors in the cache nothing would be embedded
             worker.indexing.document_embedder.forget(texts_of(worker))
-        stop, asked, changed = threading.Event(), Asked(), list[int]()
+        stop, answers, changed = threading.Event(), Answers(), list[int]()
         others = [
-            threading.Thread(target=asking, args=(asker, documents, stop, asked)),
+            threading.Thread(target=ask_questions, args=(asker, documents, stop, answers)),
             threading.Thread(target=changing, args=(changer, documents, stop, changed)),
         ]
         for thread in others:
@@ -105,7 +105,7 @@ def measure(home: Path, documents: int, *, light: bool) -> dict[str, Any]:
             stop.set()
             for thread in others:
                 thread.join()
-    return {"documents": documents, **made, "changedMeanwhile": len(changed), **told(asked)}
+    return {"documents": documents, **made, "changedMeanwhile": len(changed), **figures(answers)}
 
 
 def reindex(services: System, model: str) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def reindex(services: System, model: str) -> dict[str, Any]:
     }
 
 
-def told(asked: Asked) -> dict[str, Any]:
+def figures(answers: Answers) -> dict[str, Any]:
     return {
-        "questions": len(asked.milliseconds),
-        "errorCount": len(asked.errors),
-        "errors": asked.errors[:5],
-        "partial": asked.partial,
-        "p50Ms": round(float(np.percentile(asked.milliseconds, 50)), 1),
-        "p95Ms": round(float(np.percentile(asked.milliseconds, 95)), 1),
+        "questions": len(answers.milliseconds),
+        "errorCount": len(answers.errors),
+        "errors": answers.errors[:5],
+        "partial": answers.partial,
+        "p50Ms": round(float(np.percentile(answers.milliseconds, 50)), 1),
+        "p95Ms": round(float(np.percentile(answers.milliseconds, 95)), 1),
     }
 
 

@@ -1,4 +1,4 @@
-"""Latency of searches and of whole answers, memory and opening time of the embedded index at several sizes.
+"""Measures latency of searches and of whole answers, memory and opening time of the embedded index at several sizes.
 
 The corpus is made up: words drawn from a Zipf distribution over a vocabulary that contains identifiers, 300 tokens a
 chunk, random unit vectors. A search is timed with its vector ready; an answer from the question to the results, with what
@@ -155,7 +155,7 @@ def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -
 
 
 class KeptOpen:
-    """An index that the services which use it don't close."""
+    """An index that its services don't close."""
 
     def __init__(self, index: EmbeddedIndex) -> None:
         self._index = index
@@ -164,11 +164,11 @@ class KeptOpen:
         return getattr(self._index, name)
 
     def close(self) -> None:
-        """Whoever opened it closes it."""
+        """Does nothing: the caller that opened the index closes it."""
 
 
 def main() -> None:
-    """Print one JSON line a size."""
+    """Prints one JSON line per size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--questions", type=int, default=200)

@@ -1,4 +1,4 @@
-"""How many documents a second connectors read from a server on this machine, and the peak memory that takes.
+"""Measures documents per second that connectors read from a local server, and their peak memory.
 
 `python -m tests.benchmarks.source_speed [names]`; each runs in a process of its own, so that peaks don't mix. The
 server runs in another one: its memory and most of its time don't count.
@@ -65,7 +65,7 @@ def main(names: list[str]) -> None:
 
 
 def nvd_first_load() -> None:
-    """What a first pull of all of NVD takes, with an API key and without."""
+    """Estimates a first pull of all of NVD, with an API key and without."""
     for key in (True, False):
         load = feeds.nvd_first_load(key=key)
         limit = f"{load.requests} requests in {load.waiting_hours:.2f} h by the rate limit"

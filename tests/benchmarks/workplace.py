@@ -1,6 +1,6 @@
 """A company's own tools of realistic size for `source_speed`: servers in another process, and files that are made once.
 
-`python -m tests.benchmarks.workplace NAME` serves one until its standard input ends, and prints where it is. Files are
+`python -m tests.benchmarks.workplace NAME` serves one until its standard input ends, and prints its address. Files are
 kept in the folder for temporary files: the first run also makes them, the next one measures reading alone.
 """
 
@@ -48,8 +48,8 @@ def page_documents() -> Iterator[SourceDocument]:
 
 def mail_documents() -> Iterator[SourceDocument]:
     """50,000 messages of 2 KB on a server."""
-    with _served("imap") as told:
-        port, _, certificate = told.partition(" ")
+    with _served("imap") as address:
+        port, _, certificate = address.partition(" ")
         given = {"host": "127.0.0.1", "port": int(port), "user": USER, "password_secret": "mail"}
         yield from _made("imap", **given, ca_file=certificate).fetch()
 
@@ -129,7 +129,7 @@ def _serve_jira() -> None:
     with MisbehavingSite() as site:
         site.page("/rest/api/2/serverInfo", {"deploymentType": "Cloud"})
         site.on("/rest/api/3/search/jql", page)
-        _until_told(site.url())
+        _serve_until_closed(site.url())
 
 
 def _serve_confluence() -> None:
@@ -150,16 +150,16 @@ def _serve_confluence() -> None:
         answer = Answer(200, json.dumps(whole))
         for number in range(PAGES):
             site.on(f"/rest/api/content/{number}", answer)
-        _until_told(site.url())
+        _serve_until_closed(site.url())
 
 
 def _serve_imap() -> None:
     with TemporaryDirectory() as folder, imap_server(Path(folder)) as server:
         server.folders["INBOX"].messages = {number: _message(number) for number in range(1, MESSAGES + 1)}
-        _until_told(f"{server.port} {server.ca_file}")
+        _serve_until_closed(f"{server.port} {server.ca_file}")
 
 
-def _until_told(where: str) -> None:
+def _serve_until_closed(where: str) -> None:
     print(where, flush=True)
     sys.stdin.read()
 

@@ -111,7 +111,7 @@ class TestOpenAiChat(ChatModelContract):
 
     def test_an_error_that_comes_as_a_success_is_an_error(self, talk: Talk) -> None:
         talk.double.inject(Response(200, {"error": {"message": "Provider returned error", "code": 502}}))
-        with pytest.raises(ModelError, match="an error instead of a text"):
+        with pytest.raises(ModelError, match="an error instead of text"):
             talk.ask()
 
     def test_an_answer_that_is_no_object_is_an_error(self, talk: Talk) -> None:

@@ -503,7 +503,7 @@ class TestIndexCreation:
         with OpenSearchDouble() as double, a_client(double) as client:
             client.indices.create(index=INDEX, body=body)
             assert not ensure_index(client, INDEX, model_id=MODEL, dimension=8)
-        assert "doesn't say for which model" in caplog.text
+        assert "doesn't record the model" in caplog.text
 
     @pytest.mark.parametrize(
         ("change", "said"),

@@ -1,4 +1,4 @@
-"""`python -m tests.opensearch.compare SET`: retrieval quality of the embedded engine and of a real node, side by side.
+"""`python -m tests.opensearch.compare SET`: compares the retrieval quality of the embedded engine and of a real node.
 
 SET is a folder in BEIR form. Its corpus goes through the same pipeline twice; the systems differ in their index alone.
 """
@@ -40,12 +40,12 @@ def compare(folder: Path) -> bool:
         node_client(node.endpoint, timeout=60.0) as client,
         both_engines(Path(home), client, "compared", embedder) as engines,
     ):
-        evaluations = {name: _taken_in(name, services, dataset) for name, services in engines.items()}
+        evaluations = {name: _ingested(name, services, dataset) for name, services in engines.items()}
         _print_quality(dataset, evaluations)
         return _print_overlap(_answers(dataset, evaluations))
 
 
-def _taken_in(name: str, services: System, dataset: Dataset) -> Evaluation:
+def _ingested(name: str, services: System, dataset: Dataset) -> Evaluation:
     evaluation = Evaluation(services, dataset)
     figures = evaluation.ingest()
     print(f"{name}: {figures.pages} pages, {figures.chunks} chunks in {figures.seconds:.0f} s")

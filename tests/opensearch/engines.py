@@ -1,4 +1,4 @@
-"""The same documents in the embedded engine and on a node, and how alike the two answer."""
+"""Runs the same documents in the embedded engine and on a node, and measures the overlap of their hits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def both_engines(home: Path, client: OpenSearch, index_name: str, embedder: Embe
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How much of the first hits two engines share for one question, in [0, 1].
+    """Share of the first hits that two engines have in common for one question, in [0, 1].
 
     `same` is the share of hits that both have among their first; `but_for_ties` also counts a hit that one engine has
     and that scores like the last one of the other, which could as well have been it.
@@ -77,7 +77,7 @@ class Overlap:
 
 
 def overlap(question: str, one: Leg, other: Leg, top: int = TOP) -> Overlap:
-    """Legs may be deeper than `top`: what lies below tells ties."""
+    """Legs may be deeper than `top`: lower hits identify ties."""
     first, second = one.hits[:top], other.hits[:top]
     ids, others = [entry for entry, _ in first], [entry for entry, _ in second]
     size = max(len(ids), len(others))

@@ -86,7 +86,7 @@ def _copy(maven: str, folder: str) -> None:
 
 
 def _refusal(output: str) -> Exception:
-    """What Maven said: the network's fault, unless it knows that something doesn't exist or can't be read."""
+    """Maven's error: the network is to blame, unless Maven knows that something doesn't exist or can't be read."""
     errors = [line for line in output.splitlines() if "ERROR" in line] or output.splitlines()[-1:] or ["no message"]
     reason = errors[0].replace("[ERROR]", "").strip()
     offline = any(sign in output for sign in ("Could not transfer", "Unknown host", "offline mode"))

@@ -91,7 +91,7 @@ class LocalNode:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Connections are taken and nothing is answered, as long as the block lasts."""
+        """Connections are accepted but not answered while the block lasts."""
         assert self._process is not None
         self._process.signal(signal.SIGSTOP)
         try:
@@ -117,12 +117,12 @@ class LocalNode:
 
 
 class _Process:
-    """The node's process, with the end of what it said."""
+    """The node's process, with the end of its output."""
 
     def __init__(self, command: list[str]) -> None:
         self._lines: deque[str] = deque(maxlen=200)
         self._port = 0
-        self._said = threading.Event()
+        self._has_port_or_ended = threading.Event()
         self._popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -141,12 +141,12 @@ class _Process:
             listening = _LISTENING.match(line)
             if listening:
                 self._port = int(listening[1])
-                self._said.set()
-        self._said.set()
+                self._has_port_or_ended.set()
+        self._has_port_or_ended.set()
 
     def wait_for_port(self, seconds: float) -> int:
-        """The port it listens on. Raises `NodeError` if it ends before, or says nothing for so long."""
-        in_time = self._said.wait(seconds)
+        """The port it listens on. Raises `NodeError` if it ends before, or prints no port in time."""
+        in_time = self._has_port_or_ended.wait(seconds)
         if self._port:
             return self._port
         happened = "ended" if in_time else f"said no address within {seconds:g} s"

@@ -1,4 +1,4 @@
-"""The OpenSearch adapter where a node is the authority: what it refuses, how it says so, and whether the double agrees."""
+"""The OpenSearch adapter against a real node: refusals and their messages, and agreement of the double with the node."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def double(index_name: str) -> Iterator[OpenSearch]:
 
 
 class TestWriting:
-    def test_refused_entry_says_why(self, index: SearchIndex) -> None:
+    def test_refused_entry_is_reported_with_the_reason(self, index: SearchIndex) -> None:
         wrong = IndexEntry(an_entry().indexed, [[1.0, 0.0]])
         with pytest.raises(IndexUnavailableError, match=r"refused 1 of 1 writes: 400 .*Vector dimension mismatch"):
             fill(index, wrong)
@@ -133,7 +133,7 @@ class TestIndexes:
         client.indices.delete(index=name)
 
     @pytest.mark.parametrize(
-        ("model_id", "dimension", "field", "said"),
+        ("model_id", "dimension", "field", "reason"),
         [
             ("other/8", 8, {}, "model_id 'other/8', not 'test-model/8'"),
             (MODEL, 16, {}, "field vector of dimension 16, not 8"),
@@ -143,13 +143,13 @@ class TestIndexes:
         ],
     )
     def test_index_made_for_something_else_is_refused_with_what_to_do(
-        self, client: OpenSearch, names: Callable[[], str], model_id: str, dimension: int, field: Any, said: str
+        self, client: OpenSearch, names: Callable[[], str], model_id: str, dimension: int, field: Any, reason: str
     ) -> None:
         name = names()
         body = node_index_body(model_id, dimension)
         body["mappings"]["properties"] |= field
         client.indices.create(index=name, body=body)
-        with pytest.raises(IncompatibleIndexError, match=f"{name} was made with .*{said}.*`opx rebuild`"):
+        with pytest.raises(IncompatibleIndexError, match=f"{name} was made with .*{reason}.*`opx rebuild`"):
             ensure_index(client, name, model_id=MODEL, dimension=VECTOR_DIMENSION)
         client.indices.delete(index=name)
 
@@ -168,7 +168,7 @@ class TestIndexes:
 
 
 class TestDouble:
-    """The double of the service answers as a node does, so that tests on it mean something."""
+    """The double of the service answers as a node does, so that tests on it are meaningful."""
 
     @pytest.mark.parametrize(
         "search",
@@ -238,7 +238,8 @@ class TestDouble:
 
 
 def outline(item: dict[str, Any]) -> tuple[Any, ...]:
-    """What the adapter reads of a bulk item: operation, id, status, result, kind of error, and whether it has a cause."""
+    """The parts of a bulk item that the adapter reads: operation, id, status, result, kind of error, and whether it has
+    a cause."""
     ((operation, result),) = item.items()
     error = result.get("error") or {}
     caused = (error.get("caused_by") or {}).get("reason")

@@ -59,7 +59,7 @@ def opx(node: LocalNode, names: Callable[[], str], tmp_path: Path) -> Commands:
 
 
 def refreshed(client: OpenSearch, opx: Commands) -> None:
-    """What was written is found after the node's next refresh, a second later: tests don't wait for it."""
+    """Refreshes the index, so that tests don't wait a second until writes are found."""
     client.indices.refresh(index=opx.index.rpartition("/")[2])
 
 

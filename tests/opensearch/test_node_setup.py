@@ -1,4 +1,4 @@
-"""What is a reason to skip and what is a failure, when a node can't be had. No node is needed here."""
+"""Reasons to skip and reasons to fail when a node can't be started. No node is needed here."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestFiles:
             node_files(cache)
 
     @pytest.mark.parametrize(
-        ("said", "error"),
+        ("output", "error"),
         [
             ("[ERROR] Could not transfer artifact a:b:1 from central: Unknown host", NodeUnavailableError),
             ("[ERROR] Cannot access central in offline mode", NodeUnavailableError),
@@ -83,10 +83,10 @@ class TestFiles:
         ],
     )
     def test_only_an_unreachable_registry_is_a_reason_to_skip(
-        self, cache: Path, program: Callable[..., None], said: str, error: type[Exception]
+        self, cache: Path, program: Callable[..., None], output: str, error: type[Exception]
     ) -> None:
-        program("mvn", f"echo '{said}'; exit 1")
-        with pytest.raises(error, match=said.removeprefix("[ERROR] ")):
+        program("mvn", f"echo '{output}'; exit 1")
+        with pytest.raises(error, match=output.removeprefix("[ERROR] ")):
             node_files(cache)
 
 
@@ -104,13 +104,13 @@ class TestJava:
 
 
 class TestProcess:
-    def test_node_that_ends_is_a_failure_with_what_it_said(self) -> None:
+    def test_node_that_ends_is_a_failure_with_its_log(self) -> None:
         process = _Process(["/bin/sh", "-c", "echo no memory; exit 1"])
         with pytest.raises(NodeError, match="ended; the end of its log:\nno memory"):
             process.wait_for_port(30)
         process.stop()
 
-    def test_node_that_does_not_start_in_time_is_a_failure_with_what_it_said(self) -> None:
+    def test_node_that_does_not_start_in_time_is_a_failure_with_its_log(self) -> None:
         process = _Process(["/bin/sh", "-c", "echo starting; cat"])
         with pytest.raises(NodeError, match=r"no address within 0\.2 s.*\nstarting"):
             process.wait_for_port(0.2)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.opensearch
 
 @pytest.fixture
 def node_again(node: LocalNode) -> Iterator[LocalNode]:
-    """The node, which runs again after the test whatever became of it."""
+    """The node, which is started again after the test in any case."""
     yield node
     node.start()
 
@@ -73,7 +73,7 @@ def reported(output: str) -> set[str]:
 
 
 class TestIngestion:
-    def test_item_is_reported_and_taken_in_when_the_node_is_back(
+    def test_item_is_reported_and_ingested_when_the_node_is_back(
         self, cloud: Cloud, node_again: LocalNode, capsys: pytest.CaptureFixture[str]
     ) -> None:
         event = cloud.put(DISK, TEXT)
@@ -136,10 +136,10 @@ class TestSearch:
         cloud.deliver()
         node_again.stop()
         capsys.readouterr()
-        told = cloud.ask(TITLE)
+        answer = cloud.ask(TITLE)
         assert {Metric.SEARCH_UNAVAILABLE, Metric.PARTIAL_ANSWERS} <= reported(capsys.readouterr().out)
-        assert INDEX_DOWN in told
-        assert NOTHING_FOUND in told
+        assert INDEX_DOWN in answer
+        assert NOTHING_FOUND in answer
         node_again.start()
         assert cloud.ask(TITLE).startswith(f"Source: {TITLE}\n")
 

@@ -1,4 +1,4 @@
-"""The embedded engine and a node find the same in the example corpus."""
+"""The embedded engine and a node return the same hits in the example corpus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answers = dict[str, tuple[SearchResponse, SearchResponse]]
 
 
 def corpus_texts() -> dict[str, str]:
-    """By object key."""
+    """Texts by object key."""
     return {
         f"documents/{path.relative_to(CORPUS).as_posix()}": path.read_text(encoding="utf-8")
         for path in sorted(CORPUS.rglob("*.md"))
@@ -31,7 +31,7 @@ def corpus_texts() -> dict[str, str]:
 
 
 def questions() -> list[str]:
-    """Of each document its title and the first three lines of prose."""
+    """The title and the first three lines of prose of each document."""
     asked: dict[str, None] = {}
     for text in corpus_texts().values():
         body = text.rpartition("\n---\n")[2] if text.startswith("---") else text

@@ -19,7 +19,7 @@ THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 THIS_MACHINE = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}.get(platform.machine(), "")
 
 SDK = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six.py")
-"""What Lambda's Python runtimes bring themselves."""
+"""Packages that Lambda's Python runtimes include."""
 
 LEAN = 32 * 1024 * 1024
 """The search path's packages, compiled; loading and restoring them takes longer the more there is."""
@@ -84,7 +84,7 @@ FUNCTIONS = {
     ),
     "sync_knowledge_base": ("api", ("opx.adapters.aws.ports", "opx.adapters.aws.knowledge_base_objects")),
 }
-"""By use case: its dependency layer, and what its first event loads on top of the handler."""
+"""By use case: its dependency layer, and the modules that its first event loads in addition to the handler."""
 
 _PROGRAM = """
 import importlib, sys
@@ -125,7 +125,7 @@ def test_a_layers_native_modules_are_for_arm64(arm64_layer: tuple[str, Path]) ->
 
 @pytest.fixture(scope="session")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Lambda's runtime has besides the standard library."""
+    """Packages of Lambda's runtime besides the standard library."""
     folder = tmp_path_factory.mktemp("runtime")
     packages = Path(site.getsitepackages()[0])
     for name in SDK:

@@ -1,4 +1,4 @@
-"""Redis streams on a real Redis: nothing is lost, nothing is there twice, and what is in the way is said once."""
+"""Redis streams on a real Redis: no record is lost or stored twice, and each problem is reported once."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def pending(client: redis.Redis) -> int:
     return int(found["pending"])
 
 
-def test_what_is_there_already_is_read_from_the_beginning(
+def test_existing_records_are_read_from_the_beginning(
     client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     add(client, an_incident(1), an_incident(2))
@@ -121,7 +121,7 @@ def test_fields_are_a_record_where_none_is_the_whole(
     assert system.titles == ["Disk outage"]
 
 
-def test_what_the_filter_leaves_out_is_done_too(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
+def test_filtered_records_are_acknowledged(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
     add(client, an_incident(1, severity="minor"))
     assert feeds.feed(filter={"severity": ["critical"]}).poll() == ["stream incidents: 0 of 1 records put"]
     assert (system.titles, pending(client)) == ([], 0)
@@ -135,7 +135,7 @@ def test_several_consumers_share_a_stream(client: redis.Redis, feeds: Feeds, sys
     assert len(system.keys) == 150
 
 
-def test_what_a_process_took_and_never_did_is_done_by_another(
+def test_records_abandoned_by_a_process_are_handled_by_another(
     client: redis.Redis, feeds: Feeds, system: SystemUnderTest
 ) -> None:
     feeds.feed().poll()
@@ -146,7 +146,7 @@ def test_what_a_process_took_and_never_did_is_done_by_another(
     assert (system.titles, pending(client)) == (["Outage 1"], 0)
 
 
-def test_a_crash_between_storing_and_saying_so_makes_no_second_document(
+def test_a_crash_between_storing_and_acknowledging_makes_no_second_document(
     client: redis.Redis, feeds: Feeds, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = feeds.feed()
@@ -200,7 +200,7 @@ def test_a_record_that_cannot_be_read_is_a_failed_item_and_keeps_no_other_back(
     assert len(list(system.services.corpus.failures.items())) == 1
 
 
-def test_a_key_that_is_no_stream_is_told_once(client: redis.Redis, feeds: Feeds) -> None:
+def test_a_key_that_is_not_a_stream_is_reported_once(client: redis.Redis, feeds: Feeds) -> None:
     client.set(KEY, "text")
     feed = feeds.feed()
     ((line,), again) = feed.poll(), feed.poll()
@@ -208,9 +208,7 @@ def test_a_key_that_is_no_stream_is_told_once(client: redis.Redis, feeds: Feeds)
     assert again == []
 
 
-def test_a_group_that_somebody_removed_is_made_again(
-    client: redis.Redis, feeds: Feeds, system: SystemUnderTest
-) -> None:
+def test_a_deleted_group_is_created_again(client: redis.Redis, feeds: Feeds, system: SystemUnderTest) -> None:
     feed = feeds.feed()
     feed.poll()
     client.xgroup_destroy(KEY, GROUP)
@@ -226,7 +224,7 @@ class TestAway:
         with running_redis() as own:
             yield own
 
-    def test_it_is_said_once_and_goes_on_when_redis_is_back(
+    def test_an_outage_is_reported_once_and_reading_resumes_when_redis_is_back(
         self, server: LocalRedis, feeds: Feeds, system: SystemUnderTest
     ) -> None:
         feed = feeds.feed()
@@ -250,7 +248,7 @@ class TestPassword:
             yield own
 
     @pytest.mark.parametrize("password", ["", "wrong"])
-    def test_one_that_is_refused_is_told_without_being_said(
+    def test_a_refused_password_is_reported_without_its_value(
         self, server: LocalRedis, system: SystemUnderTest, password: str
     ) -> None:
         stream = a_stream(source=server.url, password_secret="redis")
@@ -259,7 +257,7 @@ class TestPassword:
         assert feed.poll() == []
         feed.close()
 
-    def test_the_right_one_is_a_secret(self, server: LocalRedis, system: SystemUnderTest) -> None:
+    def test_the_right_password_is_a_secret(self, server: LocalRedis, system: SystemUnderTest) -> None:
         with server.client() as client:
             add(client, an_incident(1))
         given = {"topic": KEY, "password_secret": "redis"}
@@ -276,7 +274,7 @@ class TestPassword:
 
 
 class TestRunning:
-    def test_the_process_that_runs_takes_a_stream_in(
+    def test_the_running_process_ingests_a_stream(
         self, server: LocalRedis, client: redis.Redis, system: SystemUnderTest
     ) -> None:
         system.services.manager.subscribe_stream(f"{server.url}#{KEY}", "internal", "operations/incidents")
@@ -304,7 +302,7 @@ class TestRunning:
         assert feed.poll() == []
         assert system.titles == ["Outage 1"]
 
-    def test_the_command_does_it_too(self, server: LocalRedis, client: redis.Redis, tmp_path: Path) -> None:
+    def test_the_command_ingests_a_stream(self, server: LocalRedis, client: redis.Redis, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         add(client, an_incident(1))
         opx("stream", "add", server.url, "--topic", KEY, "--category", "operations/incidents", "--name", "live")

@@ -1,4 +1,4 @@
-"""Small files of binary formats, and short ways to what is read of them."""
+"""Builders of small files in binary formats, and helpers that read them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.support.parsing_support import a_category
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read files without a process of their own, which takes most of the time for small ones."""
+    """Reads files without a process of their own, which takes most of the time for small ones."""
     monkeypatch.setattr(isolation, "_run", lambda folder, seconds: child.main(folder))
     monkeypatch.setattr(child, "_limit", lambda *limits: None)
 
 
 @dataclass(frozen=True)
 class Read:
-    """All that was read of a file."""
+    """The parsed content of a file."""
 
     text: str
     title: str | None
@@ -57,7 +57,7 @@ def read(data: bytes, name: str, tools: ParsingTools | None = None) -> Read:
 
 
 def refused(data: bytes, name: str, tools: ParsingTools | None = None) -> str:
-    """Why the file is refused."""
+    """The reason why the file is refused."""
     with pytest.raises(UnparsableDocumentError) as caught:
         read(data, name, tools)
     assert str(caught.value).startswith(f"{name}: ")
@@ -66,7 +66,7 @@ def refused(data: bytes, name: str, tools: ParsingTools | None = None) -> str:
 
 @dataclass
 class FakeOcr:
-    """Says the same about every page, and remembers what it was given."""
+    """Returns the same text for every page, and records its input."""
 
     text: str = "words of the picture"
     seen: list[bytes] = field(default_factory=list)
@@ -79,7 +79,7 @@ class FakeOcr:
 
 @dataclass
 class FakeDescriber:
-    """Says the same about every picture, and remembers what it was told of it."""
+    """Returns the same description for every picture, and records the hints."""
 
     text: str = "a diagram of two boxes"
     hints: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A program that writes to every embedded store and tells what was acknowledged, until it is killed.
+"""A program that writes to every embedded store and reports acknowledged writes, until it is killed.
 
 Arguments: a folder, and the number to start from.
 """

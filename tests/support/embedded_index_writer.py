@@ -1,4 +1,4 @@
-"""A program that replaces a few documents of an embedded index over and over, and tells each version once it is in.
+"""A program that replaces a few documents of an embedded index over and over, and reports each version once it is committed.
 
 Arguments: a folder, the name of this writer, the version to start from, and the version to stop before.
 """
@@ -24,7 +24,7 @@ def parts_of(version: int) -> int:
 
 
 def entries_of(writer: str, document: int, version: int) -> list[IndexEntry]:
-    """All entries of one version of a document, each of which says of which it is and has one to three vectors."""
+    """All entries of one version of a document, each of which names its version and has one to three vectors."""
     source = f"{writer}{document}"
     return [
         an_entry(
@@ -39,7 +39,7 @@ def entries_of(writer: str, document: int, version: int) -> list[IndexEntry]:
 
 
 def changes(index: EmbeddedIndex, writer: str, version: int) -> list[DocumentChange]:
-    """One change a document, each replacing what there is of it."""
+    """One change per document, each replacing the previous version."""
     found = []
     for document in range(DOCUMENTS):
         entries = entries_of(writer, document, version)

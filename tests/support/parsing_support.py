@@ -1,4 +1,4 @@
-"""Short ways to a parsed document."""
+"""Helpers that parse documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def text_of(data: bytes | str, name: str = "a.md", category: Category | None = N
 
 
 def refusal(data: bytes | str, name: str = "a.md", category: Category | None = None) -> str:
-    """Why the document is refused, at once or while reading."""
+    """The reason why the document is refused, at once or while reading."""
     with pytest.raises(UnparsableDocumentError) as caught:
         text_of(data, name, category)
     assert str(caught.value).startswith(f"{name}: ")

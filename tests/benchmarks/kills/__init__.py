@@ -1,1 +1,1 @@
-"""Kill -9 at random moments of what learns, forgets and rebuilds."""
+"""Kills capture, checkpoint, pruning and reindexing by SIGKILL at random moments, and checks the result."""

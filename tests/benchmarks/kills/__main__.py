@@ -1,6 +1,6 @@
-"""`python -m tests.benchmarks.kills` kills processes that capture, take in at a checkpoint, prune and rebuild the index, at
-random moments, until so many died in the middle of their work; does the work again each time; and says what was lost or
-doubled. Exits with 1 if anything was."""
+"""`python -m tests.benchmarks.kills` kills processes that capture, run a checkpoint, prune and rebuild the index, at
+random moments, until enough died in the middle of their work; repeats the work each time; and reports lost and doubled
+items. Exits with 1 if there are any."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.benchmarks.kills.works import WORKS, Work, opened
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = 5
-"""Every so manyth round nobody is killed, to see how long the work takes by now."""
+"""Every so manyth round isn't killed, to measure how long the work takes by now."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Victim:
 
 @dataclass
 class Tally:
-    """What came of one work."""
+    """Results of one work."""
 
     kills: int = 0
     finished: int = 0
@@ -84,11 +84,11 @@ def killed(name: str, kills: int, chance: random.Random, folder: Path) -> Tally:
 
 
 def _repaired(work: Work, folder: Path, number: int, tally: Tally) -> None:
-    """Look at what was kept, do the work again, and look at everything."""
+    """Checks the acknowledged items, repeats the work, and checks all items."""
     noted = folder / "noted"
-    told = noted.read_text().splitlines() if noted.exists() else []
+    acknowledged = noted.read_text().splitlines() if noted.exists() else []
     with opened(folder, work, number) as services:
-        kept = work.kept(services, number, told)
+        kept = work.kept(services, number, acknowledged)
         work.do(services, number, lambda _text: None)
     with opened(folder, work, number) as services:
         found = work.check(services, number)

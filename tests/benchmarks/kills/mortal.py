@@ -1,7 +1,7 @@
-"""Forks a process for each line on the standard input, which does a work of `works` in a round, and says how it ended.
+"""Forks a process for each line on the standard input, which does a work of `works` in a round, and prints how it ended.
 
 What the work imports is imported before, so that a kill hits the work and not the start: a first process does it in a folder
-that is thrown away, and tells which modules it used.
+that is thrown away, and reports which modules it used.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ def main() -> None:
     work: Work = WORKS[sys.argv[1]]()  # type: ignore[assignment]
     folder, noted = Path(sys.argv[2]), sys.argv[3]
     _warm(work)
-    _say("ready")
+    _print("ready")
     for line in sys.stdin:
         number = int(line)
         pid = os.fork()
         if not pid:
             _do(work, folder, number, noted)
             os._exit(0)
-        _say(str(pid))
+        _print(str(pid))
         _, status = os.waitpid(pid, 0)
-        _say("done" if status == 0 else "killed" if os.WIFSIGNALED(status) else "failed")
+        _print("done" if status == 0 else "killed" if os.WIFSIGNALED(status) else "failed")
 
 
 def _do(work: Work, folder: Path, number: int, noted: str) -> None:
@@ -62,7 +62,7 @@ def _warm(work: Work) -> None:
             importlib.import_module(name)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,8 +1,7 @@
-"""What is killed, how it is repaired, and what must be true then.
+"""Defines the works that are killed, their repair, and the conditions that must hold afterwards.
 
 A work has a folder of its own, and rounds: it prepares something, does it (in a process that may be killed), does it again,
-and is checked. What a process has been told to be kept is noted as it is told, so that a loss that the repair makes up for is
-seen, too.
+and is checked. Acknowledged items are noted at once, so that a loss is detected even if the repair makes up for it.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ Note = Callable[[str], None]
 
 @dataclass
 class Found:
-    """What is not as it must be."""
+    """Violations: lost and doubled items."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
 
     def counted(self, name: str, there: int, wanted: int) -> None:
-        """Note a count that is too low or too high."""
+        """Records a count that is too low or too high."""
         if there != wanted:
             (self.lost if there < wanted else self.doubled).append(f"{name}: {there} instead of {wanted}")
 
 
 class Work(Protocol):
-    """One of those that are killed."""
+    """A work that is killed."""
 
     name: str
 
@@ -56,16 +55,16 @@ class Work(Protocol):
         """The time in a round."""
 
     def prepare(self, services: System, number: int) -> None:
-        """What a round begins with; not killed."""
+        """Prepares a round; not killed."""
 
     def do(self, services: System, number: int, note: Note) -> None:
-        """What is killed, and done again to repair it."""
+        """Does the work that is killed, and repeated to repair it."""
 
     def check(self, services: System, number: int) -> Found:
-        """What all rounds so far have left."""
+        """Checks the results of all rounds so far."""
 
     def kept(self, services: System, number: int, noted: list[str]) -> Found:
-        """What is missing of that which a killed process was told to be kept, before anything is repaired."""
+        """Acknowledged items of the killed process that are missing before the repair."""
 
 
 class _Work:
@@ -80,7 +79,7 @@ class _Work:
 
 
 def opened(folder: Path, work: Work, number: int) -> System:
-    """The system in a folder, in a round. Its model is a bag of words: it is not what is tried here."""
+    """The system in a folder, in a round. Its model is a bag of words: the model is not under test."""
     settings = Settings(home=str(folder), retry_base_seconds=0.0)
     return bootstrap(settings, clock=work.clock(number), embedder=WordEmbedder(), new_embedder=_model)
 
@@ -97,7 +96,7 @@ def _model(model: str, _path: str, _dimension: int) -> WordEmbedder:
 
 
 class Capture(_Work):
-    """Entries are captured one by one; who captures is told the id of each."""
+    """Captures entries one by one; each id is acknowledged."""
 
     name = "capture"
 
@@ -119,7 +118,7 @@ class Capture(_Work):
 
 
 class Checkpoint(_Work):
-    """What was captured becomes patterns: new ones, and those of all rounds before once more."""
+    """Turns captured entries into patterns: new ones, and those of all rounds before once more."""
 
     name = "checkpoint"
 
@@ -155,7 +154,7 @@ class Prune(_Work):
     name = "prune"
 
     def clock(self, number: int) -> Callable[[], float]:
-        """A month a round."""
+        """A month per round."""
         return lambda: BEGAN + number * 30 * DAY
 
     def prepare(self, services: System, number: int) -> None:
@@ -250,7 +249,7 @@ def _incident(number: int, at: int) -> str:
 
 
 def _problem(number: int, at: int) -> str:
-    """Of a technology of its own, so that nothing is like another. Some are of this round, the others of all."""
+    """A problem with a technology of its own, so that no two are similar. Some are of this round, the others of all."""
     of = f"all{at % PATTERNS}" if at >= PATTERNS else f"round{number}x{at}"
     return f"tech{of} failed as {of} was down"
 
@@ -284,7 +283,7 @@ def _text(number: int, at: int, more: str = "") -> str:
 
 
 def _entries_by_source(services: System, number: int) -> Counter[str]:
-    """How many entries the index has of each document."""
+    """The number of index entries per document."""
     found: Counter[str] = Counter()
     for each in range(-1, number + 1):
         for at in range(DOCUMENTS + KEPT):

@@ -102,7 +102,7 @@ def test_readers_go_on_while_another_writes(path: Path, database: Database) -> N
     other.close()
 
 
-def test_writer_that_waits_too_long_says_that_another_writes(path: Path, database: Database) -> None:
+def test_writer_that_waits_too_long_reports_another_writer(path: Path, database: Database) -> None:
     other = Database(path, busy_seconds=0.05)
     with database.transaction(), pytest.raises(StoreUnavailableError, match="another process is writing"):
         add(other, 1)

@@ -26,7 +26,7 @@ WRITER = Path(__file__).parents[2] / "support" / "durability_writer.py"
 
 
 def acknowledged_before_kill(folder: Path, start: int) -> dict[str, list[int]]:
-    """Run the writer, kill it at a random moment of its work, and return what it had told until then."""
+    """Runs the writer, kills it at a random moment of its work, and returns the acknowledged numbers."""
     with subprocess.Popen([sys.executable, WRITER, folder, str(start)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         lines = [writer.stdout.readline()]

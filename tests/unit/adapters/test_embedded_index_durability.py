@@ -51,7 +51,7 @@ def a_writer(folder: Path, name: str, start: int, stop: int) -> subprocess.Popen
 
 
 def lexical_documents(folder: Path) -> int:
-    """How many entries the lexical index holds, live or not."""
+    """The number of entries in the lexical index, live or not."""
     latest = LexicalReader(folder / "terms").latest()
     return len(latest.search(a_term(), None, 10_000, latest.rarity(EVERYONE.scopes)))
 
@@ -117,7 +117,7 @@ class TestKilledWriter:
 
 
 def written_before_kill(folder: Path, start: int, seconds: float) -> list[int]:
-    """Run the writer, kill it at some moment of its work, and return which versions it had told until then."""
+    """Runs the writer, kills it at some moment of its work, and returns the acknowledged versions."""
     with a_writer(folder, "w", start, start + 900) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
@@ -129,7 +129,7 @@ def written_before_kill(folder: Path, start: int, seconds: float) -> list[int]:
 
 
 class CrashError(BaseException):
-    """What a kill would be, in this process."""
+    """Simulates a kill in this process."""
 
 
 class TestCrash:
@@ -234,7 +234,7 @@ class TestSeveralProcesses:
         expected = [entries_of(name, n, stop - 1) for name in "ab" for n in range(DOCUMENTS)]
         assert lexical == vector == sorted(entry.indexed.chunk.content for some in expected for entry in some)
 
-    def test_writer_that_can_not_get_the_lock_says_so(
+    def test_writer_without_the_lock_reports_another_process(
         self, index: EmbeddedIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(index_writer, "_LOCK_SECONDS", 0.05)
@@ -399,7 +399,7 @@ class TestReplacing:
         assert index.count(EVERYONE) == len(kept)
         assert sorted(index.references(entries[0].indexed.key_id)) == sorted(one.indexed.entry_id for one in kept)
 
-    def test_document_twice_in_a_batch_is_as_the_last_change_says(self, index: EmbeddedIndex) -> None:
+    def test_the_last_change_of_a_document_in_a_batch_counts(self, index: EmbeddedIndex) -> None:
         first, second = entries_of("w", 0, 1), entries_of("w", 0, 2)
         old = [entry.indexed.entry_id for entry in first]
         index.apply([a_change(*first), a_change(*second, superseded=old)])

@@ -154,7 +154,7 @@ def cosine(entry: IndexEntry, query: Sequence[float]) -> float:
 
 
 def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:
-    """What the vector leg must find, by a plain scan in double precision."""
+    """The expected vector leg, by a plain scan in double precision."""
     wanted = [entry for entry in collection if passes(entry, where)]
     scores = [cosine(entry, query) for entry in wanted]
     ranked = sorted(

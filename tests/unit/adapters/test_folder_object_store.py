@@ -1,4 +1,4 @@
-"""What the folder adds to the contract: readable files, several users, copies, and bounded memory."""
+"""Tests of the folder beyond the contract: readable files, several users, copies, and bounded memory."""
 
 from __future__ import annotations
 

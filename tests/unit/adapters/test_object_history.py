@@ -1,4 +1,4 @@
-"""What the folder of objects keeps below a prefix, and that all of it goes."""
+"""The history of the folder store below a prefix is listed, and erased completely."""
 
 from __future__ import annotations
 

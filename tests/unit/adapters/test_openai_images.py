@@ -1,4 +1,4 @@
-"""Descriptions of pictures by a service that understands OpenAI's Chat Completions, and what is asked of models."""
+"""Descriptions of pictures by a service with OpenAI's Chat Completions API, and the requests sent to models."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.doubles.http_double import HttpDouble, Request, Response
 
 
 class ChatService(HttpDouble):
-    """Answers every request, of anybody, with `said`."""
+    """Answers every request with `content`, with any credentials."""
 
-    said: object = "A graph."
+    content: object = "A graph."
 
     def __init__(self) -> None:
         super().__init__("chat")
@@ -26,7 +26,7 @@ class ChatService(HttpDouble):
     def respond(self, request: Request) -> Response:
         self.requests.append(request)
         injected = self._next_injected(request)
-        return injected or Response(200, {"choices": [{"message": {"content": self.said}}]})
+        return injected or Response(200, {"choices": [{"message": {"content": self.content}}]})
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def test_a_picture_of_nothing_has_no_description(answer: str) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_refused_caller_is_told_which_settings_to_check(chat: ChatService, status: int) -> None:
+def test_a_refused_caller_is_an_error_that_names_the_settings(chat: ChatService, status: int) -> None:
     chat.inject(Response(status))
     with pytest.raises(StoreUnavailableError, match="check OPX_VISION_URL, OPX_VISION_MODEL"):
         describe(chat)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_service_may_be_asked_again(chat: ChatService, status: int) -> None:
+def test_a_busy_service_is_temporarily_unavailable(chat: ChatService, status: int) -> None:
     chat.inject(Response(status))
     with pytest.raises(StoreUnavailableError, match=str(status)):
         describe(chat)
@@ -97,13 +97,13 @@ def test_a_picture_that_is_refused_is_not_sent_again(chat: ChatService) -> None:
         describe(chat)
 
 
-def test_an_answer_of_another_form_is_told(chat: ChatService) -> None:
+def test_a_reply_of_another_form_is_reported(chat: ChatService) -> None:
     chat.inject(Response(200, {"choices": []}))
     with pytest.raises(StoreUnavailableError, match="unknown form"):
         describe(chat)
 
 
-def test_a_service_that_hangs_up_may_be_asked_again(chat: ChatService) -> None:
+def test_a_service_that_hangs_up_is_temporarily_unavailable(chat: ChatService) -> None:
     chat.inject(Response(hang_up=True))
     with pytest.raises(StoreUnavailableError):
         describe(chat)

@@ -1,4 +1,4 @@
-"""Other sentence models than the default: what their configuration files say is how texts reach them."""
+"""Sentence models other than the default: their configuration files decide how texts are embedded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_vector_is_the_mean_of_the_tokens(tmp_path: Path) -> None:
     assert words_in(embedder.embed_query("disk full")) == {"disk", "full"}
 
 
-def test_a_vector_is_the_first_tokens_where_the_model_says_so(tmp_path: Path) -> None:
+def test_a_vector_is_the_first_tokens_if_the_model_is_configured_so(tmp_path: Path) -> None:
     assert words_in(an_embedder(tmp_path, **{"1_Pooling/config.json": FIRST}).embed_query("disk full")) == {"disk"}
 
 
@@ -121,7 +121,7 @@ def test_a_graph_may_be_in_the_folder_itself(tmp_path: Path) -> None:
     assert words_in(OnnxEmbedder(tmp_path, sentence_model(tmp_path)).embed_query("tea")) == {"tea"}
 
 
-def test_model_id_says_how_texts_are_read(tmp_path: Path) -> None:
+def test_model_id_depends_on_the_prefixes(tmp_path: Path) -> None:
     plain = an_embedder(tmp_path).model_id
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(PROMPTS), encoding="utf-8")
     assert OnnxEmbedder(tmp_path, sentence_model(tmp_path)).model_id != plain
@@ -138,7 +138,7 @@ def test_a_folder_without_configuration_is_read_as_the_default_model(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "problem"),
     [
         ("{", "can't be read"),
         ("[]", "not a JSON object"),
@@ -146,10 +146,10 @@ def test_a_folder_without_configuration_is_read_as_the_default_model(tmp_path: P
         (json.dumps({"pooling_mode_mean_tokens": True}), "word_embedding_dimension is missing"),
     ],
 )
-def test_a_configuration_that_cannot_be_followed_is_refused(tmp_path: Path, content: str, told: str) -> None:
+def test_a_configuration_that_cannot_be_followed_is_refused(tmp_path: Path, content: str, problem: str) -> None:
     a_model(tmp_path)
     (tmp_path / "1_Pooling" / "config.json").write_text(content, encoding="utf-8")
-    with pytest.raises(EmbeddingError, match=told):
+    with pytest.raises(EmbeddingError, match=problem):
         sentence_model(tmp_path)
 
 

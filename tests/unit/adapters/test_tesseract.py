@@ -1,4 +1,4 @@
-"""Text of pictures by the program `tesseract`; what needs it is skipped where it isn't installed."""
+"""OCR of pictures by the program `tesseract`; tests that need it are skipped where it isn't installed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_where_there_is_no_program_there_is_no_ocr(monkeypatch: pytest.MonkeyPat
         found_tesseract(Settings(ocr="tesseract"))
 
 
-def test_a_program_that_went_away_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_disappeared_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreUnavailableError, match=f"{PROGRAM} is not installed"):
         TesseractOcr().read(a_picture("x"), media_type="image/png")

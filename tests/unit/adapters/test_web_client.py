@@ -52,7 +52,7 @@ def test_a_reply_has_address_status_headers_and_body(web: HttpWeb, site: Misbeha
     assert site.requests[-1].parameters == {"q": "a b&c", "n": "2"}
 
 
-def test_requests_say_who_asks(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_requests_carry_the_user_agent(web: HttpWeb, site: MisbehavingSite) -> None:
     web.get(site.url("/x"))
     assert site.requests[-1].headers["user-agent"] == USER_AGENT
     assert site.requests[-1].headers["host"] == site.host
@@ -92,7 +92,7 @@ def test_proxies_of_the_environment_are_not_used(
     assert web.get(site.url("/x")).status == 200
 
 
-# -- what may pass
+# -- failures that may pass
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
@@ -128,9 +128,7 @@ def test_retry_after_as_a_date_is_waited_for(web: HttpWeb, site: MisbehavingSite
 
 
 @pytest.mark.parametrize("text", ["soon", "-5", "Mon, 99 Foo 2026 99:99:99 GMT", "٣"])
-def test_a_retry_after_that_says_nothing_is_ignored(
-    web: HttpWeb, site: MisbehavingSite, time: FakeTime, text: str
-) -> None:
+def test_an_invalid_retry_after_is_ignored(web: HttpWeb, site: MisbehavingSite, time: FakeTime, text: str) -> None:
     site.fail("/x", status=429, headers={"Retry-After": text.encode().decode("latin-1")})
     web.get(site.url("/x"))
     assert time.slept == [1.0]
@@ -146,9 +144,7 @@ def test_a_long_retry_after_ends_the_request_and_is_passed_on(
     assert time.slept == []
 
 
-def test_a_refusal_that_says_when_to_ask_again_is_a_rate_limit(
-    web: HttpWeb, site: MisbehavingSite, time: FakeTime
-) -> None:
+def test_a_refusal_with_a_reset_time_is_a_rate_limit(web: HttpWeb, site: MisbehavingSite, time: FakeTime) -> None:
     reset = str(int(time.now) + 20)
     site.fail("/x", status=403, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset})
     assert web.get(site.url("/x")).status == 200
@@ -188,7 +184,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(web: HttpWeb
     assert web.get(site.url("/x")).status == 200
 
 
-# -- how often
+# -- rate limits
 
 
 def test_requests_keep_the_rate_of_the_source(site: MisbehavingSite, time: FakeTime) -> None:
@@ -205,7 +201,7 @@ def test_repeated_requests_keep_the_rate_as_well(site: MisbehavingSite, time: Fa
     assert time.slept == [1.0, 9.0]
 
 
-def test_a_site_can_want_to_be_asked_more_slowly(site: MisbehavingSite, time: FakeTime) -> None:
+def test_a_site_can_demand_a_lower_rate(site: MisbehavingSite, time: FakeTime) -> None:
     with closing(a_web(site, time=time, rate=RateLimit(10, 1))) as web:
         web.slow_down(RateLimit(1, 5))
         for _ in range(3):
@@ -216,7 +212,7 @@ def test_a_site_can_want_to_be_asked_more_slowly(site: MisbehavingSite, time: Fa
 # -- redirects
 
 
-def test_redirects_are_followed_and_the_reply_says_where_they_led(
+def test_redirects_are_followed_and_the_reply_has_the_final_address(
     web: HttpWeb, site: MisbehavingSite, other: MisbehavingSite
 ) -> None:
     site.redirect("/a", "b?q=1#part", status=301)
@@ -259,9 +255,9 @@ def test_a_redirect_away_from_the_web_is_refused(web: HttpWeb, site: Misbehaving
         web.get(site.url("/a"))
 
 
-def test_a_redirect_to_what_is_no_address_is_refused(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_a_redirect_to_an_invalid_address_is_refused(web: HttpWeb, site: MisbehavingSite) -> None:
     site.redirect("/a", "http://[bad/")
-    with pytest.raises(SourceRefusedError, match="no address"):
+    with pytest.raises(SourceRefusedError, match="an invalid address"):
         web.get(site.url("/a"))
 
 

@@ -1,4 +1,4 @@
-"""What hosts that mean harm, or are ill, can't do to a client."""
+"""Limits that protect the web client from malicious or broken hosts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def test_a_reply_up_to_the_limit_is_taken(site: MisbehavingSite) -> None:
 
 
 @pytest.mark.parametrize("length", [None, -1])
-def test_a_larger_reply_is_refused_whether_it_says_so_or_not(site: MisbehavingSite, length: int | None) -> None:
+def test_a_larger_reply_is_refused_with_and_without_a_declared_length(
+    site: MisbehavingSite, length: int | None
+) -> None:
     site.on("/x", Answer(200, b"z" * 1001, declared_length=length))
     with closing(a_web(site)) as web, pytest.raises(SourceRefusedError, match="larger than 1,000 bytes"):
         web.get(site.url("/x"), limit=1000)
@@ -71,7 +73,7 @@ def test_a_packed_reply_is_unpacked(site: MisbehavingSite) -> None:
         assert web.get(site.url("/x")).body == bytes(1024 * 1024)
 
 
-def test_what_is_not_packed_as_it_says_breaks_off(site: MisbehavingSite) -> None:
+def test_a_reply_with_a_wrong_content_encoding_breaks_off(site: MisbehavingSite) -> None:
     site.on("/x", Answer(200, b"no gzip", {"Content-Encoding": "gzip"}))
     with closing(a_web(site)) as web, pytest.raises(SourceUnavailableError, match="broke off"):
         web.get(site.url("/x"))
@@ -144,13 +146,13 @@ def test_the_next_address_is_tried_when_one_takes_no_connection(site: Misbehavin
 
 
 def test_a_site_that_is_not_allowed_does_not_lead_to_one_that_is(site: MisbehavingSite) -> None:
-    """What an operator opened for a source must not be reached through pages of others."""
+    """Hosts that an operator allowed for a source must not be reached through pages of other sites."""
     with MisbehavingSite() as inner:
         inner.page("/secret", "inside")
         site.redirect("/x", inner.url("/secret"))
         public = AddressBook(allowed=[inner.host], resolve=lambda host, port: ["127.0.0.1"])
         public.addresses = lambda target: ("127.0.0.1",)  # type: ignore[method-assign] # as if it were public
-        with closing(a_client(public)) as web, pytest.raises(ForbiddenAddressError, match="only if asked directly"):
+        with closing(a_client(public)) as web, pytest.raises(ForbiddenAddressError, match="only if requested directly"):
             web.get(site.url("/x"))
         assert inner.requests == []
 

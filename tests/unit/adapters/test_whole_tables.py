@@ -1,4 +1,4 @@
-"""What one machine does with whole tables: it takes out what expired, and gives all of it to a backup."""
+"""Operations of one machine on whole tables: purging expired items, and reading all items for a backup."""
 
 from __future__ import annotations
 

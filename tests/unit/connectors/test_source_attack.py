@@ -289,7 +289,7 @@ def test_description_of_another_shape_does_not_disappear(
 ) -> None:
     corpus = pulled(site, web, SHELL, a_technique("T2", "x", description=description))
     assert list(corpus.documents) == ["technique/T1059"]
-    assert corpus.refused["technique/T2"].startswith("the field 'description' should be a text, not ")
+    assert corpus.refused["technique/T2"].startswith("the field 'description' should be a string, not ")
 
 
 def test_missing_bundle_says_what_to_set(site: MisbehavingSite, web: HttpWeb) -> None:

@@ -204,7 +204,7 @@ def test_odd_issue_is_reported_and_the_rest_read(github: GitHubDouble, web: Http
     github.put(an_issue(2))
     corpus = Corpus().pull(connector(github, web))
     assert list(corpus.documents) == ["issues/2"]
-    assert "'title' should be a text" in corpus.refused["issues/1"]
+    assert "'title' should be a string" in corpus.refused["issues/1"]
 
 
 @pytest.mark.parametrize(

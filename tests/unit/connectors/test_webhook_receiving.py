@@ -461,7 +461,7 @@ class TestRefused:
             (pagerduty({"event": {"event_type": "incident.triggered"}}), "the field 'event.data' is missing"),
             (
                 pagerduty({"event": {"event_type": "incident.triggered", "data": "x"}}),
-                "the field 'event.data' should be an object, not a text",
+                "the field 'event.data' should be an object, not a string",
             ),
             (prometheus({}), "'alerts' is missing"),
             (prometheus({"version": "4", "status": "firing"}), "'alerts' is missing"),

@@ -1,4 +1,4 @@
-"""Rules of alerts: what a file states, the runbooks that places mean, and what is wrong with files."""
+"""Files of alerting rules: stated alerts, runbooks that their addresses refer to, and invalid files."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def a_runbook(source: str, *, client: str = "", address: str = "", title: str = 
     )
 
 
-# -- what a file states
+# -- statements of a file
 
 
-def test_each_alert_is_declared_with_what_its_rule_says(extraction: Extraction) -> None:
+def test_each_alert_is_declared_with_the_facts_of_its_rule(extraction: Extraction) -> None:
     node = stated(extraction, RULES).node("alert:kafkalag")
     assert node.declared
     assert node.properties == {
@@ -353,11 +353,11 @@ def test_an_unreadable_document_has_a_remark_with_the_line(extraction: Extractio
     assert "can't be read, line 3" in stated(extraction, "alerts:\n- {name: [\n").remarks
 
 
-# -- runbooks by the places that rules name
+# -- runbooks by the addresses that rules name
 
 
 @pytest.mark.parametrize(
-    ("place", "reference"),
+    ("address", "reference"),
     [
         ("https://wiki/runbooks/kafka/lag.html#causes", "runbook:kafka/lag"),
         ("https://wiki/ops/KafkaLag", "runbook:kafkalag"),
@@ -371,8 +371,8 @@ def test_an_unreadable_document_has_a_remark_with_the_line(extraction: Extractio
         ("", ""),
     ],
 )
-def test_a_place_means_the_runbook_at_its_end(place: str, reference: str) -> None:
-    assert runbook_at(place) == reference
+def test_an_address_refers_to_the_runbook_at_its_end(address: str, reference: str) -> None:
+    assert runbook_at(address) == reference
 
 
 class TestRunbooks:
@@ -385,7 +385,7 @@ class TestRunbooks:
         other = a_runbook("runbooks/lag.md")
         assert Runbooks([page, other], ["global"]).at("http://wiki.example.com/pages/lag#causes") == page
 
-    def test_folders_tell_pages_of_one_name_apart(self) -> None:
+    def test_folders_distinguish_pages_of_one_name(self) -> None:
         pages = [a_runbook("runbooks/kafka/lag.md"), a_runbook("runbooks/mysql/lag.md")]
         runbooks = Runbooks(pages, ["global"])
         assert runbooks.at("https://wiki/mysql/lag") == pages[1]
@@ -438,9 +438,9 @@ class TestRunbooks:
         assert Runbooks(pages, ["global", "client:acme"]).called("Down") == pages
         assert Runbooks([*pages, own], ["global", "client:acme"]).called("Down") == [own]
 
-    @pytest.mark.parametrize("place", ["", "https://wiki", "/", "https://wiki/lag2"])
-    def test_other_places_lead_nowhere(self, place: str) -> None:
-        assert Runbooks([a_runbook("runbooks/lag.md")], ["global"]).at(place) is None
+    @pytest.mark.parametrize("address", ["", "https://wiki", "/", "https://wiki/lag2"])
+    def test_other_addresses_refer_to_no_runbook(self, address: str) -> None:
+        assert Runbooks([a_runbook("runbooks/lag.md")], ["global"]).at(address) is None
 
 
 def test_a_hundred_thousand_alerts_are_read() -> None:

@@ -1,4 +1,4 @@
-"""Lines of Markdown: headings as CommonMark finds them, and where a text may be cut."""
+"""Lines of Markdown: headings as CommonMark finds them, and breaks for chunking."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_headers_are_given_once(guide: Read) -> None:
     assert guide.text.count("ACME operations") == 1
 
 
-def test_pictures_that_nobody_can_describe_are_counted_and_keep_what_the_author_said(guide: Read) -> None:
+def test_pictures_without_a_describer_are_counted_and_keep_the_authors_description(guide: Read) -> None:
     assert guide.undescribed[0].startswith("a picture is not described: there is no model")
     assert "the cluster" in guide.text
 
@@ -118,8 +118,8 @@ def test_comments_are_kept_where_the_text_refers_to_them() -> None:
         "word/_rels/document.xml.rels": f'<Relationships xmlns="{relations}">'
         f'<Relationship Id="c" Type="{kind}" Target="comments.xml"/></Relationships>',
     }
-    said = '<w:p><w:r><w:t>Fail over</w:t></w:r><w:r><w:commentReference w:id="0"/></w:r></w:p>'
-    text = read(a_docx(said, extra=extra), "a.docx").text
+    body = '<w:p><w:r><w:t>Fail over</w:t></w:r><w:r><w:commentReference w:id="0"/></w:r></w:p>'
+    text = read(a_docx(body, extra=extra), "a.docx").text
     assert text.startswith("Fail over[A1]\n")
     assert "Comment [A1]" in text
     assert "not on mondays" in text

@@ -186,7 +186,7 @@ def test_appointments_are_read() -> None:
     assert read(raw, "a.eml").text == f"Please come.\n\n{APPOINTMENT}"
 
 
-def test_an_appointment_without_a_text_beside_it_says_all() -> None:
+def test_an_appointment_without_a_body_includes_its_description() -> None:
     text = read(f"Subject: a\nContent-Type: text/calendar\n\n{CALENDAR}".encode(), "a.eml").text
     assert text == f"{APPOINTMENT}\nStop the jobs.\nCall us.\n"
 

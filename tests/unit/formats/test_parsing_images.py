@@ -1,4 +1,4 @@
-"""Pictures as documents, and where nobody can look at them."""
+"""Pictures as documents, with and without models to describe them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_picture_that_nobody_can_look_at_can_be_found_by_its_name() -> None:
     assert found.undescribed[0].startswith("a picture is not described")
 
 
-def test_a_picture_that_the_model_refuses_keeps_its_name_and_says_so() -> None:
+def test_a_picture_that_the_model_refuses_keeps_its_name_and_is_remarked_on() -> None:
     found = read(a_picture("x"), "plan.png", ParsingTools(describer=Refusing()))
     assert found.text == "Picture: plan\n"
     assert found.undescribed == ["plan.png is not described: the model refused it"]

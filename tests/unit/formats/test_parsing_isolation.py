@@ -1,4 +1,4 @@
-"""Readers of binary formats in a process of their own: its limits, its end, and what it may not have."""
+"""Readers of binary formats in a process of their own: limits, termination, and missing privileges."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_nothing_is_left_on_disk_if_the_text_is_not_wanted(monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_in_a_library_tells_its_kind_and_not_the_document() -> None:
+def test_an_error_in_a_library_does_not_quote_the_document() -> None:
     assert refused(b"PK\x03\x04 secret words", "a.docx").endswith("it is broken, or no Office document; save it again")
 
 

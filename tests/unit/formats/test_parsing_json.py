@@ -203,9 +203,9 @@ def test_deep_small_values_do_not_grow_by_their_depth() -> None:
 
 
 def test_an_array_of_records_is_refused() -> None:
-    told = refusal("[{}]", "a.json", SIMPLE)
-    assert "array of records" in told
-    assert "one a line into a .jsonl file" in told
+    message = refusal("[{}]", "a.json", SIMPLE)
+    assert "array of records" in message
+    assert "one a line into a .jsonl file" in message
 
 
 def a_bundle(*objects: dict[str, object]) -> str:
@@ -218,9 +218,9 @@ def an_object(name: str, **fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("second", [an_object("b"), {"type": "relationship"}])
 def test_a_bundle_of_several_objects_is_refused(second: dict[str, object]) -> None:
-    told = refusal(a_bundle(an_object("a"), second), "a.json", shipped("security/mitre"))
-    assert "2 objects in one file, at $.objects" in told
-    assert "--kind attack" in told
+    message = refusal(a_bundle(an_object("a"), second), "a.json", shipped("security/mitre"))
+    assert "2 objects in one file, at $.objects" in message
+    assert "--kind attack" in message
 
 
 @pytest.mark.parametrize("bundled", [False, True])
@@ -246,17 +246,17 @@ def test_an_own_record_may_be_about_something_revoked() -> None:
     ],
 )  # fmt: skip
 def test_records_below_the_top_are_pointed_at(path: str, fields: dict[str, object], where: str) -> None:
-    told = refusal(record(**fields), "a.json", shipped(path))
-    assert f" seem to be in {where}: put " in told or f" seems to be in {where}: put " in told
-    assert "add it" not in told
+    message = refusal(record(**fields), "a.json", shipped(path))
+    assert f" seem to be in {where}: put " in message or f" seems to be in {where}: put " in message
+    assert "add it" not in message
 
 
-def test_a_record_of_another_category_is_told_so() -> None:
-    told = refusal(record(issues=[{"fields": {"summary": "T"}}]), "a.json", shipped("operations/incidents"))
-    assert "choose a category whose `json` paths fit" in told
+def test_a_record_of_another_category_is_refused_with_the_remedy() -> None:
+    message = refusal(record(issues=[{"fields": {"summary": "T"}}]), "a.json", shipped("operations/incidents"))
+    assert "choose a category whose `json` paths fit" in message
 
 
-def test_a_path_that_makes_a_text_is_not_shown() -> None:
+def test_a_path_that_builds_a_string_is_not_shown() -> None:
     assert "no title at $.cve.id; " in refusal(record(x=1), "a.json", shipped("security/cve"))
 
 

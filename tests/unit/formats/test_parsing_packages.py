@@ -1,4 +1,4 @@
-"""What is refused before a library opens it: archives that unpack to too much, and XML that declares entities."""
+"""Refusals before a library opens a file: archives that unpack to too much, and XML that declares entities."""
 
 from __future__ import annotations
 

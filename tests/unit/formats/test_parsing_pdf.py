@@ -1,4 +1,4 @@
-"""PDF files: order of reading, structure, what is left out, and what can't be read."""
+"""PDF files: reading order, structure, omissions, and unreadable files."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_what_was_filled_into_a_form_is_read() -> None:
     assert read(pdf.data(), "a.pdf").text == "Primary host: db1.example.com\n"
 
 
-def test_a_pdf_whose_name_tells_no_format_is_read() -> None:
+def test_a_pdf_without_an_extension_is_read() -> None:
     assert read(PdfWriter().line(50, 700, "text").data(), "attachment").text == "text\n"
 
 

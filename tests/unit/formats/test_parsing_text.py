@@ -27,7 +27,7 @@ def is_plain_body(text: str) -> bool:
     return bool(text.strip()) and not text.startswith(("---", "\ufeff"))
 
 
-# -- what comes out --------------------------------------------------------------------------------------------------
+# -- text and encoding -----------------------------------------------------------------------------------------------
 
 
 @given(text=readable.filter(is_plain_body), name=st.sampled_from(["a.md", "a.markdown", "a.txt", "a.log"]))
@@ -86,7 +86,7 @@ def test_plain_text_and_markdown_without_front_matter_declare_no_title() -> None
     assert parsed("# Heading\n", "a.md").title is None
 
 
-# -- which format ----------------------------------------------------------------------------------------------------
+# -- format detection ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a", "a.unknown", "README", "folder.d/a"])
@@ -215,7 +215,7 @@ def test_no_character_after_a_cut_composes_with_what_is_before_it() -> None:
 
 
 def test_a_line_without_a_place_to_cut_is_refused() -> None:
-    assert "can't be told apart" in refusal("\u0b3e" * 70_000)
+    assert "can't be separated" in refusal("\u0b3e" * 70_000)
 
 
 def test_endless_combining_characters_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Records of vendors' replies: what is ignored, what counts as missing, and what is refused in which words."""
+"""Records of vendors' replies: ignored fields, missing values, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ def test_names_are_strings_or_objects_with_one_and_the_rest_is_left_out() -> Non
 
 
 def test_words_are_strings_or_numbers_that_can_be_stored() -> None:
-    class Said(Shape, frozen=True):
+    class Record(Shape, frozen=True):
         words: NeededWords
 
-    told = [shaped(Said, {"words": given}).words for given in (" a ", 7, 1.5, "x\0y", "\ud800z")]
-    assert told == ["a", "7", "1.5", "xy", "\ufffdz"]
+    found = [shaped(Record, {"words": given}).words for given in (" a ", 7, 1.5, "x\0y", "\ud800z")]
+    assert found == ["a", "7", "1.5", "xy", "\ufffdz"]
     wrong_ones: list[Any] = ["", " ", None, True, [], {}]
     for wrong in wrong_ones:
         with pytest.raises(SourceShapeError, match="'words'"):
-            shaped(Said, {"words": wrong})
+            shaped(Record, {"words": wrong})
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         ({}, "a thing: the field 'number' is missing; the source's format may have changed"),
-        ({**BARE, "number": "1"}, "the field 'number' should be a whole number, not a text"),
+        ({**BARE, "number": "1"}, "the field 'number' should be a whole number, not a string"),
         ({**BARE, "number": True}, "the field 'number' should be a whole number, not true or false"),
-        ({**BARE, "title": " "}, "the field 'title' should be a text that is not empty"),
+        ({**BARE, "title": " "}, "the field 'title' should be a string that is not empty"),
         ({**BARE, "flag": 1}, "the field 'flag' should be true or false, not a whole number"),
         ({**BARE, "tags": {}}, "the field 'tags' should be a list, not an object"),
         ({**BARE, "parts": [{"createdAt": "x"}, {}]}, r"the field 'parts\[1\].createdAt' is missing"),
@@ -104,7 +104,7 @@ def test_a_record_may_be_odd_alone() -> None:
 
 def test_each_of_a_list_is_read() -> None:
     assert each_of(Named, [{"name": "a"}, {}], "names") == [Named("a"), Named()]
-    with pytest.raises(SourceShapeError, match="names: it should be an object, not a text"):
+    with pytest.raises(SourceShapeError, match="names: it should be an object, not a string"):
         each_of(Named, ["a"], "names")
 
 

@@ -131,7 +131,7 @@ def test_product_without_a_slash_has_its_vendor_first(extraction: Extraction) ->
 @pytest.mark.parametrize(
     ("configurations", "problem"),
     [
-        ("x", "the field 'cve.configurations' should be a list, not a text"),
+        ("x", "the field 'cve.configurations' should be a list, not a string"),
         ([{"nodes": 7}], "the field 'cve.configurations[0].nodes' should be a list, not a whole number"),
         ([{"nodes": [{"cpeMatch": [{"criteria": "cpe:x"}]}]}], "expected a CPE 2.3 name"),
     ],

@@ -1,7 +1,7 @@
-"""Chooses the adapter of each port by its address in the settings.
+"""Selects the adapter of each port by its address in the settings.
 
-A port is opened when it is first used, and its adapter is imported then: a function that only searches never loads what
-ingestion needs.
+A port is opened on first use, and its adapter is imported then: a function that only searches never loads the code of
+ingestion.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Given(TypedDict, total=False):
 
 
 class Ports:
-    """The ports of an installation. What is `given` replaces the adapter of the settings."""
+    """The ports of an installation. Ports in `given` replace the adapters of the settings."""
 
     def __init__(self, installation: Installation, given: Given) -> None:
         self._installation = installation
@@ -83,7 +83,7 @@ class Ports:
         return self._installation.clock
 
     def load(self) -> None:
-        """Read the code of what questions need. Opens no connection and asks for no credentials."""
+        """Imports the code that queries need. Opens no connection and needs no credentials."""
         if self.settings.backend == "aws":
             from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
 
@@ -91,13 +91,13 @@ class Ports:
             self._aws_session.load("bedrock-runtime", "dynamodb", *reranking)
 
     def connect(self) -> None:
-        """Make the clients of the index, which ask for credentials."""
+        """Creates the clients of the index, which load credentials."""
         connect = getattr(self.indexes, "connect", None)
         if connect:
             connect()
 
     def close(self) -> None:
-        """Release files and connections that were opened."""
+        """Releases opened files and connections."""
         for name in ("tables", "_home"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -329,7 +329,7 @@ class Ports:
         return BedrockKnowledgeBase(client, self.settings.knowledge_base_id)
 
     def copies_of(self, store: ObjectStore) -> ChunkCopies | None:
-        """Also gets what the index gets, where a managed service makes an index of its own of the corpus store."""
+        """Receives the same changes as the index, where a managed service builds its own index from the corpus store."""
         if not self.settings.sync_queue_url:
             return None
         from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
@@ -340,14 +340,14 @@ class Ports:
 
     @cached_property
     def index_sync(self) -> IndexSync:
-        """Has the managed knowledge base index what the copies are."""
+        """Starts ingestion jobs of the managed knowledge base for changed copies."""
         from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
 
-        client = self._aws("bedrock-agent", attempts=1)  # requests to sync come again by themselves
+        client = self._aws("bedrock-agent", attempts=1)  # requests to sync are redelivered by their queue
         return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
 
     def telemetry_stores(self) -> TelemetryStores | None:
-        """Clients try again once at most: who asks waits for the answer."""
+        """Clients retry once at most: the caller waits for the answer."""
         given = self.given.get("telemetry_stores")
         if given is not None or self.settings.backend != "aws":
             return given

@@ -1,4 +1,4 @@
-"""Connections with time-outs, through the proxy that this machine uses, and what keeps them from working."""
+"""Makes HTTP connections with time-outs, through the machine's proxy, and translates their errors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from opx.errors import OpxError, StoreUnavailableError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 35.0
-"""API Gateway gives up after 30 seconds."""
+"""API Gateway times out after 30 seconds."""
 
 
 class Connections:
-    """Kept connections to any hosts. `certificates` is a file of authorities, "" for those that Python knows."""
+    """Pooled connections to any hosts. `certificates` is a CA file, "" for Python's default."""
 
     def __init__(
         self, *, certificates: str = "", connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
@@ -38,8 +38,8 @@ class Connections:
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | BinaryIO | None
     ) -> BaseHTTPResponse:
-        """One request, not repeated and not redirected, its answer read. Raises `StoreUnavailableError` if none comes,
-        and `OpxError` if the other side can't prove who it is."""
+        """Sends one request, without retry or redirect, and reads its reply. Raises `StoreUnavailableError` if none
+        comes, and `OpxError` if the server's certificate is not trusted."""
         host = urlsplit(url).netloc
         try:
             return self._pool_for(url).request(
@@ -59,7 +59,7 @@ class Connections:
             raise StoreUnavailableError(f"the connection to {host} broke: {exc}") from exc
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         for pool in (self._direct, *self._through.values()):
             pool.clear()
 

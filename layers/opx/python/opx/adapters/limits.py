@@ -1,7 +1,7 @@
-"""Checks what both sets of adapters accept: the narrowest limits among the services behind the ports.
+"""Validates input for both sets of adapters, by the narrowest limits among the services behind the ports.
 
-The embedded adapters could take more. They refuse the same input, so that what works in a folder works on AWS. Queries
-and conditions of the Table port mean the same for both, too.
+The embedded adapters could accept more. They refuse the same input, so that whatever works in a folder works on AWS.
+Queries and conditions of the Table port are shared by both, too.
 Limits of DynamoDB: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 """
 
@@ -20,7 +20,7 @@ from opx.ports.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
 MAX_METADATA_BYTES = 1400
-"""As JSON. S3 stores 2,048 bytes, in base64 where headers can't carry them unchanged."""
+"""Size as JSON. S3 stores 2,048 bytes, in base64 where headers can't carry them unchanged."""
 MAX_ITEM_BYTES = 400 * 1024
 MAX_PARTITION_KEY_BYTES = 2048
 MAX_SORT_KEY_BYTES = 1024
@@ -36,7 +36,7 @@ _NOT_IN_MESSAGES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def is_object_key(key: str) -> bool:
-    """Whether `put` takes the key: no empty, `.` or `..` segments, no backslash, no control characters."""
+    """True if `put` accepts the key: no empty, `.` or `..` segments, no backslash, no control characters."""
     if _NOT_IN_KEYS.search(key):
         return False
     if any(segment in ("", ".", "..") for segment in key.split("/")):
@@ -45,7 +45,7 @@ def is_object_key(key: str) -> bool:
 
 
 def check_object_key(key: str) -> None:
-    """Raise `InvalidInputError` for a malformed key."""
+    """Raises `InvalidInputError` for a malformed key."""
     if not is_object_key(key):
         raise InvalidInputError(
             f"object key {key[:100]!r} is malformed: use `/`-separated segments without `.`, `..`, backslashes and"
@@ -54,7 +54,7 @@ def check_object_key(key: str) -> None:
 
 
 def check_metadata(metadata: Mapping[str, str]) -> None:
-    """Raise `InvalidInputError` for metadata that aren't text or are too large."""
+    """Raises `InvalidInputError` for metadata that aren't strings or are too large."""
     texts = [*metadata.keys(), *metadata.values()]
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInputError("names and values of an object's metadata must be strings")
@@ -64,7 +64,7 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
 
 
 def check_table_key(spec: TableSpec, key: Mapping[str, Any]) -> None:
-    """Raise `InvalidInputError` unless `key` has exactly the key attributes of the table, with usable values."""
+    """Raises `InvalidInputError` unless `key` has exactly the key attributes of the table, with usable values."""
     names = {spec.partition, spec.sort} - {""}
     if set(key) != names:
         raise InvalidInputError(f"a key of table {spec.name} has the attributes {sorted(names)}, not {sorted(key)}")
@@ -72,7 +72,7 @@ def check_table_key(spec: TableSpec, key: Mapping[str, Any]) -> None:
 
 
 def check_item(spec: TableSpec, item: Mapping[str, Any]) -> None:
-    """Raise `InvalidInputError` if the item lacks its key, has a value of an unknown type, or is too large."""
+    """Raises `InvalidInputError` if the item lacks its key, has a value of an unknown type, or is too large."""
     _check_key_values(spec, item, spec.partition, spec.sort)
     for index in spec.indexes:
         present = [name for name in (index.partition, index.sort) if name in item]
@@ -86,7 +86,7 @@ def check_item(spec: TableSpec, item: Mapping[str, Any]) -> None:
 
 
 def check_key_value(spec: TableSpec, name: str, value: object, limit: int = MAX_PARTITION_KEY_BYTES) -> None:
-    """Raise `InvalidInputError` unless `value` can be the key attribute `name`, in the table or an index."""
+    """Raises `InvalidInputError` unless `value` can be the key attribute `name`, in the table or an index."""
     if name in spec.numbers:
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not -(2**63) <= value < 2**63:  # type: ignore[operator]
@@ -97,7 +97,7 @@ def check_key_value(spec: TableSpec, name: str, value: object, limit: int = MAX_
 
 
 def check_message(body: str, delay_seconds: int) -> None:
-    """Raise `InvalidInputError` for a message that a queue can't carry unchanged."""
+    """Raises `InvalidInputError` for a message that a queue can't carry unchanged."""
     if not 1 <= _utf8_length(body) <= MAX_MESSAGE_BYTES:
         raise InvalidInputError(f"a message has 1 to {MAX_MESSAGE_BYTES:,} bytes, not {len(body.encode()):,}")
     if _NOT_IN_MESSAGES.search(body):
@@ -106,7 +106,7 @@ def check_message(body: str, delay_seconds: int) -> None:
 
 
 def check_whole(name: str, value: int, low: int, high: int) -> None:
-    """Raise `InvalidInputError` unless `low <= value <= high`."""
+    """Raises `InvalidInputError` unless `low <= value <= high`."""
     if not low <= value <= high:
         raise InvalidInputError(f"{name} must be {low} to {high}, not {value}")
 
@@ -123,7 +123,7 @@ def _key_limit(name: str, partition: str) -> int:
 
 
 def _size(value: object, depth: int) -> int:
-    """Bytes that DynamoDB counts for a value, rounded up. Raises `InvalidInputError` for what it can't hold."""
+    """Bytes that DynamoDB counts for a value, rounded up. Raises `InvalidInputError` for unsupported values."""
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"values may be nested {MAX_DEPTH} levels deep")
     if isinstance(value, str):
@@ -143,7 +143,7 @@ def _size(value: object, depth: int) -> int:
 
 def _name_size(name: object) -> int:
     if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"a name in an item must be a string that isn't empty, not {name!r}")
+        raise InvalidInputError(f"a name in an item must be a non-empty string, not {name!r}")
     return _utf8_length(name)
 
 
@@ -167,7 +167,7 @@ def _utf8_length(text: str) -> int:
 
 
 def holds(condition: Condition, item: Mapping[str, Any] | None) -> bool:
-    """Whether the condition is true of a stored item; None stands for an item that doesn't exist."""
+    """True if the condition holds for a stored item; None stands for an item that doesn't exist."""
     if isinstance(condition, AnyOf):
         return any(holds(part, item) for part in condition.conditions)
     if isinstance(condition, AllOf):
@@ -180,19 +180,19 @@ def holds(condition: Condition, item: Mapping[str, Any] | None) -> bool:
 
 
 def expiry(item: Mapping[str, Any], ttl: str) -> float | None:
-    """When the item expires, in seconds since the epoch; None without the attribute `ttl`, or if it is no number."""
+    """Expiry time in seconds since the epoch; None without the attribute `ttl`, or if it isn't a number."""
     expires = item.get(ttl) if ttl else None
     return None if expires is None or _kind(expires) != "number" else float(expires)
 
 
 def is_expired(item: Mapping[str, Any], ttl: str, now: float) -> bool:
-    """Whether the time in the attribute `ttl` has passed."""
+    """True if the time in the attribute `ttl` has passed."""
     expires = expiry(item, ttl)
     return expires is not None and expires < now
 
 
 def _compare(condition: Equals | LessThan, stored: object) -> bool:
-    # Python takes True for 1; a table doesn't.
+    # Python equates True and 1; a table doesn't.
     if _kind(stored) != _kind(condition.value):
         return False
     if isinstance(condition, Equals):
@@ -206,7 +206,7 @@ def _kind(value: object) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-# -- a query of the `Table` port, checked and brought into one form for both adapters
+# -- a query of the `Table` port, validated and normalised for both adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,8 @@ class Slice:
 
 
 def slice_of(spec: TableSpec, partition: str | int, index: str, where: KeyRange | None) -> Slice:
-    """Raises `InvalidInputError` if the index doesn't exist or the range doesn't fit its sort attribute."""
+    """Builds the slice of a query. Raises `InvalidInputError` if the index doesn't exist or the range doesn't fit its
+    sort attribute."""
     try:
         keys = spec.index(index) if index else spec
     except KeyError as exc:
@@ -237,7 +238,7 @@ def slice_of(spec: TableSpec, partition: str | int, index: str, where: KeyRange 
     check_key_value(spec, keys.partition, partition)
     where = where or KeyRange()
     _check_range(spec, keys.sort, where)
-    # Nothing sorts before the empty string, and it is no valid key: as a lower bound it says nothing.
+    # Nothing sorts before the empty string, and it is no valid key: as a lower bound it has no effect.
     low = None if where.low == "" else where.low
     return Slice(keys.partition, partition, keys.sort, low, where.high, where.begins_with)
 

@@ -1,6 +1,6 @@
-"""Asks chat models of any service that understands OpenAI's Chat Completions: OpenRouter, Ollama, or one's own.
+"""Calls chat models of services with OpenAI's Chat Completions API: OpenRouter, Ollama, or a self-hosted one.
 
-JSON is asked for by `response_format` (OpenAI API Reference, "Create chat completion"). Not every service has each form:
+JSON is requested by `response_format` (OpenAI API Reference, "Create chat completion"). Not every service has each form:
 Ollama before 0.5 and DeepSeek refuse or ignore `json_schema`, LM Studio refuses `json_object`. The instructions hold the
 schema in any case, so that a service without either may still answer.
 """
@@ -41,7 +41,7 @@ REFUSING_CALLER = (401, 403, 404)
 
 
 class ChatCompletions:
-    """The operation at `url` (`https://host/v1`), with a key if the service wants one ("" for none). Thread-safe."""
+    """The operation at `url` (`https://host/v1`), with a key if the service needs one ("" for none). Thread-safe."""
 
     def __init__(self, url: str, key: Callable[[], str], connections: Connections) -> None:
         self.url = url.rstrip("/") + "/chat/completions"
@@ -49,8 +49,8 @@ class ChatCompletions:
         self._connections = connections
 
     def post(self, body: Mapping[str, Any]) -> BaseHTTPResponse:
-        """The service's answer, whatever its status. Raises `StoreUnavailableError` if none comes, `OpxError` if the
-        service can't prove who it is, and `SecretNotFoundError` for a key that isn't there."""
+        """The service's reply, of any status. Raises `StoreUnavailableError` if none comes, `OpxError` if the server's
+        certificate is not trusted, and `SecretNotFoundError` for a missing key."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = self._key()
         if key:
@@ -66,18 +66,18 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
     ("json_object", OBJECT_FORMAT),
     ("response_format", ""),
 )
-"""What a refusal names, and the part of the request that is meant; "" for the form of JSON that was asked for. The old
-name of the limit is also named where a text is too long."""
+"""Words of a refusal, and the part of the request that they refer to; "" for the requested form of JSON. The old name
+of the limit is also named where the input is too long."""
 
 _REFUSING_REQUEST = (400, 422)
 _MOST_READ = 4000
 
 _ENOUGH = ("stop", "tool_calls", "eos", None)
-"""Why a reply may have ended that is whole."""
+"""Finish reasons of a complete reply."""
 
 
 def chat_at_url(settings: Settings, secrets: Secrets, model: str) -> ChatModel:
-    """The model of this name at `chat_url`. Its key is read when it is asked."""
+    """The model of this name at `chat_url`. Its key is read on each call."""
 
     def key() -> str:
         return secrets.get(settings.chat_secret) if settings.chat_secret else ""
@@ -86,8 +86,8 @@ def chat_at_url(settings: Settings, secrets: Secrets, model: str) -> ChatModel:
 
 
 class OpenAiChatService:
-    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one. Errors are for whoever asked a
-    question, and leave out the address; the log has it."""
+    """Calls `model` at `url` (`https://host/v1`), with a key if the service needs one. Errors reach the end user, and
+    leave out the address; the log has it."""
 
     def __init__(self, url: str, model: str, key: Callable[[], str], connections: Connections) -> None:
         self._completions = ChatCompletions(url, key, connections)
@@ -97,18 +97,18 @@ class OpenAiChatService:
     def name(self) -> str:
         return f"openai:{self._model}"
 
-    def say(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
+    def complete(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
         try:
             reply = self._completions.post(self._request(prompt, without))
         except SecretNotFoundError as exc:
-            raise ModelError(f"{self.name} can't be asked: {exc}") from exc
+            raise ModelError(f"{self.name} can't be called: {exc}") from exc
         except OpxError as exc:
-            log.warning("%s can't be asked: %s", self.name, exc)
+            log.warning("%s can't be called: %s", self.name, exc)
             kind = BusyModelError if isinstance(exc, StoreUnavailableError) else ModelError
             raise kind(f"{self.name} can't be reached") from exc
         if reply.status != 200:
             raise self._refused(reply, without)
-        return self._said(reply.data)
+        return self._model_output(reply.data)
 
     def _request(self, prompt: Prompt, without: frozenset[str]) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -131,34 +131,34 @@ class OpenAiChatService:
         return request
 
     def _refused(self, reply: BaseHTTPResponse, without: frozenset[str]) -> ModelError:
-        told = f"{self.name} answered with status {reply.status}"
-        log.warning("%s: %s", self._completions.url, told)  # without its text, which may quote the request
+        message = f"{self.name} replied with status {reply.status}"
+        log.warning("%s: %s", self._completions.url, message)  # without its text, which may quote the request
         if reply.status in REFUSING_CALLER:
             return ModelError(
-                f"{told}; check OPX_CHAT_URL, the model's name, and the secret that OPX_CHAT_SECRET names"
+                f"{message}; check OPX_CHAT_URL, the model's name, and the secret that OPX_CHAT_SECRET names"
             )
         if reply.status >= 500 or reply.status in PASSING:
-            return BusyModelError(told)
+            return BusyModelError(message)
         part = _complaint(reply.data, without) if reply.status in _REFUSING_REQUEST else ""
-        return RefusedPartError(part, told) if part else ModelError(told)
+        return RefusedPartError(part, message) if part else ModelError(message)
 
-    def _said(self, data: bytes) -> ModelOutput:
+    def _model_output(self, data: bytes) -> ModelOutput:
         try:
             reply = json.loads(data)
             if "error" in reply and "choices" not in reply:
-                raise ModelError(f"{self.name} answered with an error instead of a text")
+                raise ModelError(f"{self.name} replied with an error instead of text")
             choice, usage = reply["choices"][0], reply.get("usage") or {}
             text, reason = choice["message"]["content"], choice.get("finish_reason")
             read, written = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as exc:
-            raise ModelError(f"{self.name} gave an answer of an unknown form: {type(exc).__name__}") from exc
+            raise ModelError(f"{self.name} returned a reply of an unknown form: {type(exc).__name__}") from exc
         if reason not in _ENOUGH or not isinstance(text, str):
-            raise ModelError(f"{self.name} did not answer in full: it stopped because of {str(reason)[:40]!r}")
+            raise ModelError(f"{self.name} returned an incomplete reply: it stopped because of {str(reason)[:40]!r}")
         return ModelOutput(text, read, written)
 
 
 def _form(without: frozenset[str]) -> str:
-    """In which form JSON is asked for: the strictest that wasn't refused, "" for none."""
+    """The form in which JSON is requested: the strictest that wasn't refused, "" for none."""
     return next((form for form in (SCHEMA_FORMAT, OBJECT_FORMAT) if form not in without), "")
 
 
@@ -174,7 +174,7 @@ def _complaint(data: bytes, without: frozenset[str]) -> str:
 
 
 def _error_of(data: bytes) -> Mapping[str, Any]:
-    """What a reply says is wrong. Services put it into an object, into a text, or answer with bare text."""
+    """The error in a reply. Services send it as an object, as a string in JSON, or as a bare string."""
     try:
         found = json.loads(data)
         error = found.get("error", found)
@@ -183,11 +183,11 @@ def _error_of(data: bytes) -> Mapping[str, Any]:
     return error if isinstance(error, Mapping) else {"message": str(error)}
 
 
-# -- openai images
+# -- OpenAI images
 
 
 class OpenAiImageDescriber:
-    """Asks `model` at `url` (`https://host/v1`), with a key if the service wants one. Thread-safe."""
+    """Calls `model` at `url` (`https://host/v1`), with a key if the service needs one. Thread-safe."""
 
     def __init__(self, url: str, model: str, key: str, connections: Connections) -> None:
         self._completions = ChatCompletions(url, lambda: key, connections)
@@ -206,16 +206,18 @@ class OpenAiImageDescriber:
         return {"model": self._model, "messages": messages, "max_tokens": MAX_DESCRIPTION_TOKENS}
 
     def _refused(self, status: int) -> Exception:
-        told = f"the model {self._model} at {self._completions.url} answered with status {status}"
+        message = f"the model {self._model} at {self._completions.url} replied with status {status}"
         if status in REFUSING_CALLER:
             hint = "check OPX_VISION_URL, OPX_VISION_MODEL and the secret that OPX_VISION_SECRET names"
-            return StoreUnavailableError(f"{told}; {hint}")
+            return StoreUnavailableError(f"{message}; {hint}")
         if status >= 500 or status in PASSING:
-            return StoreUnavailableError(told)
-        return UnparsableDocumentError(f"{told} to a picture")
+            return StoreUnavailableError(message)
+        return UnparsableDocumentError(f"{message} to a picture")
 
     def _text(self, data: bytes) -> str:
         try:
             return str(json.loads(data)["choices"][0]["message"]["content"] or "")
         except (ValueError, KeyError, IndexError, TypeError) as exc:
-            raise StoreUnavailableError(f"{self._completions.url} gave an answer of an unknown form: {exc!r}") from exc
+            raise StoreUnavailableError(
+                f"{self._completions.url} returned a reply of an unknown form: {exc!r}"
+            ) from exc

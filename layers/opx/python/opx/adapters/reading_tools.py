@@ -1,4 +1,4 @@
-"""Makes the tools to read pictures with that every backend can have; `TesseractOcr` is one."""
+"""Creates the picture tools that every backend can use: Tesseract's OCR, and a description model at a URL."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from opx.settings import Settings
 PROGRAM = "tesseract"
 DEFAULT_LANGUAGES = "eng"
 TIMEOUT_SECONDS = 120.0
-"""For one page; one takes a few seconds."""
+"""Time limit per page; one takes a few seconds."""
 _LANGUAGE_MISSING = "Failed loading language"
 _ENVIRONMENT = {"OMP_THREAD_LIMIT": "1"}
-"""Its threads wait for each other more than they help (Tesseract documentation, FAQ, on OMP_THREAD_LIMIT)."""
+"""Tesseract's threads cost more than they gain (Tesseract documentation, FAQ, on OMP_THREAD_LIMIT)."""
 
 
 def is_installed() -> bool:
-    """Whether there is such a program."""
+    """True if the program is installed."""
     return shutil.which(PROGRAM) is not None
 
 
 class TesseractOcr:
-    """Runs the program once a page. `languages` are codes that it has data for, joined by `+` (`eng+deu`)."""
+    """Runs the program once per page. `languages` are codes of installed data, joined by `+` (`eng+deu`)."""
 
     def __init__(self, languages: str = DEFAULT_LANGUAGES, *, seconds: float = TIMEOUT_SECONDS) -> None:
         self._languages = languages
@@ -46,15 +46,15 @@ class TesseractOcr:
             raise self._failure(done.stderr.decode("utf-8", "replace"))
         return done.stdout.decode("utf-8", "replace").replace("\f", "").strip()
 
-    def _failure(self, said: str) -> Exception:
-        if _LANGUAGE_MISSING in said:
+    def _failure(self, stderr: str) -> Exception:
+        if _LANGUAGE_MISSING in stderr:
             hint = "install its data (apt-get install tesseract-ocr-<language>), or set OPX_OCR_LANGUAGES"
             return StoreUnavailableError(f"tesseract has no data for {self._languages!r}; {hint}")
         return UnparsableDocumentError("tesseract can't read the picture")
 
 
 def limits(settings: Settings) -> ParsingLimits:
-    """What reading one file may take."""
+    """Limits for reading one file."""
     return ParsingLimits(
         seconds=settings.parse_seconds,
         memory_bytes=settings.parse_memory_bytes,
@@ -65,7 +65,7 @@ def limits(settings: Settings) -> ParsingLimits:
 
 
 def tesseract(settings: Settings) -> Ocr | None:
-    """The program of this machine; None if it isn't there and needn't be. Raises `InvalidInputError` if it is asked for
+    """The program of this machine; None if it is missing and not required. Raises `InvalidInputError` if it is required
     and missing."""
     if is_installed():
         return TesseractOcr(settings.ocr_languages)

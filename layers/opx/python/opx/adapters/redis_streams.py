@@ -1,4 +1,4 @@
-"""Redis streams, read by a consumer group, so that several processes share a stream and none loses a record."""
+"""Reads Redis streams by a consumer group, so that several processes share a stream and none loses a record."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from opx.errors import SecretNotFoundError, StoreUnavailableError
 GROUP = "opx-knowledge"
 BATCH = 100
 ATTEMPTS = 3
-"""How often a record is delivered before it is set aside, in a stream named like its own with `:failed` behind."""
+"""Deliveries of a record before it is set aside, in a stream with the suffix `:failed`."""
 
 ABANDONED_MS = 60_000
-"""A record that was delivered this long ago and isn't done belongs to a process that is gone, or comes again."""
+"""A record that was delivered this many ms ago and isn't done belongs to a process that is gone, or is delivered again."""
 
 Entry = tuple[bytes, dict[bytes, bytes]]
 
@@ -34,7 +34,7 @@ SECONDS = 5.0
 class RedisStreamFeed:
     """A `Feed` of one stream. Records are acknowledged when their documents are in the corpus store.
 
-    `password` is asked for with each new connection, if the stream has one.
+    `password` is read for each new connection, if the stream has one.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class RedisStreamFeed:
         self._waiting: deque[Entry] = deque()
         self._set_aside = 0
         self._ready = False
-        self._said = ""
+        self._last_problem = ""
 
     def poll(self) -> Sequence[str]:
-        """Take in what has arrived; a line about it, or about what is in the way, which is said once."""
+        """Stores the documents of new records; returns a line about them, or about a problem, which is reported once."""
         try:
-            line = self._taken()
+            line = self._stored()
         except redis.RedisError as exc:
             self._ready = False
-            return self._once(_told(exc))
+            return self._once(_problem(exc))
         except SecretNotFoundError as exc:
             return self._once(str(exc))
         except StoreUnavailableError as exc:
             return self._once(f"records wait, as {exc}")
-        self._said = ""
+        self._last_problem = ""
         return [f"stream {self._definition.name}: {line}"] if line else []
 
     def close(self) -> None:
@@ -76,11 +76,11 @@ class RedisStreamFeed:
             self._redis.close()
 
     def _once(self, line: str) -> list[str]:
-        said, self._said = self._said, line
-        return [] if line == said else [f"stream {self._definition.name}: {line}"]
+        last, self._last_problem = self._last_problem, line
+        return [] if line == last else [f"stream {self._definition.name}: {line}"]
 
-    def _taken(self) -> str:
-        """Records that a store didn't take wait here: they are not to blame, and aren't counted as delivered again."""
+    def _stored(self) -> str:
+        """Stores records. Those that a store refused wait here: they are not at fault, and don't count as delivered again."""
         if not self._ready:
             self._connect()
             self._join()
@@ -92,9 +92,9 @@ class RedisStreamFeed:
             put += self._handle(self._waiting[0])
             self._waiting.popleft()
         aside, self._set_aside = self._set_aside, 0
-        told = [f"{put:,} of {count:,} records put"] if count else []
-        told += [f"{aside:,} set aside in {self._key}:failed"] if aside else []
-        return ", ".join(told)
+        parts = [f"{put:,} of {count:,} records put"] if count else []
+        parts += [f"{aside:,} set aside in {self._key}:failed"] if aside else []
+        return ", ".join(parts)
 
     def _connect(self) -> None:
         self.close()
@@ -108,7 +108,7 @@ class RedisStreamFeed:
         )
 
     def _join(self) -> None:
-        """Make the group, which begins with what the stream has already."""
+        """Creates the group, which begins with the stream's existing records."""
         try:
             self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
         except redis.ResponseError as exc:
@@ -124,7 +124,7 @@ class RedisStreamFeed:
         return [entry for some in entries for entry in _flat(some)]
 
     def _abandoned(self) -> list[Entry]:
-        """Records that were delivered and never done; those that came too often are set aside."""
+        """Records that were delivered and never done; those delivered too often are set aside."""
         claimed = self._redis.xautoclaim(self._key, GROUP, self._consumer, self._abandoned_ms, count=BATCH)[1]
         entries = [(key, fields) for key, fields in claimed if fields is not None]
         if not entries:
@@ -157,14 +157,14 @@ class RedisStreamFeed:
 
 
 def _flat(entries: Any) -> list[Entry]:
-    """Entries as pairs: newer protocols of Redis put them into one list more."""
+    """Entries as pairs: newer protocols of Redis nest them in one list more."""
     if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], tuple | list):
         return [(key, fields) for some in entries for key, fields in some]
     return [(key, fields) for key, fields in entries]
 
 
 def _body(fields: dict[bytes, bytes]) -> bytes:
-    """The field that is the whole record, if there is no other, or all fields as an object."""
+    """The only field as the whole record, or all fields as an object."""
     named = {name.decode("utf-8", "replace"): value for name, value in fields.items()}
     if len(named) == 1:
         ((name, value),) = named.items()
@@ -173,16 +173,16 @@ def _body(fields: dict[bytes, bytes]) -> bytes:
     return json.dumps({name: value.decode("utf-8", "replace") for name, value in named.items()}).encode()
 
 
-def _told(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     if isinstance(error, redis.AuthenticationError):
         return "Redis refuses the password: see password_secret"
     if isinstance(error, redis.ResponseError):
         return f"Redis refuses: {error}"
-    return f"Redis can't be read ({type(error).__name__}); it is tried again"
+    return f"Redis can't be read ({type(error).__name__}); retrying"
 
 
 class RedisFeeds:
-    """A `Feed` of all streams of Redis that there are, also of those that are subscribed to while the process runs."""
+    """A `Feed` of all Redis streams, including those subscribed to while the process runs."""
 
     def __init__(
         self, streams: Callable[[], Sequence[StreamDefinition]], feed_of: Callable[[StreamDefinition], RedisStreamFeed]

@@ -1,4 +1,4 @@
-"""Reads the web for sources: from public addresses, within rate limits, and tried again where that may help."""
+"""Reads the web for sources: from public addresses, within rate limits, and with retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Sleep = Callable[[float], None]
 
 
 class RateWindow:
-    """Lets requests pass as often as a limit allows: so many in any stretch of so many seconds."""
+    """Limits the rate of requests: so many in any window of so many seconds."""
 
     def __init__(self, limit: RateLimit | None, *, clock: Clock, sleep: Sleep) -> None:
         self._limit = limit
@@ -43,7 +43,7 @@ class RateWindow:
         self._passed: deque[float] = deque(maxlen=limit.calls if limit else 1)
 
     def wait(self) -> None:
-        """Return when the next request may go."""
+        """Blocks until the next request may be sent."""
         if self._limit and len(self._passed) == self._limit.calls:
             left = self._passed[0] + self._limit.seconds - self._clock()
             if left > 0:
@@ -52,8 +52,8 @@ class RateWindow:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """For how many seconds a reply asks not to be asked again: `Retry-After` (seconds or a date), or
-    `X-RateLimit-Reset` once none remain, as GitHub has it ("Rate limits for the REST API"). None if it doesn't say."""
+    """The delay in seconds that a reply demands: `Retry-After` (seconds or a date), or `X-RateLimit-Reset` once none
+    remain, as GitHub has it ("Rate limits for the REST API"). None if it names none."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -78,7 +78,7 @@ _CONDITIONS = ("if-none-match", "if-modified-since")
 
 
 def redirected(message: HttpRequest, reply: HttpReply) -> HttpRequest:
-    """The request that a redirect asks for. To another host go only headers that can't be credentials.
+    """The request that follows a redirect. To another host go only headers that can't be credentials.
 
     Raises `ForbiddenAddressError`, and `SourceRefusedError` for one that can't be followed.
     """
@@ -86,7 +86,7 @@ def redirected(message: HttpRequest, reply: HttpReply) -> HttpRequest:
     try:
         there = target_of(urljoin(here.url, reply.headers["location"]))
     except ValueError as exc:
-        raise SourceRefusedError(f"{here.shown}: redirected to what is no address", reply.status) from exc
+        raise SourceRefusedError(f"{here.shown}: redirected to an invalid address", reply.status) from exc
     if message.method == "POST" and reply.status not in (307, 308):
         raise SourceRefusedError(f"{here.shown}: redirected to {there.shown}; set that address", reply.status)
     if _same_party(here, there):
@@ -106,7 +106,7 @@ USER_AGENT = f"opx-knowledge/{__version__}"
 TIMEOUT_SECONDS = 60.0
 TRIES = 4
 MAX_WAIT_SECONDS = 60.0
-"""Longer waits that a source asks for end the pull, which goes on another time."""
+"""Longer delays demanded by a source end the pull, which continues at its next run."""
 
 MAX_REDIRECTS = 5
 MAX_BYTES = 32 * 1024 * 1024
@@ -139,7 +139,7 @@ def open_web(
 class HttpWeb:
     """`WebClient` and `PageMemory` over HTTP; for one thread.
 
-    Environment variables for proxies are not followed: behind a proxy, the address that a request ends at could not be
+    Environment variables for proxies are ignored: behind a proxy, the final address of a request could not be
     checked.
     """
 
@@ -198,7 +198,7 @@ class HttpWeb:
         self._slower = RateWindow(rate, clock=self._clock, sleep=self._sleep)
 
     def commit_validators(self) -> None:
-        """Keep the validators of the replies since the last time: what they gave is stored and need not come again."""
+        """Stores the validators of the replies since the last commit: their content is stored and need not be sent again."""
         if self._validators is not None:
             for url, found in self._uncommitted.items():
                 if found != self._validators.get(url):
@@ -206,7 +206,7 @@ class HttpWeb:
         self._uncommitted.clear()
 
     def close(self) -> None:
-        """Close all connections. Replies that weren't committed are sent again the next time."""
+        """Closes all connections. Replies that weren't committed are sent again the next time."""
         self._exchanges.close()
 
     def _kept(self, url: str) -> Mapping[str, str]:
@@ -217,7 +217,7 @@ class HttpWeb:
         pairs = (("if-none-match", "etag"), ("if-modified-since", "last-modified"))
         return {condition: known[name] for condition, name in pairs if known.get(name)}
 
-    # -- one request: redirects, and tries of each step
+    # -- one request: redirects, and retries of each step
 
     def _followed(self, message: HttpRequest) -> WebReply:
         seen = set()
@@ -231,13 +231,13 @@ class HttpWeb:
                 raise SourceRefusedError(f"{message.target.shown}: redirected in a circle", reply.status)
             if self._book.is_allowed(onward.target) and not self._book.is_allowed(message.target):
                 raise ForbiddenAddressError(
-                    f"{message.target.shown} redirects to {onward.target.netloc}, which is allowed only if asked directly"
+                    f"{message.target.shown} redirects to {onward.target.netloc}, which is allowed only if requested directly"
                 )
             message = onward
         raise SourceRefusedError(f"{message.target.shown}: redirected more than {MAX_REDIRECTS} times")
 
     def _sent(self, message: HttpRequest) -> HttpReply:
-        """The reply to one step, tried as often as may help."""
+        """The reply to one step, with retries."""
         pauses = (_FIRST_PAUSE * 2**attempt for attempt in range(TRIES - 1))
         while True:
             try:
@@ -280,7 +280,7 @@ def _headers(given: Mapping[str, str] | None, own: Mapping[str, str]) -> dict[st
 
 
 def _may_pass(reply: HttpReply, wait: float | None) -> bool:
-    """Whether a request may succeed later. Some services say 403 when they mean 429, and then when to ask again."""
+    """True if a request may succeed later. Some services send 403 instead of 429, with a time to retry."""
     return reply.status >= 500 or reply.status in _PASSING or (reply.status == 403 and wait is not None)
 
 
@@ -292,13 +292,13 @@ def _accepted(target: Target, reply: HttpReply) -> WebReply:
 
 
 def _validators_of(reply: WebReply) -> dict[str, str]:
-    """Of a page that is gone nothing is kept: if it comes back as it was, it must be sent whole."""
+    """Validators to store. None for a page that is gone: if it comes back unchanged, it must be sent whole."""
     if reply.gone:
         return {}
     return {name: reply.headers[name] for name in ("etag", "last-modified") if reply.headers.get(name)}
 
 
-# -- exchange
+# -- exchanges
 
 
 CONNECT_SECONDS = 10.0
@@ -307,7 +307,7 @@ _BLOCK = 64 * 1024
 
 
 class TooSlowError(SourceUnavailableError):
-    """An exchange used up its time; at once again it would as well."""
+    """An exchange used up its time; an immediate retry would as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is sent. `limit`: most bytes of the reply, as they come and as they are unpacked."""
+    """A request. `limit`: most bytes of the reply, as received and as decompressed."""
 
     method: str
     target: Target
@@ -331,7 +331,7 @@ class HttpRequest:
 
 
 class Exchanges:
-    """Keeps connections to checked addresses. `seconds`: how long a whole exchange may take."""
+    """Keeps connections to checked addresses. `seconds`: time limit of a whole exchange."""
 
     def __init__(self, *, seconds: float, tls: ssl.SSLContext | None = None) -> None:
         self._seconds = seconds
@@ -339,8 +339,9 @@ class Exchanges:
         self._pools: dict[tuple[str, str, int, str], HTTPConnectionPool] = {}
 
     def send(self, message: HttpRequest, addresses: tuple[str, ...]) -> HttpReply:
-        """The reply from the first address that takes a connection, read to its end. Raises `SourceUnavailableError`
-        for what may pass, and `SourceRefusedError` if the host can't prove who it is or sends too much."""
+        """The reply from the first address that accepts a connection, read to its end. Raises `SourceUnavailableError`
+        for temporary failures, and `SourceRefusedError` if the host's certificate is not trusted or the reply is too
+        large."""
         target = message.target
         deadline = time.monotonic() + self._seconds
         for last, address in ((address == addresses[-1], address) for address in addresses):
@@ -360,7 +361,7 @@ class Exchanges:
         raise AssertionError("an exchange needs an address")
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         while self._pools:
             self._pools.popitem()[1].close()
 
@@ -382,7 +383,7 @@ class Exchanges:
         )
         with _closed_unless_read(response), _ended(deadline, response.shutdown):
             body = _body(response, message)
-        if time.monotonic() >= deadline:  # a reply without a length looks whole when its connection is ended
+        if time.monotonic() >= deadline:  # a reply without a length looks complete when its connection is ended
             raise self._too_slow(target)
         joined = {name.lower(): response.headers[name] for name in response.headers}
         return HttpReply(response.status, joined, body)
@@ -410,7 +411,7 @@ class Exchanges:
             target.port,
             maxsize=1,
             ssl_context=self._tls,
-            assert_hostname=target.host,  # the name is proved, although the connection is to an address
+            assert_hostname=target.host,  # the name is verified, although the connection is to an address
             server_hostname=target.host,
         )
         secure.ConnectionCls = _SecureConnection
@@ -418,7 +419,7 @@ class Exchanges:
 
 
 class _PlainConnection(HTTPConnection):
-    """Ends a connection whose reply doesn't begin in time: a time-out of the socket is one for each byte."""
+    """Ends a connection whose reply doesn't begin in time: a socket's time-out applies to each byte."""
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as in the base class
         with _head_in_time(self):
@@ -426,7 +427,7 @@ class _PlainConnection(HTTPConnection):
 
 
 class _SecureConnection(HTTPSConnection):
-    """As `_PlainConnection`."""
+    """As `_PlainConnection`, with TLS."""
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as in the base class
         with _head_in_time(self):
@@ -444,7 +445,7 @@ def _head_in_time(connection: HTTPConnection) -> Iterator[None]:
 
 @contextmanager
 def _ended(deadline: float, end: Callable[[], None]) -> Iterator[None]:
-    """End the connection if the block isn't left before the deadline, so that what reads from it returns."""
+    """Ends the connection if the block isn't left before the deadline, so that a blocked read returns."""
 
     def at_deadline() -> None:
         with suppress(OSError, RuntimeError, ValueError):  # the connection has ended by itself
@@ -470,8 +471,9 @@ def _closed_unless_read(response: BaseHTTPResponse) -> Iterator[None]:
 
 
 def _body(response: BaseHTTPResponse, message: HttpRequest) -> bytes:
-    said = response.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and len(said) < 19 and int(said) > message.limit and message.method != "HEAD":
+    length = response.headers.get("content-length", "")
+    is_length = length.isascii() and length.isdigit() and len(length) < 19
+    if is_length and int(length) > message.limit and message.method != "HEAD":
         raise _too_large(message)
     body = bytearray()
     for block in response.stream(_BLOCK, decode_content=True):
@@ -486,6 +488,6 @@ def _too_large(message: HttpRequest) -> SourceRefusedError:
 
 
 def _reason(exc: BaseException) -> str:
-    """The innermost words of an error; urllib3 wraps them with objects' addresses."""
+    """The innermost message of an error; urllib3 wraps it with objects' addresses."""
     text = str(exc.__cause__ or exc.__context__ or exc)
     return text.rpartition("object at 0x")[2].partition(": ")[2] or text

@@ -9,7 +9,7 @@ from opx.formats.sandbox.output import Output, ReadingJob
 
 
 def read_image(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
-    """The picture itself; how it looks is said by those who can see it."""
+    """Passes the picture on; models describe it later."""
     image = opened(path.read_bytes())
     frames = getattr(image, "n_frames", 1)
     made = encoded(image)

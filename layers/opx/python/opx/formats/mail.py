@@ -1,4 +1,4 @@
-"""Reads e-mail messages: the text that was written, appointments, and attachments."""
+"""Reads e-mail messages (EML and Outlook's MSG): body, appointments, and attachments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXTENSIONS = {
 
 MAX_PARTS = 200
 BROKEN_HEADER = (ValueError, LookupError, MessageError, AttributeError, TypeError)
-"""What the standard library raises for some of them."""
+"""Exceptions that the standard library raises for broken headers."""
 _WHOLE_MESSAGES = ("message/rfc822", "message/global", "message/news")
 _CALENDAR = "text/calendar"
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
@@ -54,7 +54,7 @@ _LABELS = {"SUMMARY": "Appointment", "DTSTART": "Start", "DTEND": "End", "LOCATI
 EARLIER = "Earlier messages"
 _LEVEL = 2
 _MARK_OF_SIGNATURE = "-- "
-"""With the blank (RFC 3676, 4.3): two dashes alone may be a line of what was written."""
+"""With the blank (RFC 3676, 4.3): two dashes alone may be a line of the body."""
 _LONGEST_SIGNATURE = 12
 _QUOTED = re.compile(r"[ \t]*>")
 _INTRODUCTION = re.compile(
@@ -66,7 +66,7 @@ _SEPARATOR = re.compile(r"(?mi)^-{2,}\s*(?:original message|ursprüngliche nachr
 
 
 def read_email(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
-    """What was written, appointments, then the attachments; headers as title and metadata."""
+    """Reads the body, appointments, then the attachments; headers become title and metadata."""
     message = _opened(path)
     if not any(name in message for name in _HEADERS):
         raise UnparsableDocumentError("it is no e-mail message: it has none of its headers; save it again as .eml")
@@ -81,12 +81,12 @@ def read_email(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: AR
             break
         written += _write_attachment(part, number, output)
     if not body and not written:
-        output.text(plain(subject))  # an alert may say all in its subject
+        output.text(plain(subject))  # an alert's subject may be its whole message
     output.finish(subject, _metadata(message))
 
 
 def _opened(path: Path) -> Message:
-    """The message; read by the library's older rules if the newer ones trip over its headers."""
+    """Parses the message; by the library's older policy if the newer one fails at its headers."""
     with path.open("rb") as file:
         try:
             return message_from_binary_file(file, policy=default)
@@ -103,7 +103,8 @@ def _body(part: Message) -> str:
 
 
 def _write_appointments(parts: list[Message], output: Output, *, described: bool) -> int:
-    """How many parts had some; an invitation may come in the text and as a file, which say the same."""
+    """Returns the number of parts with appointments; an invitation may come in the body and as a file with the same
+    content."""
     found = {text: None for part in parts if (text := appointments(decoded(part), described=described))}
     if parts and not found:
         output.unread("the calendar in the message has no appointment that can be read")
@@ -113,7 +114,7 @@ def _write_appointments(parts: list[Message], output: Output, *, described: bool
 
 
 def _write_attachment(part: Message, number: int, output: Output) -> bool:
-    """Whether there was anything in it."""
+    """True if the attachment had any content."""
     name = file_name(part)
     if is_message(part):
         inner = part.get_payload()
@@ -135,14 +136,14 @@ def _bytes(message: Message) -> bytes:
     try:
         return message.as_bytes(policy=compat32)
     except BROKEN_HEADER:
-        return asked(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
+        return parsed_or(lambda: message.as_string(policy=compat32), "").encode("utf-8", "replace")
 
 
 def _header(message: Message | None, name: str) -> str:
-    """The header's text, "" if it isn't there or can't be read."""
+    """The header's text, "" if it is missing or can't be parsed."""
     if message is None:
         return ""
-    return asked(lambda: str(message.get(name) or ""), "").strip()
+    return parsed_or(lambda: str(message.get(name) or ""), "").strip()
 
 
 def _metadata(message: Message) -> dict[str, Any]:
@@ -157,7 +158,8 @@ def _metadata(message: Message) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Parts:
-    """`bodies` are what to read as the message, in order: of alternatives only the chosen one. The others are all."""
+    """`bodies` are the parts read as the message, in order: of alternatives only the chosen one. `others` are all
+    remaining ones."""
 
     bodies: list[Message] = field(default_factory=list)
     appointments: list[Message] = field(default_factory=list)
@@ -166,7 +168,7 @@ class Parts:
 
 @dataclass(slots=True)
 class _Node:
-    """A part and those within it; `bodies` once it is known which of them are read."""
+    """A part and its subparts; `bodies` once it is known which of them are read."""
 
     part: Message
     within: list[_Node] = field(default_factory=list)
@@ -174,7 +176,7 @@ class _Node:
 
 
 def parts_of(message: Message, output: Output) -> Parts:
-    """Sorts the parts; within `multipart/alternative` one is chosen, and everywhere else all are read."""
+    """Sorts the parts; of `multipart/alternative` one is chosen, of any other kind all are read."""
     found = Parts()
     nodes = _nodes(message, output)
     for node in nodes:
@@ -190,7 +192,7 @@ def parts_of(message: Message, output: Output) -> Parts:
 
 
 def _nodes(message: Message, output: Output) -> list[_Node]:
-    """All parts, each before those within it; not by recursion, as messages may nest thousands deep."""
+    """All parts, each before its subparts; not by recursion, as messages may nest thousands deep."""
     nodes: list[_Node] = []
     root = _Node(message)
     waiting = [root]
@@ -213,7 +215,7 @@ def _nodes(message: Message, output: Output) -> list[_Node]:
 
 def _sort(node: _Node, found: Parts) -> None:
     part, kind = node.part, kind_of(node.part)
-    named = asked(part.get_content_disposition, None) == "attachment" or bool(file_name(part))
+    named = parsed_or(part.get_content_disposition, None) == "attachment" or bool(file_name(part))
     if kind.startswith("multipart/"):  # it has none of the parts that it speaks of
         node.bodies = [part] if str(part.get_payload()).strip() else []
     elif kind == _CALENDAR:
@@ -225,20 +227,20 @@ def _sort(node: _Node, found: Parts) -> None:
 
 
 def _preferred(choices: Sequence[list[Message]]) -> list[Message]:
-    """The first alternative that is all plain text, or else the last that says anything: later ones are richer.
+    """The first alternative that is all plain text, or else the last that has any text: later ones are richer.
 
-    A short text that speaks of HTML mostly says only that it is to be found there.
+    A short text that mentions HTML is mostly only a pointer to the HTML part.
     """
-    said = [bodies for bodies in choices if any(decoded(body).strip() for body in bodies)]
-    for bodies in said[:-1]:
+    filled = [bodies for bodies in choices if any(decoded(body).strip() for body in bodies)]
+    for bodies in filled[:-1]:
         text = "".join(map(decoded, bodies)) if all(kind_of(body) != "text/html" for body in bodies) else ""
         if text and (len(text) > _LONGEST_REFERENCE or not _HTML.search(text)):
             return bodies
-    return said[-1] if said else []
+    return filled[-1] if filled else []
 
 
 def is_report(part: Message) -> bool:
-    """Whether it is about a message, such as `message/delivery-status` (RFC 3464), and no message itself."""
+    """True if the part is a report about a message, such as `message/delivery-status` (RFC 3464), and no message itself."""
     kind = kind_of(part)
     return kind.startswith("message/") and kind not in _WHOLE_MESSAGES
 
@@ -248,14 +250,14 @@ def is_message(part: Message) -> bool:
 
 
 def decoded(part: Message) -> str:
-    """The part's text; that of a report are its fields, in the groups that it has."""
+    """The part's text; for a report its fields, grouped."""
     content = part.get_payload()
     if isinstance(content, list):
         return "\n\n".join(filter(None, (_fields(each) for each in content if isinstance(each, Message))))
     data = payload(part)
     if not isinstance(data, bytes):
         return str(content)
-    charset = str(asked(part.get_content_charset, None) or "utf-8")
+    charset = str(parsed_or(part.get_content_charset, None) or "utf-8")
     for encoding in (charset, "utf-8", "cp1252"):
         try:
             return data.decode(encoding)
@@ -266,36 +268,36 @@ def decoded(part: Message) -> str:
 
 def _fields(group: Message) -> str:
     none: list[tuple[str, Any]] = []
-    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in asked(group.items, none)]
+    lines = [f"{name}: {' '.join(str(value).split())}" for name, value in parsed_or(group.items, none)]
     rest = group.get_payload()
     return "\n".join([*lines, *([rest.strip()] if isinstance(rest, str) and rest.strip() else [])])
 
 
-def asked(question: Callable[[], T], otherwise: T) -> T:
-    """What the library says of a part, or something else where it trips over a broken header."""
+def parsed_or(parse: Callable[[], T], default: T) -> T:
+    """Calls the standard library's parser; `default` where it fails at a broken header."""
     try:
-        return question()
+        return parse()
     except BROKEN_HEADER:
-        return otherwise
+        return default
 
 
 def payload(part: Message) -> Any:
-    """Bytes, decoded; anything else if it can't be."""
+    """The decoded bytes; another type if they can't be decoded."""
     none: Any = b""
-    return asked(lambda: part.get_payload(decode=True), none)
+    return parsed_or(lambda: part.get_payload(decode=True), none)
 
 
 def kind_of(part: Message) -> str:
-    return asked(part.get_content_type, "text/plain")
+    return parsed_or(part.get_content_type, "text/plain")
 
 
 def file_name(part: Message) -> str:
-    name = asked(part.get_filename, None) or ""
+    name = parsed_or(part.get_filename, None) or ""
     return str(name).replace("\\", "/").rpartition("/")[2].strip()
 
 
 def appointments(text: str, *, described: bool) -> str:
-    """The events, "" if there are none. `described`: with what they say about themselves at length."""
+    """The events as Markdown, "" if there are none. `described`: with their descriptions."""
     unfolded = _FOLDED.sub("", text.replace("\r\n", "\n"))
     events = [_END_OF_FIELDS.split(event, maxsplit=1)[0] for event in unfolded.split(_EVENT)[1 : MAX_EVENTS + 1]]
     return "\n\n".join(filter(None, (_event(event, described=described) for event in events)))
@@ -327,7 +329,7 @@ def _moment(value: str, parameters: str) -> str:
 
 
 def body_markdown(text: str, html: str) -> str:
-    """The message as Markdown; what it answers comes under a heading of its own, a signature at the end goes."""
+    """The message as Markdown; the quoted message goes under a heading of its own, a signature at the end is dropped."""
     if not text.strip():
         from opx.formats.markup.html import markdown_of
 
@@ -342,7 +344,7 @@ def body_markdown(text: str, html: str) -> str:
 
 
 def _unsigned(text: str) -> str:
-    """The text without a signature: a few lines at its end, after one of two dashes and a blank."""
+    """Text without a signature: a few lines at the end, after one of two dashes and a blank."""
     lines = text.rstrip().split("\n")
     for at in range(len(lines) - 1, max(-1, len(lines) - 2 - _LONGEST_SIGNATURE), -1):
         if lines[at] == _MARK_OF_SIGNATURE:
@@ -351,7 +353,7 @@ def _unsigned(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What was written, and what is quoted below it to the end. Quotations in between stay: answers refer to them."""
+    """Splits the reply from the quotation that follows it to the end. Quotations in between stay: answers refer to them."""
     separator = _SEPARATOR.search(text)
     if separator and text[: separator.start()].strip():
         return text[: separator.start()], text[separator.end() :].strip()
@@ -362,7 +364,7 @@ def _split(text: str) -> tuple[str, str]:
     quoted = "\n".join(lines[end:]).strip()
     if not quoted:
         return text, ""
-    for size in (1, 2):  # `On ..., somebody wrote:` may take two lines
+    for size in (1, 2):  # `On ..., John wrote:` may take two lines
         if end >= size and _INTRODUCTION.match(" ".join(lines[end - size : end])):
             return "\n".join(lines[: end - size]), "\n".join([*lines[end - size : end], "", quoted])
     return "\n".join(lines[:end]), quoted
@@ -372,11 +374,11 @@ def _unquoted(text: str) -> str:
     return "\n".join(re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line) for line in text.splitlines()).strip()
 
 
-# -- outlook
+# -- Outlook
 
 
 def read_msg(path: Path, job: ReadingJob, output: Output) -> None:  # noqa: ARG001 - every reader is called so
-    """The text, or else the HTML, then the attachments."""
+    """Reads the text, or else the HTML, then the attachments."""
     message = OutlookMessage.load(str(path))
     output.text(body_markdown(message.body or "", message.html_body or ""))
     attachments = list(message.attachments)

@@ -1,6 +1,6 @@
-"""Writes Markdown: text from outside, put into a document without breaking out of its place, and relations.
+"""Writes Markdown: external text, escaped so that it can't change the document's structure, and relations.
 
-Relations that a source states are lines at the end of a document: `jira:TASK-123|BLOCKS|jira:TASK-9`.
+Relations stated by a source are lines at the end of a document: `jira:TASK-123|BLOCKS|jira:TASK-9`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_LEVEL = 6
 
 
 def plain(text: str) -> str:
-    """Text whose lines begin no heading, code, table or quotation."""
+    """Escapes text so that its lines begin no heading, code, table or quotation."""
     return _STRUCTURE.sub(r"\1\\\2", text)
 
 
@@ -27,7 +27,7 @@ def heading(level: int, text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks and runs of spaces."""
+    """Collapses line breaks and runs of spaces."""
     return " ".join(text.split())
 
 
@@ -39,8 +39,8 @@ def code(lines: Sequence[str]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], *, header: bool = True, trimmed: bool = True) -> str:
-    """Rows as a table with bars; the first is its header, or an empty one is. `trimmed` leaves out empty columns at the
-    right."""
+    """Formats rows as a table with bars; the first is its header, or an empty one is. `trimmed` drops empty columns at
+    the right."""
     cells = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows]
     width = max((at + 1 for row in cells for at, cell in enumerate(row) if cell or not trimmed), default=0)
     if not width:
@@ -59,7 +59,7 @@ def fenced(code: str, language: str = "") -> str:
 
 
 def nested(markdown: str, under: int) -> str:
-    """The same with its headings below level `under`, and with every code fence closed.
+    """Moves Markdown headings below level `under`, and closes every code fence.
 
     Underlines that would make a heading of the line above are escaped: only headings with `#` are moved.
     """
@@ -91,12 +91,12 @@ def _moved(line: str, previous: str, under: int) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """`- **Name**: value` for each that has a value."""
+    """`- **Name**: value` for each pair that has a value."""
     return "\n".join(f"- **{name}**: {one_line(value)}" for name, value in pairs if value.strip())
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Parts that are not empty, a blank line between them, and a line end."""
+    """Joins parts that are not empty by blank lines, with a line end."""
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
 
 
@@ -105,18 +105,18 @@ _EDGE = re.compile(r"[^A-Z0-9]+")
 
 
 def reference(namespace: str, value: str) -> str:
-    """`user:john` and the like; characters that mark structure are left out of the value. "" without a value."""
+    """`user:john` and the like; structural characters are removed from the value. "" without a value."""
     cleaned = one_line(_MARKS.sub(" ", value))
     return f"{namespace}:{cleaned}" if cleaned else ""
 
 
 def relation(origin: str, edge: str, target: str) -> str:
-    """A line, or "" if an end of it is missing. The edge is written in capitals with underscores."""
+    """A relation's line, or "" if an end of it is missing. The edge is written in capitals with underscores."""
     name = _EDGE.sub("_", edge.upper()).strip("_") or "RELATED_TO"
     return f"{origin}|{name}|{target}" if origin and target else ""
 
 
 def block(lines: Iterable[str]) -> str:
-    """The relations of a document, each once, or "" if there is none."""
+    """The relations of a document, each once, or "" if there are none."""
     found = [line for line in dict.fromkeys(lines) if line]
     return "\n".join(["relationships:", *(f"- {line}" for line in found)]) if found else ""

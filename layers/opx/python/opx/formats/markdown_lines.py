@@ -1,4 +1,4 @@
-"""Markdown text, line by line, with how good a place each line's start is to cut.
+"""Scans Markdown line by line and grades the break before each line, for chunking.
 
 A scanner instead of a Markdown parser, because it works in bounded memory on documents of any size and keeps every
 character. It knows ATX and one-line setext headings, fenced code, tables, list items with what is indented under
@@ -17,12 +17,12 @@ from opx.domain.record import replace
 
 
 class Break(IntEnum):
-    """How well a cut before a line respects the text: higher is better."""
+    """Quality of a cut before a line: higher respects the text's structure better."""
 
     INSIDE = 0
-    """Within a code block, a table, or a line that came in pieces."""
+    """Within a code block, a table, or a line that arrives in pieces."""
     TEXT = 1
-    """Between the lines of a paragraph: as good as between any two words."""
+    """Between the lines of a paragraph: no better than between any two words."""
     NESTED = 2
     """Within a list item."""
     BLOCK = 3
@@ -51,7 +51,7 @@ _BLANKS = " \t"
 
 
 def scan(pieces: Iterable[str]) -> Iterator[Line]:
-    """Classify lines. The concatenated texts of the result are the concatenated input."""
+    """Classifies lines. The concatenated texts of the result are the concatenated input."""
     return _attach_blank_lines(_mark_setext(_classify(_numbered(pieces))))
 
 
@@ -63,7 +63,7 @@ def _numbered(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 class _State:
-    """Where the scanner is: within a fence, a list item, a table, or a paragraph."""
+    """State of the scanner: within a fence, a list item, a table, or a paragraph."""
 
     def __init__(self) -> None:
         self.fence = ""
@@ -75,7 +75,7 @@ class _State:
         self.continued = False
 
     def end_block(self) -> None:
-        """What follows begins a new block outside of lists and tables."""
+        """Ends the block: the next line begins a new one outside of lists and tables."""
         self.in_item = self.in_table = False
         self.after_blank = True
 
@@ -118,7 +118,7 @@ def _atx_heading(content: str) -> str:
 
 
 def _column(text: str) -> int:
-    """Where the text of a line begins, in columns; tabs reach to the next multiple of four."""
+    """Column at which the text of a line begins; tabs reach to the next multiple of four."""
     return len(text[: len(text) - len(text.lstrip(_BLANKS))].expandtabs(4))
 
 
@@ -147,7 +147,7 @@ def _break_of(text: str, state: _State) -> Break:
 
 
 def _break_of_text(text: str, state: _State, *, nested: bool, after_blank: bool) -> Break:
-    """The break before a table's row or a line of a paragraph."""
+    """The break before a table row or a line of a paragraph."""
     if _is_table_row(text, state, after_blank=after_blank):
         inside, state.in_table = state.in_table or text.lstrip()[0] != "|", True
         return Break.INSIDE if inside else (Break.NESTED if nested else Break.BLOCK)
@@ -159,7 +159,7 @@ def _break_of_text(text: str, state: _State, *, nested: bool, after_blank: bool)
 
 
 def _opens_fence(text: str, state: _State) -> bool:
-    """Whether the line opens a code block, which is noted; a line of text may begin with code in three backticks."""
+    """Records the fence if the line opens a code block; a line of text may begin with code in three backticks."""
     fence = _FENCE.match(text)
     if not fence or (fence[1][0] == "`" and "`" in fence[2]):
         return False
@@ -171,7 +171,7 @@ def _opens_fence(text: str, state: _State) -> bool:
 
 
 def _is_table_row(text: str, state: _State, *, after_blank: bool) -> bool:
-    """A row begins with a bar, or has one and follows another row or is the line of dashes under a header."""
+    """True for a line that begins with a bar, or has one and follows another row or is the dashes below a header."""
     if text.lstrip().startswith("|"):
         return True
     if "|" not in text:
@@ -180,12 +180,12 @@ def _is_table_row(text: str, state: _State, *, after_blank: bool) -> bool:
 
 
 def is_item(text: str) -> bool:
-    """Whether a line begins a list item."""
+    """True if a line begins a list item."""
     return bool(_ITEM.match(text.lstrip(_BLANKS)))
 
 
 def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
-    """Turn a one-line paragraph with its underline into a heading of two lines joined."""
+    """Turns a one-line paragraph with its underline into a heading of two lines joined."""
     held: Line | None = None
     for line in lines:
         if held is not None:
@@ -207,7 +207,7 @@ def _mark_setext(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _may_be_heading(line: Line) -> bool:
-    """Whether an underline would make the line a heading: a paragraph's first line, not of a quote, list or rule."""
+    """True if an underline would make the line a heading: a paragraph's first line, not of a quote, list or rule."""
     text = line.text
     if line.break_before != Break.BLOCK or not text.endswith("\n") or text.lstrip()[:1] in (">", "|"):
         return False
@@ -215,7 +215,7 @@ def _may_be_heading(line: Line) -> bool:
 
 
 def _attach_blank_lines(lines: Iterable[Line]) -> Iterator[Line]:
-    """Give blank lines to the line before them (the first ones to the line after), so that no piece is blank."""
+    """Appends blank lines to the line before them (the first ones to the line after), so that no piece is blank."""
     held: Line | None = None
     blanks: list[str] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Metadata of a document, as its author, a sidecar or a connector gave it, made uniform."""
+"""Normalizes and validates a document's metadata from its author, a sidecar or a connector."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _NAMES = {
     "expires": ("expires", "expiresAt", "expires_at"),
     "review_by": ("reviewBy", "review_by"),
 }
-"""Each field with the names that it goes by; the first that has a value counts. The names that callers of the interface
-use come first: what they say about a document wins over what it says itself."""
+"""Fields with their accepted names; the first that has a value counts. The names used by callers of the interface come
+first: their values take precedence over the document's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentMetadata:
-    """What is known about a document beside its text; empty where nothing was given.
+    """Metadata of a document; empty where nothing was given.
 
     `created` and `last_updated` are ISO 8601: a date, or a time in UTC that ends with Z; `expires` and `review_by` are
     days (2026-03-31), in UTC if a time was given. `language` is the primary subtag (`en` of `en-GB`). `ignored` names the
-    keys that mean nothing here.
+    keys that are unknown.
     """
 
     title: str = ""
@@ -76,16 +76,16 @@ FACTS = tuple(
 
 
 def given_facts(document: KnowledgeDocument) -> dict[str, Any]:
-    """The `FACTS` of a document, as they may be given for another one."""
+    """The `FACTS` of a document, in the form in which they can be given for another one."""
     return {_NAMES[name][0]: getattr(document, name) for name in FACTS}
 
 
 def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
     """The metadata of the document `name`, from unvalidated keys and values.
 
-    Numbers become texts, a text of tags is split at its commas, and a list of authors is joined. Unix times and
+    Numbers become strings, a string of tags is split at its commas, and a list of authors is joined. Unix times and
     numbers such as 20250204 count as dates. Raises `UnparsableDocumentError` that names the field for a value of a
-    wrong type, a date that is none, and what is too long.
+    wrong type, an invalid date, and a value that is too long.
     """
     reader = _Reader(name)
     values: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
 
 
 def fitting(texts: Iterable[str]) -> list[str]:
-    """Tags as a document may have them, each once: cut to `MAX_ITEM` characters, and the first `MAX_ITEMS` of them."""
+    """Tags within a document's limits, each once: cut to `MAX_ITEM` characters, and the first `MAX_ITEMS` of them."""
     lines = (" ".join(normalise(well_formed(text)).split()) for text in texts)
     cut = (line if len(line) <= MAX_ITEM else line[: MAX_ITEM - 1].rstrip() + "…" for line in lines if line)
     return list(dict.fromkeys(cut))[:MAX_ITEMS]
@@ -126,20 +126,20 @@ class _Reader:
 
     def text(self, key: str, value: Any, limit: int) -> str:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise self.error(key, f"must be a text, not {_kind(value)}")
+            raise self.error(key, f"must be a string, not {_kind(value)}")
         text = " ".join(normalise(well_formed(str(value))).split())
         if len(text) > limit:
             raise self.error(key, f"has {len(text)} characters; at most {limit} are allowed")
         return text
 
     def items(self, key: str, value: Any) -> tuple[str, ...]:
-        """Without duplicates and empty ones, in the order given."""
+        """Strings of a list in the given order, without duplicates and empty ones."""
         if isinstance(value, str):
             value = value.split(",")
         elif isinstance(value, int | float) and not isinstance(value, bool):
             value = [value]
         if not isinstance(value, list | tuple):
-            raise self.error(key, f"must be a list of texts, not {_kind(value)}")
+            raise self.error(key, f"must be a list of strings, not {_kind(value)}")
         texts = [self.text(key, item, MAX_ITEM) for item in value if item is not None]
         found = tuple(dict.fromkeys(text for text in texts if text))
         if len(found) > MAX_ITEMS:
@@ -170,7 +170,7 @@ class _Reader:
 
 
 def _utc(moment: datetime) -> str:
-    """Times without an offset count as UTC; fractions of a second are left out."""
+    """Formats a time in UTC; without an offset it counts as UTC; fractions of a second are dropped."""
     aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     return aware.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
@@ -187,7 +187,7 @@ def _kind(value: Any) -> str:
 
 
 MAX_BYTES = 10 * 1024
-"""What Bedrock takes; a larger file would be ignored there."""
+"""Bedrock's limit; it would ignore a larger file."""
 
 _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "STRING": ("stringValue", str),
@@ -195,13 +195,13 @@ _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "BOOLEAN": ("booleanValue", bool),
     "STRING_LIST": ("stringListValue", list),
 }
-"""Where the value of each type is, and what it is in JSON."""
+"""Key of the value and JSON type for each declared type."""
 
 
 def parse_sidecar(data: bytes, name: str) -> dict[str, Any]:
-    """The attributes by name: texts, numbers, booleans and lists of texts.
+    """Parses the attributes by name: strings, numbers, booleans and lists of strings.
 
-    Each may be given plainly or with its type (`{"value": {"type": "STRING", "stringValue": "x"},
+    Each may be a plain value or typed (`{"value": {"type": "STRING", "stringValue": "x"},
     "includeForEmbedding": true}`). Raises `UnparsableDocumentError`.
     """
     if len(data) > MAX_BYTES:
@@ -227,7 +227,7 @@ def _attribute(key: str, value: Any, name: str) -> Any:
         isinstance(found, list) and all(isinstance(item, str) for item in found)
     ):
         return found
-    raise UnparsableDocumentError(f"{name}: attribute {key!r} must be a text, number, boolean or list of texts")
+    raise UnparsableDocumentError(f"{name}: attribute {key!r} must be a string, number, boolean or list of strings")
 
 
 def _typed(key: str, value: dict[str, Any], name: str) -> Any:

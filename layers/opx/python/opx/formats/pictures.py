@@ -1,4 +1,4 @@
-"""Encodes pictures within the limits of every service that reads them."""
+"""Encodes pictures within the limits of all services that read them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from opx.errors import UnparsableDocumentError
 
 MAX_SIDE = 3000
-"""Pixels. Bedrock takes 8,000 (Amazon Bedrock API Reference, Message) and Textract 10,000 (Set Quotas in Amazon
-Textract); a page of A4 at 250 dots an inch has this many."""
+"""Pixels. Bedrock accepts 8,000 (Amazon Bedrock API Reference, Message) and Textract 10,000 (Set Quotas in Amazon
+Textract); an A4 page at 250 dots an inch has this many."""
 MAX_BYTES = 3_700_000
-"""Bedrock takes 3.75 MB of a picture, Textract 10 MB."""
+"""Bedrock accepts pictures of 3.75 MB, Textract 10 MB."""
 MIN_SIDE = 48
 """Smaller ones are bullets, lines and icons."""
 MAX_PIXELS = 100_000_000
@@ -29,16 +29,16 @@ class PortableImage:
 
 
 def portable(data: bytes) -> PortableImage | None:
-    """The picture as PNG or JPEG within every limit; None if it is too small to show anything, or can't be read."""
+    """Converts a picture to PNG or JPEG within every limit; None if it is too small to show anything, or can't be read."""
     try:
         image = opened(data)
         return encoded(image) if min(image.size) >= MIN_SIDE else None
-    except (UnparsableDocumentError, OSError, ValueError, SyntaxError):  # as vector drawings of office programs
+    except (UnparsableDocumentError, OSError, ValueError, SyntaxError):  # such as vector drawings of office programs
         return None
 
 
 def encoded(image: Image.Image) -> PortableImage:
-    """PNG if it is small enough, as screens and drawings are, else JPEG."""
+    """PNG if it is small enough, as screenshots and drawings are, else JPEG."""
     image = ImageOps.exif_transpose(image)
     image = image.convert("L" if image.mode in ("1", "L") else "RGB")
     image.thumbnail((MAX_SIDE, MAX_SIDE))

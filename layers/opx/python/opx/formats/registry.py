@@ -1,4 +1,4 @@
-"""Picks the parser of an object by its extension, or else by what its first bytes look like."""
+"""Selects the parser of an object by its extension, or else by its first bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BINARY_FORMATS = ((b"%PDF-", "pdf"), (b"\x89PNG\r\n\x1a\n", "image"), (b"\xff\x
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
-"""Control characters that text has no use for; back space and escape are left out, as logs colour and overstrike."""
+"""Control characters that text doesn't use; backspace and escape are left out, as logs colour and overstrike."""
 
 _MAX_CONTROL_SHARE = 0.1
 _HTML_START = re.compile(
@@ -51,8 +51,8 @@ _JSON_START = re.compile(r"\s*\{\s*[\"}]")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is read: the module of this package and its function; and the extensions that tell it. `binary` ones
-    need not be text."""
+    """A format: the module of this package and its function that parse it, and its extensions. `binary` formats need
+    not be text."""
 
     module: str
     function: str
@@ -92,9 +92,9 @@ def parse(
     category: Category,
     tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
 ) -> ParsedSource:
-    """The text and metadata of an object, whose `name` gives its format (and is what errors call it).
+    """Parses the text and metadata of an object; `name` determines its format and appears in errors.
 
-    An extension that isn't known leaves the choice to the content; text of no known format is plain text. Markdown and
+    For an unknown extension the content decides; text of no known format is plain text. Markdown and
     plain text are read as `lines` is consumed and never held whole; HTML and JSON are. `stream` must stay open until
     then; the caller closes it and limits its size. Raises `UnparsableDocumentError`, now or while reading `lines`.
     """
@@ -112,12 +112,12 @@ def parse(
 
 
 def is_known(extension: str) -> bool:
-    """Whether the extension (`.md`, in any case) tells a format that is read."""
+    """True if the extension (`.md`, in any case) belongs to a supported format."""
     return extension.lower() in EXTENSIONS
 
 
 def is_binary(extension: str) -> bool:
-    """Whether files with this extension are no text."""
+    """True if files with this extension are binary."""
     return is_known(extension) and _FORMATS[EXTENSIONS[extension.lower()]].binary
 
 
@@ -129,14 +129,14 @@ def _read_head(stream: BinaryIO) -> bytes:
 
 
 def _parser(kind: str) -> Parser:
-    """Imported when first needed: most parsers' libraries take longer to load than most files to parse."""
+    """Imports the parser on first use: most parsers' libraries take longer to load than most files to parse."""
     found = _FORMATS[kind]
     parser: Parser = getattr(importlib.import_module(f"opx.formats.{found.module}"), found.function)
     return parser
 
 
 def binary_problem(head: bytes) -> str:
-    """Why the bytes are not text, or `""`."""
+    """The reason why the bytes are not text, or `""`."""
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return f"it looks like {kind}, not text"
@@ -153,7 +153,7 @@ def binary_problem(head: bytes) -> str:
 
 
 def binary_format(head: bytes) -> str:
-    """The format of a file that begins so, if it is a binary one that is read; "" otherwise."""
+    """The supported binary format of a file with this beginning; "" for none."""
     return next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
 
 

@@ -1,4 +1,4 @@
-"""What parsers are given and what they give back."""
+"""Input and output of parsers, and decoding of text: charsets, line lengths, normalisation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ BLOCK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An opened object. `head` holds its first 8 KiB, which are already taken from `stream`.
+    """An opened object. `head` holds its first 8 KiB, which are already consumed from `stream`.
 
-    `tools` read what is no text.
+    `tools` read pictures and scans.
     """
 
     name: str
@@ -42,12 +42,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """The title that the format declares, if it does; metadata as found, unvalidated; and the text.
+    """The title that the format declares, if any; metadata as found, unvalidated; and the text.
 
-    `lines` is consumed once. It yields normalised Markdown in lines that end with `\\n` (the last may not); a line of
-    more than 64 Ki characters comes in several pieces. Joined they are the document's text. What is wrong beyond the
-    first bytes shows only while reading: iterating raises `UnparsableDocumentError`, too. So may `remarks` grow, about
-    what was left out: they are whole once `lines` is at its end.
+    `lines` is consumed once. It yields normalised Markdown in lines that end with `\
+    ` (the last may not); a line of
+    more than 64 Ki characters comes in several pieces. Joined they are the document's text. Errors beyond the first bytes
+    appear only while reading: iterating raises `UnparsableDocumentError`, too. `remarks` about parts that were left out
+    may also grow: they are complete once `lines` is exhausted.
     """
 
     title: str | None
@@ -57,7 +58,7 @@ class ParsedSource:
 
 
 Parser = Callable[[Source], ParsedSource]
-"""Reads one format. Raises `UnparsableDocumentError` that names the file, what is wrong and what to do."""
+"""Parses one format. Raises `UnparsableDocumentError` that names the file, the problem and the remedy."""
 
 
 # -- decoding
@@ -70,7 +71,7 @@ NOTHING = "there is nothing but white space in it; upload it again"
 _CUT_WINDOW = 4096
 _DECLARED_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _ASCII = "<meta\\n+AGE-"
-"""Reads as it stands in charsets that have ASCII within; neither in UTF-7, nor in a codec of escapes."""
+"""Unchanged in charsets that contain ASCII; but neither in UTF-7, nor in a codec of escapes."""
 _LARGER_CHARSETS = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -94,7 +95,7 @@ def text_lines(source: Source) -> Iterator[str]:
 
 
 def cut_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
-    """Text in blocks of any size to normalised lines; longer ones are cut where normalising is not affected.
+    """Cuts text in blocks of any size to normalised lines; longer ones are cut where normalising is not affected.
 
     Line ends must be `\\n` already, or within a block.
     """
@@ -115,9 +116,9 @@ def read_text(source: Source) -> str:
 
 
 def read_html_text(source: Source) -> str:
-    """As `read_text`, for HTML: what is not UTF-8 is read in the charset that its <meta> declares.
+    """Like `read_text`, for HTML: bytes that are not UTF-8 are decoded in the charset that the page's <meta> declares.
 
-    What is valid UTF-8 is taken for it, whatever the page says: it often says what it was before it was saved anew.
+    Valid UTF-8 is decoded as such, whatever the page declares: often that is the charset before it was saved anew.
     """
     charset = declared_charset(source.head)
     if not charset or _encoding(source.head)[1]:
@@ -135,22 +136,22 @@ def read_html_text(source: Source) -> str:
 
 
 def declared_charset(head: bytes, within: int = 1024) -> str:
-    """Python's name of the charset that a page's <meta> declares; "" for none, and for one that is not known.
+    """Python's name of the charset that a page's <meta> declares; "" for none, and for an unknown one.
 
-    It has to stand in the page's first 1,024 bytes (HTML standard, "Specifying the document's character encoding"), in
-    a superset of ASCII; some names stand for the larger charsets that browsers read (WHATWG's Encoding standard).
+    It has to be in the page's first 1,024 bytes (HTML standard, "Specifying the document's character encoding"), in
+    a superset of ASCII; some names stand for the larger charsets that browsers use (WHATWG's Encoding standard).
     """
     found = _DECLARED_CHARSET.search(head[:within])
     try:
         name = codecs.lookup(found[1].decode("ascii")).name if found else ""
         known = bool(name) and _ASCII.encode("ascii").decode(name) == _ASCII
-    except (LookupError, UnicodeError):  # no codec, one that is none of texts, or UTF-16, in which it can't be declared
+    except (LookupError, UnicodeError):  # no codec, a codec that is not for text, or UTF-16, which can't be declared
         return ""
     return _LARGER_CHARSETS.get(name, name) if known else ""
 
 
 def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
-    """The same lines; raises `UnparsableDocumentError` at the end if there was nothing but white space."""
+    """Yields the same lines; raises `UnparsableDocumentError` at the end if there was nothing but white space."""
     blank = True
     for line in lines:
         blank = blank and not line.strip()
@@ -160,12 +161,12 @@ def not_blank(lines: Iterable[str], name: str, problem: str) -> Iterator[str]:
 
 
 def filled_lines(source: Source) -> Iterator[str]:
-    """As `text_lines`; raises `UnparsableDocumentError` at the end for a file of nothing but white space."""
+    """Like `text_lines`; raises `UnparsableDocumentError` at the end for a file of nothing but white space."""
     return not_blank(text_lines(source), source.name, NOTHING)
 
 
 def read_up_to(lines: Iterable[str], most: int) -> tuple[list[str], int]:
-    """The first lines, one more than fit into `most` characters if there are as many; and how many characters they have."""
+    """Reads the first lines, up to the first that exceeds `most` characters in all; returns them and their characters."""
     held: list[str] = []
     size = 0
     for line in lines:
@@ -177,12 +178,13 @@ def read_up_to(lines: Iterable[str], most: int) -> tuple[list[str], int]:
 
 
 def well_formed(text: str) -> str:
-    """Text that every store takes: NUL and halves of surrogate pairs, which escapes can smuggle in, become U+FFFD."""
+    """Text that every store accepts: NUL and halves of surrogate pairs, which escapes can smuggle in, become U+FFFD."""
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _decoded(source: Source) -> Iterator[str]:
-    """Text with `\\n` line ends, without byte order mark."""
+    """Decodes text with `\
+    ` line ends, without byte order mark."""
     encoding, mark = _encoding(source.head)
     decoder = codecs.getincrementaldecoder(encoding)()
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
@@ -214,7 +216,7 @@ def _not_decodable(name: str, exc: UnicodeDecodeError, offset: int, line: int) -
 
 
 def _then_empty(blocks: Iterator[bytes], skip: int) -> Iterator[bytes]:
-    """The blocks without the first `skip` bytes, then an empty one, which tells the decoder that this was all."""
+    """Yields the blocks without the first `skip` bytes, then an empty one, which ends the decoder's input."""
     first = next(blocks, b"")[skip:]
     if first:
         yield first
@@ -234,7 +236,7 @@ def _encoding(head: bytes) -> tuple[str, int]:
 
 
 def _pieces(line: str, name: str) -> Iterator[str]:
-    """The line in pieces that can be normalised one by one; at least one, if it is empty."""
+    """Splits a line into pieces that can be normalised one by one; at least one, if it is empty."""
     while len(line) > MAX_PIECE:
         at = _safe_cut(line, name)
         yield line[:at]
@@ -243,17 +245,17 @@ def _pieces(line: str, name: str) -> Iterator[str]:
 
 
 def _safe_cut(line: str, name: str) -> int:
-    """The last place up to the limit where the parts, normalised one by one, make up the normalised whole."""
+    """The last position up to the limit where the parts, normalised one by one, make up the normalised whole."""
     for at in range(MAX_PIECE, MAX_PIECE - _CUT_WINDOW, -1):
         if _starts_afresh(line[at]):
             return at
-    raise UnparsableDocumentError(f"{name}: a line has thousands of characters that can't be told apart; break it up")
+    raise UnparsableDocumentError(f"{name}: a line has thousands of characters that can't be separated; break it up")
 
 
 def _starts_afresh(char: str) -> bool:
     """True if the character never composes with what is before it: neither a mark, nor a vowel or final of Hangul.
 
-    The scripts of plane 1 below the symbols are left out, as some of their letters compose; so is what is unassigned.
+    The scripts of plane 1 below the symbols are excluded, as some of their letters compose; so are unassigned characters.
     """
     code = ord(char)
     if 0x1160 <= code < 0x1200 or 0x10000 <= code < 0x1F000:

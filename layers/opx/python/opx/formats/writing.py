@@ -1,4 +1,4 @@
-"""Markdown from the parts of other formats, in blocks that chunking needn't tear."""
+"""Writes Markdown from the parts of other formats, in blocks that chunking needn't split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from opx.formats.source import MAX_PIECE
 
 PIECE = 1_200
-"""Characters of a code block or table, about, before another one is begun: some 400 tokens, so that it fits a chunk."""
+"""Approximate characters of a code block or table before the next one begins: some 400 tokens, so that it fits a chunk."""
 
 _MAX_HEADING = 200
 _FENCES = re.compile(r"`{3,}")
@@ -18,15 +18,16 @@ _OPENING = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def heading(level: int, text: str) -> str:
-    """One line, at most level 6, with the blank line below it; "" without any text."""
+    """A heading in one line, at most level 6, with the blank line below it; "" without any text."""
     words = " ".join(text.split())[:_MAX_HEADING].rstrip()
     return f"{'#' * min(level, 6)} {words}\n\n" if words else ""
 
 
 def fenced(lines: Iterable[str], language: str = "") -> Iterator[str]:
-    """Code blocks of about `PIECE` characters, cut before lines that begin something; lazily.
+    """Yields code blocks of about `PIECE` characters, lazily, cut before lines that begin a block.
 
-    `lines` end with `\\n`, but for the pieces of a very long one, which is cut where it must. Blank lines around a
+    `lines` end with `\
+    `, but for the pieces of a very long one, which is cut anywhere. Blank lines around a
     block are dropped.
     """
     held: list[str] = []
@@ -43,9 +44,9 @@ def fenced(lines: Iterable[str], language: str = "") -> Iterator[str]:
 
 
 def plain_text(text: str) -> str:
-    """Text of another format as paragraphs: what would be a heading isn't one, and code blocks that it opens are closed.
+    """Converts text of another format to paragraphs: escapes headings, and closes the code blocks that it opens.
 
-    A line under which there is an underline becomes bold.
+    An underlined line becomes bold.
     """
     done: list[str] = []
     fence = ""
@@ -65,7 +66,7 @@ def plain_text(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A table's cell: one line, bars escaped."""
+    """A table cell: one line, bars escaped."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -74,7 +75,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def table_head(cells: Sequence[str]) -> str:
-    """The header and the line of dashes below it."""
+    """The header row and the line of dashes below it."""
     return table_row(cells) + table_row(["---"] * len(cells))
 
 
@@ -89,7 +90,7 @@ def _block(lines: list[str], language: str) -> str:
 
 
 def _best_cut(lines: list[str]) -> int:
-    """How many lines to take: up to the last that is indented least in the second half, better one below a blank line."""
+    """Number of lines before the best cut: at the least indented line of the second half, preferably below a blank line."""
     best, rank = len(lines), (2, 0)
     for at in range(max(1, len(lines) // 2), len(lines)):
         line = lines[at]
@@ -106,8 +107,8 @@ _MAX_REPEATED_HEAD = 400
 
 
 def with_repeated_heads(lines: Iterable[str]) -> Iterator[str]:
-    """The same Markdown with long tables as several, each with the names of its columns: of a table that is torn apart by
-    chunking, only the first part would have them. Heads of over 400 characters are not repeated."""
+    """Splits long tables into several, each with the column names: if chunking split a table, only the first part would
+    have them. Heads of over 400 characters are not repeated."""
     before, head, size, fence = "", "", 0, False
     for line in lines:
         fence ^= line.startswith(("```", "~~~"))

@@ -1,7 +1,7 @@
-"""A chat model of Bedrock, by the operation `Converse`.
+"""Calls a chat model on Bedrock by the operation `Converse`.
 
-JSON is had by forcing the model to call a tool whose input is the answer, as Claude and Nova can be (Amazon Bedrock API
-Reference, `ToolChoice`). Models that can't are asked for structured output (user guide, "Get validated JSON results from
+JSON is obtained by forcing the model to call a tool whose input is the answer, which Claude and Nova support (Amazon Bedrock
+API Reference, `ToolChoice`). Other models get a request for structured output (user guide, "Get validated JSON results from
 models"). That isn't the first choice: Bedrock compiles a grammar for every new schema, which may take minutes.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, told
+from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, error_code, safe_message
 from opx.adapters.json_chat import BusyModelError, ModelOutput, Prompt, RefusedPartError
 from opx.errors import ModelError
 from opx.ports.models import without_bounds
@@ -34,7 +34,7 @@ _COMPLAINTS: tuple[tuple[str, str], ...] = (
     ("structured output", STRUCTURED),
     ("response_format", STRUCTURED),
 )
-"""What a validation error names, and the part of the request that is meant."""
+"""Words of a validation error, and the part of the request that they refer to."""
 
 _REFUSING_CALLER = ("AccessDeniedException", "ResourceNotFoundException")
 log = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ _ENOUGH = ("end_turn", "stop_sequence", "tool_use")
 
 
 class BedrockChatService:
-    """Asks a model, named by its id or that of an inference profile. The client should not retry by itself.
+    """Calls a model, named by its id or that of an inference profile. The client should not retry by itself.
 
-    Errors are for whoever asked a question: they tell the code, and the log tells the rest, such as roles.
+    Errors reach the end user: they contain the code only, and the log the rest, such as roles.
     """
 
     def __init__(self, client: Callable[[], BedrockRuntimeClient], model: str) -> None:
@@ -56,16 +56,16 @@ class BedrockChatService:
     def name(self) -> str:
         return f"bedrock:{self._model}"
 
-    def say(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
+    def complete(self, prompt: Prompt, without: frozenset[str]) -> ModelOutput:
         try:
             answer: Mapping[str, Any] = self._client().converse(**self._request(prompt, without))
         except ClientError as exc:
             raise self._failure(exc, without) from exc
         except BotoCoreError as exc:
-            log.warning("%s can't be asked: %s", self.name, exc)
+            log.warning("%s can't be called: %s", self.name, exc)
             kind = BusyModelError if isinstance(exc, CONNECTION_ERRORS) else ModelError
             raise kind(f"{self.name} can't be reached") from exc
-        return self._said(answer)
+        return self._model_output(answer)
 
     def _request(self, prompt: Prompt, without: frozenset[str]) -> dict[str, Any]:
         inference: dict[str, Any] = {"maxTokens": prompt.max_tokens}
@@ -86,8 +86,8 @@ class BedrockChatService:
 
     def _failure(self, error: ClientError, without: frozenset[str]) -> ModelError:
         code = error_code(error)
-        message = f"{self.name} can't be asked: {code}"
-        log.warning("%s can't be asked: %s", self.name, told(error))
+        message = f"{self.name} can't be called: {code}"
+        log.warning("%s can't be called: %s", self.name, safe_message(error))
         if code in BUSY_MODEL_CODES:
             return BusyModelError(message)
         if code in _REFUSING_CALLER:
@@ -100,7 +100,7 @@ class BedrockChatService:
                 return RefusedPartError(part, message)
         return ModelError(message)
 
-    def _said(self, answer: Mapping[str, Any]) -> ModelOutput:
+    def _model_output(self, answer: Mapping[str, Any]) -> ModelOutput:
         try:
             reason, usage = answer["stopReason"], answer["usage"]
             parts = answer["output"]["message"]["content"]
@@ -108,14 +108,14 @@ class BedrockChatService:
             text = "".join(part["text"] for part in parts if "text" in part)
             read, written = usage["inputTokens"], usage["outputTokens"]
         except (KeyError, TypeError) as exc:
-            raise ModelError(f"{self.name} gave an answer of an unknown form: {exc!r}") from exc
+            raise ModelError(f"{self.name} returned a reply of an unknown form: {exc!r}") from exc
         if reason not in _ENOUGH:
-            raise ModelError(f"{self.name} did not answer in full: it stopped because of {reason!r}")
+            raise ModelError(f"{self.name} returned an incomplete reply: it stopped because of {reason!r}")
         return ModelOutput(used[0] if used else text, read, written)
 
 
 def _tools(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """One tool, which must be called. Its input is the answer."""
+    """Declares one tool, whose call is forced. Its input is the answer."""
     specification = {"name": ANSWER_TOOL, "description": "Give the answer.", "inputSchema": {"json": schema}}
     return {"tools": [{"toolSpec": specification}], "toolChoice": {"tool": {"name": ANSWER_TOOL}}}
 

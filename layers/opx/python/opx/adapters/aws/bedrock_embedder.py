@@ -1,6 +1,6 @@
 """Embeds texts by models on Bedrock, within a quota of requests.
 
-Request and answer bodies: Amazon Bedrock user guide, "Amazon Titan Embeddings G1 - Text" (with V2), "Cohere Embed v3" and
+Request and reply bodies: Amazon Bedrock user guide, "Amazon Titan Embeddings G1 - Text" (with V2), "Cohere Embed v3" and
 "Cohere Embed v4". All numbers in `MODELS` are limits from there, unless noted.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, told
+from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, safe_message
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector, Vectors
 
@@ -31,9 +31,9 @@ DOCUMENT, QUERY = "search_document", "search_query"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """`dimensions` that can be asked for, the default first. `request` makes a body of texts, purpose and dimension.
+    """`dimensions` that the model supports, the default first. `request` builds a body of texts, purpose and dimension.
 
-    `max_characters` bounds one text, `max_call_characters` those of a call together.
+    `max_characters` limits one text, `max_call_characters` the texts of a call together.
     """
 
     name: str
@@ -45,7 +45,7 @@ class EmbeddingModel:
     vectors: Callable[[Mapping[str, Any]], Sequence[Sequence[float]]]
 
     def checked_dimension(self, dimension: int | None) -> int:
-        """The dimension to use. Raises `InvalidInputError` for one that the model doesn't make."""
+        """The dimension to use. Raises `InvalidInputError` for one that the model doesn't support."""
         wanted = dimension or self.dimensions[0]
         if wanted not in self.dimensions:
             raise InvalidInputError(f"{self.name} makes vectors of dimension {self.dimensions}, not {wanted}")
@@ -87,7 +87,7 @@ _TITAN_CHARACTERS = 50_000
 _COHERE_V3_CHARACTERS = 2048
 _COHERE_TEXTS = 96
 _COHERE_CHARACTERS = 400_000
-"""About 100,000 tokens, where the model reads 128,000 and cuts what is longer."""
+"""About 100,000 tokens, where the model reads 128,000 and truncates longer input."""
 
 MODELS: dict[str, EmbeddingModel] = {
     model.name: model
@@ -133,9 +133,9 @@ MODELS: dict[str, EmbeddingModel] = {
 
 
 def embedding_model(model: str) -> EmbeddingModel:
-    """The model with this id, or the one that an inference profile such as `eu.cohere.embed-v4:0` calls.
+    """The model with this id, or the one behind an inference profile such as `eu.cohere.embed-v4:0`.
 
-    Raises `InvalidInputError` that lists the known ones.
+    Raises `InvalidInputError` that lists the known models.
     """
     for name, known in MODELS.items():
         if model == name or model.endswith("." + name):
@@ -165,12 +165,12 @@ class RequestRate:
         self._counted_at = clock()
 
     def wait(self) -> None:
-        """Return when one more request may be sent."""
+        """Blocks until one more request may be sent."""
         with self._lock:
             now = self._clock()
             self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
             self._counted_at = now
-            self._tokens -= 1  # below zero: reserved by those who wait
+            self._tokens -= 1  # below zero: reserved by waiting callers
             pause = max(0.0, -self._tokens / self._per_second)
         if pause:
             self._sleep(pause)
@@ -181,14 +181,14 @@ DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 _TOO_LONG = "too many input tokens"
 _SHORTEST_CUT = 1000
 _BLANK = "."
-"""Sent for a text without characters, which the models refuse."""
+"""Sent for empty text, which the models refuse."""
 
 
 class BedrockEmbedder:
     """`Embedder` that calls a model of `MODELS`, by its id or an inference profile's.
 
-    Texts beyond a model's limit of characters are cut there, and further by halves if they still have too many tokens.
-    The client should not retry by itself: what is throttled is tried again here, counted by the rate limit.
+    Texts beyond a model's limit of characters are truncated, and further by halves if they still have too many tokens.
+    The client should not retry by itself: throttled requests are retried here, counted by the rate limit.
     """
 
     def __init__(
@@ -249,12 +249,12 @@ class BedrockEmbedder:
             yield batch
 
     def _readable(self, text: str) -> str:
-        """What the model takes of a text: not blank, not too long, and valid Unicode."""
+        """Text as the model accepts it: not blank, not too long, and valid Unicode."""
         cut = text[: self._model.max_characters].encode("utf-8", "replace").decode()
         return cut if cut.strip() else _BLANK
 
     def _embed(self, texts: list[str], purpose: str) -> list[Vector]:
-        """The vectors of one call's texts, trying again while the service is busy."""
+        """Embeds one call's texts, retrying while the service is busy."""
         pauses = self._backoff.pauses()
         while True:
             self._limit.wait()
@@ -267,7 +267,9 @@ class BedrockEmbedder:
                     continue
                 pause = next(pauses, None) if _is_busy(exc) else None
                 if pause is None:
-                    raise EmbeddingError(f"{self._called} could not embed {len(texts)} texts: {told(exc)}") from exc
+                    raise EmbeddingError(
+                        f"{self._called} could not embed {len(texts)} texts: {safe_message(exc)}"
+                    ) from exc
             except BotoCoreError as exc:
                 raise EmbeddingError(f"{self._called} could not be called: {exc}") from exc
             self._sleep(pause)
@@ -280,15 +282,15 @@ class BedrockEmbedder:
         try:
             vectors = [self._unit(vector) for vector in self._model.vectors(json.loads(answer["body"].read()))]
         except (ValueError, KeyError, TypeError) as exc:
-            raise EmbeddingError(f"{self._called} gave an answer of an unknown form: {exc!r}") from exc
+            raise EmbeddingError(f"{self._called} returned a reply of an unknown form: {exc!r}") from exc
         if len(vectors) != len(texts):
-            raise EmbeddingError(f"{self._called} gave {len(vectors)} vectors for {len(texts)} texts")
+            raise EmbeddingError(f"{self._called} returned {len(vectors)} vectors for {len(texts)} texts")
         return vectors
 
     def _unit(self, values: Sequence[float]) -> Vector:
         length = math.hypot(*values)
         if len(values) != self._dimension or not 0 < length < math.inf:
-            raise EmbeddingError(f"{self._called} gave a vector of {len(values)} numbers and length {length}")
+            raise EmbeddingError(f"{self._called} returned a vector of {len(values)} numbers and length {length}")
         return array("f", (value / length for value in values))
 
 

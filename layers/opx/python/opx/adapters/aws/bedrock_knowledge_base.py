@@ -1,8 +1,8 @@
-"""Searches a Bedrock Knowledge Base (`SearchEngine`) whose data source are the copies of `KnowledgeBaseCopies`.
+"""Searches a Bedrock Knowledge Base (`SearchEngine`) whose data source is the output of `KnowledgeBaseCopies`.
 
 A group of its `RetrievalFilter` holds 2 to 5 filters and may be in one other group, no deeper (Bedrock user guide,
-"Configure and customize queries and response generation"; at least 2: the API's service model). There is none for
-words: those are looked at here.
+"Configure and customize queries and response generation"; at least 2: the API's service model). It has no filter on
+words: those are checked here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.knowledge_base_objects import DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES, chunk_of
-from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, told
+from opx.adapters.aws.vendor_errors import CONNECTION_ERRORS, safe_message
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 Filter = dict[str, Any]
 MAX_GROUP = 5
 MAX_FILTERS = 100
-"""Of one search: lists of more values than that takes are not searched to their end, as each is a request of its own."""
+"""Filters per search: longer lists of values are not searched to their end, as each filter is a request of its own."""
 
 
 def retrieval_filters(where: SearchFilter) -> list[Filter]:
-    """Filters that together let through what `where` does, but for terms and the second lists, of which see `passes`:
-    one, unless it lists more tags or services than fit into a group.
+    """Filters that together accept the results that `where` does, except for terms and the second lists, which `passes`
+    checks: one, unless `where` lists more tags or services than fit into a group.
 
-    None if there is no scope: what is nobody's to see is not searched. `MAX_FILTERS` at most.
+    None without a scope: such a search can't have results. `MAX_FILTERS` at most.
     """
     if not where.scopes:
         return []
@@ -50,7 +50,7 @@ def retrieval_filters(where: SearchFilter) -> list[Filter]:
 
 
 def filter_note(where: SearchFilter) -> str:
-    """What a reader should know of how a filter is applied; "" if there is nothing."""
+    """A note for the reader on limits of how a filter is applied; "" if there are none."""
     if prod(-(-len(getattr(where, part)) // MAX_GROUP) or 1 for part in LIST_ATTRIBUTES) > MAX_FILTERS:
         return "the knowledge base was asked for some of the tags and services only: there are too many"
     if where.has_terms or where.also_tags or where.also_services:
@@ -59,7 +59,7 @@ def filter_note(where: SearchFilter) -> str:
 
 
 def passes(where: SearchFilter, indexed: IndexedChunk) -> bool:
-    """Whether a result passes what the service was not asked to see to."""
+    """True if a result passes the conditions that the service's filters can't express."""
     for wanted, has in ((where.also_tags, indexed.chunk.tags), (where.also_services, indexed.services)):
         if wanted and not set(wanted) & set(has):
             return False
@@ -82,7 +82,7 @@ def _days(where: SearchFilter) -> Iterator[Filter]:
 
 
 def _any_of_list(name: str, values: Sequence[str]) -> Iterator[Filter]:
-    """Groups that together hold for every list with one of the values."""
+    """Groups that together match every list with one of the values."""
     for start in range(0, len(values), MAX_GROUP):
         has = [{"listContains": {"key": name, "value": value}} for value in values[start : start + MAX_GROUP]]
         yield {"orAll": has} if len(has) > 1 else has[0]
@@ -96,20 +96,20 @@ def _all_of(filters: list[Filter]) -> Filter:
 
 
 MAX_QUERY_CHARACTERS = 1_000
-"""The quota "User query size" of Bedrock Knowledge Bases. The API itself takes 20,000."""
+"""The quota "User query size" of Bedrock Knowledge Bases. The API itself accepts 20,000."""
 
 MAX_RESULTS = 100
-"""Of one `Retrieve`."""
+"""Results of one `Retrieve`."""
 
 _Found = dict[str, tuple[IndexedChunk, float]]
 
 
 class BedrockKnowledgeBase:
-    """Hybrid search of the service's own making: one list with one score a hit, in [0, 1].
+    """Hybrid search by the service: one list with one score per hit, in [0, 1].
 
-    It embeds questions itself, so that the vector of a request is left alone and one without text finds nothing. It
-    knows no term statistics. Copies are found once an ingestion job has taken them in, and until one has noticed that
-    they are gone.
+    The service embeds queries itself, so that the vector of a request is ignored and a request without text finds nothing.
+    It has no term statistics. Copies are found once an ingestion job has indexed them, and until a later job has noticed
+    that they are deleted.
     """
 
     def __init__(self, client: Any, knowledge_base_id: str) -> None:
@@ -122,7 +122,7 @@ class BedrockKnowledgeBase:
         unreadable = 0
         if text:
             for where in retrieval_filters(request.filter):
-                for result in self._retrieve(text[:MAX_QUERY_CHARACTERS], where, _asked_for(request)):
+                for result in self._retrieve(text[:MAX_QUERY_CHARACTERS], where, _result_limit(request)):
                     unreadable += not _collect(found, result, request.filter)
         hits = sorted(((entry, score) for entry, (_, score) in found.items()), key=lambda hit: (-hit[1], hit[0]))
         best = tuple(hits[: request.depth])
@@ -130,7 +130,7 @@ class BedrockKnowledgeBase:
         return SearchResponse(fused=Leg(best), chunks={entry: found[entry][0] for entry, _ in best}, notes=notes)
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:  # noqa: ARG002
-        """Nothing: the service has no term statistics."""
+        """Returns nothing: the service has no term statistics."""
         return {}
 
     def _retrieve(self, text: str, where: Filter, limit: int) -> Iterator[Mapping[str, Any]]:
@@ -144,7 +144,7 @@ class BedrockKnowledgeBase:
             try:
                 answer = self._client.retrieve(**request)
             except (ClientError, *CONNECTION_ERRORS) as exc:
-                raise IndexUnavailableError(f"searching knowledge base {self._id} failed: {told(exc)}") from exc
+                raise IndexUnavailableError(f"searching knowledge base {self._id} failed: {safe_message(exc)}") from exc
             yield from answer["retrievalResults"]
             token = answer.get("nextToken")
             if not token:
@@ -152,21 +152,21 @@ class BedrockKnowledgeBase:
             request["nextToken"] = token
 
 
-def _asked_for(request: SearchRequest) -> int:
-    """As many results as are wanted; the most there can be where some are looked at and left out."""
+def _result_limit(request: SearchRequest) -> int:
+    """The wanted number of results; the maximum where `passes` may drop some."""
     return MAX_RESULTS if filter_note(request.filter) else min(request.depth, MAX_RESULTS)
 
 
 def _collect(found: _Found, result: Mapping[str, Any], where: SearchFilter) -> bool:
-    """Add a result, unless a better one of its entry is there. False if it can't be told what it is."""
+    """Adds a result, unless a better one of its entry is there. False if its metadata can't be read."""
     try:
         chunk = chunk_of(result["content"].get("text", ""), result.get("metadata", {}))
     except ValueError:
-        log.warning("a result of the knowledge base is no chunk: %s", result.get("location"))
+        log.warning("a result of the knowledge base is not a chunk: %s", result.get("location"))
         return False
     if chunk.scope_key not in where.scopes:
-        # The filter is the service's to apply. Should it ever fail to, nobody may see what is another's.
-        log.error("the knowledge base gave a chunk of another scope: entry %s", chunk.entry_id)
+        # The service should have applied the filter. Should it ever fail to, a tenant's chunk must not leak to another.
+        log.error("the knowledge base returned a chunk of another scope: entry %s", chunk.entry_id)
         return True
     if not passes(where, chunk):
         return True

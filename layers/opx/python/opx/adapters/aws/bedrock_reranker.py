@@ -1,7 +1,7 @@
 """`Reranker` on the operation `Rerank` of Bedrock.
 
-Requests, replies and limits are those of the service model of `bedrock-agent-runtime`: one question and up to 1,000
-texts a call, each of 1 to 32,000 characters. A call with up to 100 texts is paid for as one.
+Requests, replies and limits are those of the service model of `bedrock-agent-runtime`: one query and up to 1,000
+texts per call, each of 1 to 32,000 characters. A call with up to 100 texts is billed as one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, told
+from opx.adapters.aws.vendor_errors import error_code, safe_message
 from opx.errors import ModelError
 from opx.ports.models import (
     MAX_QUESTION_CHARACTERS,
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class BedrockReranker:
-    """Asks a model such as `cohere.rerank-v3-5:0`, named by its id or ARN, for the relevance of each document; it names no
-    lines. Tried once: whoever searches waits for it."""
+    """Scores the relevance of each document by a model such as `cohere.rerank-v3-5:0`, named by its id or ARN; it names
+    no lines. No retries: a search waits for the result."""
 
     def __init__(self, client: Callable[[], Any], model: str) -> None:
         self._client = client
@@ -61,21 +61,21 @@ class BedrockReranker:
             try:
                 answer: Mapping[str, Any] = client.rerank(**request)
             except (ClientError, BotoCoreError) as exc:
-                log.warning("%s could not rank %d texts: %s", self.name, len(texts), told(exc))
-                raise ModelError(f"{self.name} can't be asked: {_reason(exc)}") from exc
+                log.warning("%s could not rank %d texts: %s", self.name, len(texts), safe_message(exc))
+                raise ModelError(f"{self.name} can't be called: {_reason(exc)}") from exc
             results.extend(answer.get("results", ()))
             if not answer.get("nextToken"):
                 return results
             request["nextToken"] = answer["nextToken"]
-        raise ModelError(f"{self.name} gave more than {_MOST_PAGES} pages of results")
+        raise ModelError(f"{self.name} returned more than {_MOST_PAGES} pages of results")
 
     def _readings(self, results: Sequence[Mapping[str, Any]]) -> dict[int, CandidateReading]:
         try:
             readings = {int(result["index"]): reading_of(float(result["relevanceScore"])) for result in results}
         except (KeyError, TypeError, ValueError) as exc:
-            raise ModelError(f"{self.name} gave an answer of an unknown form: {exc!r}") from exc
+            raise ModelError(f"{self.name} returned a reply of an unknown form: {exc!r}") from exc
         if len(readings) != len(results):
-            raise ModelError(f"{self.name} gave several scores for one candidate")
+            raise ModelError(f"{self.name} returned several scores for one candidate")
         return readings
 
     def _arn(self, client: Any) -> str:
@@ -98,7 +98,7 @@ def _request(question: str, texts: Sequence[str], model_arn: str) -> dict[str, A
 
 
 def _reason(error: Exception) -> str:
-    """For whoever asked a question: the log has the rest."""
+    """The error for the end user: the log has the rest."""
     if not isinstance(error, ClientError):
         return "it can't be reached"
     code = error_code(error)

@@ -1,4 +1,4 @@
-"""boto3 clients as every adapter wants them."""
+"""Creates boto3 clients with the settings that all adapters share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ATTEMPTS = 5
 
 
 def new_session() -> boto3.Session:
-    """A session that shares with its clients what it has read about services."""
+    """A session that shares loaded service descriptions with its clients."""
     return boto3.Session(botocore_session=botocore.session.get_session())
 
 
 def once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Makes a client when it is first asked for, in whichever thread that is, and only one."""
+    """Creates a client on first use, in any thread, and only once."""
     made: list[Any] = []
     lock = threading.Lock()
 
@@ -39,9 +39,9 @@ def once(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def load_descriptions(session: boto3.Session, *services: str) -> None:
-    """Read what clients of these services are made from, which takes most of the time to make one.
+    """Loads the service descriptions of these clients, which takes most of the time to create one.
 
-    Asks for no credentials and opens no connection.
+    Needs no credentials and opens no connection.
     """
     loader = session._session.get_component("data_loader")  # botocore's session, which boto3's has no public name for
     for service in services:
@@ -60,12 +60,12 @@ def client(
     attempts: int = ATTEMPTS,
     addressing: Literal["auto", "virtual", "path"] = "auto",
 ) -> Any:
-    """A client that retries with adaptive back-off, up to `attempts` calls in all, and gives up on a silent peer.
+    """A client that retries with adaptive back-off, up to `attempts` calls in all, and times out on a silent peer.
 
-    Credentials, region and endpoints come from where boto3 looks for them: `AWS_ENDPOINT_URL` or
-    `AWS_ENDPOINT_URL_<SERVICE>` send it elsewhere. Clients are thread-safe; make one a process. `addressing` is how S3's
-    addresses name a bucket. They are signed with version 4 everywhere: in S3's older regions botocore would sign those
-    for others with version 2, which covers no headers.
+    Credentials, region and endpoints come from boto3's usual sources: `AWS_ENDPOINT_URL` or `AWS_ENDPOINT_URL_<SERVICE>`
+    redirect it. Clients are thread-safe; create one per process. `addressing` is the style of S3 addresses, which are
+    signed with version 4 everywhere: in S3's older regions botocore would sign presigned addresses with version 2, which
+    covers no headers.
     """
     config = Config(
         retries={"mode": "adaptive", "total_max_attempts": attempts},

@@ -1,4 +1,4 @@
-"""A deployed system's HTTP API, found and signed in to with the credentials of this machine."""
+"""Finds a deployed system's HTTP API and signs requests to it with the credentials of this machine."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _UNKNOWN = ("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoe
 
 
 class AwsAccount:
-    """The credentials and the region of a profile, or where it is empty those that AWS tools find by themselves.
+    """The credentials and the region of a profile, or of the default credential chain if it is empty.
 
-    Raises `InvalidInputError` for a profile that there isn't. Nothing is asked of AWS before a method is called.
+    Raises `InvalidInputError` for an unknown profile. AWS isn't called before a method is.
     """
 
     def __init__(self, profile: str = "", region: str = "") -> None:
@@ -57,7 +57,7 @@ class AwsAccount:
 
     @property
     def region(self) -> str:
-        """Raises `InvalidInputError` if there is none."""
+        """The region. Raises `InvalidInputError` if there is none."""
         region = self._session.region_name
         if not region:
             raise InvalidInputError(f"{self._name} has no region: give one with --region or OPX_AWS_REGION")
@@ -65,14 +65,14 @@ class AwsAccount:
 
     @property
     def certificates(self) -> str:
-        """The file of authorities that the profile or AWS_CA_BUNDLE names, "" for the usual ones."""
+        """The CA file that the profile or AWS_CA_BUNDLE names, "" for the default one."""
         return str(self._session._session.get_config_variable("ca_bundle") or "")
 
     def api_url(self, environment: str) -> str:
         """The address of the API that was deployed under this name.
 
-        Raises `OpxError` if there is none in the account and region, and `AccessDeniedError` if it may not be looked
-        up.
+        Raises `OpxError` if there is none in the account and region, and `AccessDeniedError` if reading the stack is not
+        permitted.
         """
         stack = f"opx-knowledge-{environment}-api"
         where = f"region {self.region}, {self._name}"
@@ -114,7 +114,7 @@ class AwsAccount:
 
     @contextmanager
     def _credential_errors(self, action: str) -> Iterator[None]:
-        """Raise `AccessDeniedError` that says how to get credentials, or what they lack."""
+        """Raises `AccessDeniedError` with the remedy: getting credentials, or the missing permission."""
         option = f" --profile {self._profile}" if self._profile else ""
         hint = f"sign in again (`aws sso login{option}`), or renew them where you got them"
         try:

@@ -1,4 +1,4 @@
-"""Which events were handled, in Powertools' idempotency table."""
+"""Records handled events in Powertools' idempotency table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_SECONDS = 24 * 60 * 60
 
 
 class DynamoHandledEvents:
-    """`HandledEvents` in DynamoDB: one consistent read an event, and one write when it is done.
+    """`HandledEvents` in DynamoDB: one consistent read per event, and one write when it is done.
 
     Powertools' decorator would also write an in-progress record first and hold back concurrent duplicates; the
     catalog's claims do that already, and with them one batch can go through the pipeline together. The table only
@@ -50,7 +50,7 @@ class DynamoHandledEvents:
         except IdempotencyItemNotFoundError:
             return False
         except StoreUnavailableError:
-            log.warning("can't tell whether the event was handled before", exc_info=True)
+            log.warning("can't read whether the event was handled before", exc_info=True)
             return False
         return record is not None and record.status == "COMPLETED"
 
@@ -62,7 +62,7 @@ class DynamoHandledEvents:
             with translated_errors("write the idempotency table"):
                 self._records.save_success(identity, {})
         except StoreUnavailableError:
-            log.warning("can't note that the event was handled", exc_info=True)
+            log.warning("can't record that the event was handled", exc_info=True)
 
 
 def event_identity(body: str) -> dict[str, str] | None:

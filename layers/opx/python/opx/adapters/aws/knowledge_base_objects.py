@@ -1,9 +1,9 @@
-"""Chunks as objects that a Bedrock Knowledge Base ingests: written (`ChunkCopies`), read back, and synced (`IndexSync`).
+"""Writes chunks as objects that a Bedrock Knowledge Base ingests (`ChunkCopies`), reads them back, and syncs (`IndexSync`).
 
-One text each, with its metadata in a sidecar beside it, as Bedrock's convention is (user guide, "Connect to Amazon S3 for
-your knowledge base"): `x.txt` has `x.txt.metadata.json`. What searches are filtered by are attributes of their own. The
-rest of a chunk is one attribute with JSON text: the vector store guesses the type of a field from the first value it sees,
-and a title that looks like a date would make it refuse all others.
+Each chunk is an object of text, with its metadata in a sidecar beside it, by Bedrock's convention (user guide, "Connect
+to Amazon S3 for your knowledge base"): `x.txt` has `x.txt.metadata.json`. Fields used in filters are attributes of their
+own. The other fields of a chunk are one attribute with a JSON string: the vector store guesses the type of a field from
+its first value, and a title that looks like a date would make it refuse all others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from opx.ports import Clock, CopyChange, ObjectStore, Queue
 log = logging.getLogger(__name__)
 
 COPIES_FOLDER = "managed/"
-"""Where copies are in the corpus bucket: all that the data source reads, and nothing else is there."""
+"""Folder of the copies in the corpus bucket; the data source reads it whole, so it contains nothing else."""
 
 SIDECAR_SUFFIX = ".metadata.json"
 MAX_SIDECAR_BYTES = 10_000
-"""Larger ones are ignored: "10 KB" in AWS's announcement of metadata filtering, taken for the smaller reading."""
+"""Larger ones are ignored: "10 KB" in AWS's announcement of metadata filtering, by the smaller interpretation."""
 
 FILTER_ATTRIBUTES: dict[str, str] = {
     "scopes": "scope",
@@ -41,10 +41,10 @@ FILTER_ATTRIBUTES: dict[str, str] = {
     "document_ids": "document_id",
     "languages": "language",
 }
-"""Each part of a `SearchFilter` that is compared with a single value, and the attribute that has it."""
+"""Single-valued fields of a `SearchFilter`, and their attributes."""
 
 LIST_ATTRIBUTES: dict[str, str] = {"tags": "tags", "services": "services"}
-"""Each part of a `SearchFilter` that is compared with a list, and the attribute that has it; absent where that is empty."""
+"""List-valued fields of a `SearchFilter`, and their attributes; absent where the list is empty."""
 
 DAY_ATTRIBUTE = "updated_day"
 """Days from 1970-01-01 to the last update, a number; absent where that is unknown."""
@@ -53,7 +53,7 @@ CHUNK_ATTRIBUTE = "chunk"
 
 
 def document_folder(key: DocumentKey, document_id: str) -> str:
-    """Where the copies of one version are: in its owner's folder, so that all copies of a client can be found."""
+    """Folder of one version's copies, within its owner's folder, so that all copies of a client can be found."""
     return f"{COPIES_FOLDER}{key.scope.prefix}{key.id}/{document_id}/"
 
 
@@ -62,7 +62,7 @@ def object_name(folder: str, chunk: DocumentChunk) -> str:
 
 
 def sidecar(indexed: IndexedChunk) -> bytes | None:
-    """The metadata of a copy; None if they are more than a knowledge base takes."""
+    """The metadata of a copy; None if they exceed a knowledge base's limit."""
     chunk = indexed.chunk
     attributes: dict[str, Any] = {
         "scope": indexed.scope_key,
@@ -91,7 +91,7 @@ def chunk_of(text: str, attributes: Mapping[str, Any]) -> IndexedChunk:
 
 
 def _facts(indexed: IndexedChunk) -> dict[str, Any]:
-    """What is not filtered by."""
+    """Fields that are not used in filters."""
     chunk = indexed.chunk
     return {
         "entry_id": indexed.entry_id,
@@ -148,13 +148,13 @@ def _to_json(value: object) -> str:
 
 THREADS = 8
 _AT_ONCE = 100
-"""Objects in hand: what bounds memory."""
+"""Objects in progress: bounds memory."""
 
 Call = Callable[[], object]
 
 
 class KnowledgeBaseCopies:
-    """One object a chunk below `managed/`, in a folder of its document version, and its metadata beside it.
+    """One object per chunk below `managed/`, in a folder of its document version, and its metadata beside it.
 
     Names follow from ids and positions, so that writing again replaces. When all is written, a request to index it goes
     to `requests`. A chunk whose metadata are too large for a knowledge base is left out, which is logged.
@@ -175,7 +175,7 @@ class KnowledgeBaseCopies:
             self._requests.send(sync_request(self._clock()))
 
     def _replace(self, change: CopyChange, pool: ThreadPoolExecutor) -> None:
-        """Write the new copies, then remove those that they replace, and what another cut of this version left."""
+        """Writes the new copies, then removes those that they replace, and leftovers of another chunking of this version."""
         folder = document_folder(change.key, change.document_id)
         written: set[str] = set()
         _run(pool, self._writes(folder, change.chunks, written))
@@ -194,20 +194,20 @@ class KnowledgeBaseCopies:
 
     def _writing(self, name: str, text: bytes, metadata: bytes) -> Call:
         def write() -> None:
-            # First the metadata: without a scope, a chunk is found by nobody.
+            # First the metadata: a chunk without a scope is returned to no reader.
             self._store.put(name + SIDECAR_SUFFIX, metadata)
             self._store.put(name, text)
 
         return write
 
     def _removals(self, folder: str, kept: set[str]) -> Iterator[Call]:
-        # Both at once are safe: a text without metadata is found by nobody, and metadata without a text are nothing.
+        # Both at once are safe: text without metadata is returned to no reader, and metadata without text are nothing.
         gone = (info.key for info in self._store.list(folder) if info.key not in kept)
         return (lambda key=key: self._store.delete(key) for key in gone)  # type: ignore[misc]
 
 
 def _run(pool: ThreadPoolExecutor, calls: Iterator[Call]) -> None:
-    """Make all calls, some at a time. Raises the first error, once those under way are over."""
+    """Makes all calls, some concurrently. Raises the first error, once the calls in progress are over."""
     while futures := [pool.submit(call) for call in islice(calls, _AT_ONCE)]:
         for future in futures:
             future.result()
@@ -216,7 +216,7 @@ def _run(pool: ThreadPoolExecutor, calls: Iterator[Call]) -> None:
 _UNDER_WAY = ("STARTING", "IN_PROGRESS", "STOPPING")
 _COVERS = ("STARTING", "IN_PROGRESS", "COMPLETE")
 _LATER = ("ConflictException", "ServiceQuotaExceededException", "ThrottlingException")
-"""Another job of the data source, the knowledge base (one each) or the account (five) is under way, or the last call was
+"""Another job of the data source, the knowledge base (one each) or the account (five) is running, or the last call was
 less than ten seconds ago (Amazon Bedrock endpoints and quotas)."""
 
 CLOCK_SKEW_SECONDS = 5.0
@@ -224,7 +224,7 @@ CLOCK_SKEW_SECONDS = 5.0
 
 
 class KnowledgeBaseSync:
-    """Starts a job when none has begun since. Each job finds by itself what was added, changed and removed."""
+    """Starts a job when none has begun since. Each job detects by itself which objects were added, changed and removed."""
 
     def __init__(self, client: Any, knowledge_base_id: str, data_source_id: str) -> None:
         self._client = client
@@ -260,7 +260,7 @@ class KnowledgeBaseSync:
 
 
 def _report(job: Any) -> None:
-    """Say what a finished job could not do: nobody else looks at it."""
+    """Logs the failures of a finished job: no other component reads them."""
     failed = job.get("statistics", {}).get("numberOfDocumentsFailed", 0)
     if failed or job["status"] == "FAILED":
         name = job["ingestionJobId"]

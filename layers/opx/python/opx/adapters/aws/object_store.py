@@ -1,6 +1,6 @@
-"""Objects in an S3 bucket: stored, with addresses that let somebody else put one, and their earlier versions.
+"""Stores objects in an S3 bucket, signs upload addresses for clients, and lists and erases earlier versions.
 
-User metadata are in the headers that S3 has for them, which are lower-case ASCII.
+User metadata are in S3's headers for them, which are lower-case ASCII.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 ENCODED = "opx-metadata"
-"""The header that holds, as base64 of JSON, what can't be a header of its own."""
+"""The header that holds, as base64 of JSON, the metadata that can't be headers of their own."""
 
-# Runs of spaces are left out: signatures collapse them. So is `=?`: S3 takes it for an encoded word (RFC 2047).
+# Runs of spaces are excluded: signatures collapse them. So is `=?`: S3 treats it as an encoded word (RFC 2047).
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _VALUE = re.compile(r"(?!=\?)[!-~]+( [!-~]+)*")
 
 
 def to_headers(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Plain names and values stay readable for other programs; the rest goes into one encoded header."""
+    """Encodes metadata: plain names and values stay readable for other programs; the rest goes into one encoded header."""
     plain = {name: value for name, value in metadata.items() if _is_plain(name, value)}
     rest = {name: value for name, value in metadata.items() if name not in plain}
     if rest:
@@ -50,7 +50,7 @@ def to_headers(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The metadata as they were put; also those that another program put, with encoded words (RFC 2047)."""
+    """Decodes metadata as they were put; also those put by another program, with encoded words (RFC 2047)."""
     metadata = {name: _decoded_words(value) for name, value in headers.items() if name != ENCODED}
     if ENCODED in headers:
         metadata.update(json.loads(base64.b64decode(headers[ENCODED])))
@@ -74,10 +74,10 @@ BLOCK = 1024 * 1024
 
 
 class WholeReads:
-    """A stream that gives as many bytes as are asked for until it ends, and counts them.
+    """A stream that returns as many bytes as requested until it ends, and counts them.
 
-    boto3 takes a short read for the end of the stream, which sockets and pipes give at any time. It closes what it
-    uploads, which is the caller's, and it looks for the size of what can seek: this can neither.
+    boto3 treats a short read as the end of the stream, but sockets and pipes may return one at any time. It closes its
+    input, which is the caller's, and it determines the size of a seekable stream: this can do neither.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -96,7 +96,7 @@ class WholeReads:
 
 
 class BodyStream(io.RawIOBase):
-    """The body of a response, whose connection may break: raises `StoreUnavailableError` then."""
+    """The body of a response; if its connection breaks, raises `StoreUnavailableError`."""
 
     def __init__(self, body: StreamingBody, name: str) -> None:
         self._body = body
@@ -119,12 +119,12 @@ class BodyStream(io.RawIOBase):
 
 
 PART_BYTES = 8 * 1024 * 1024
-"""Also the size from which an object is uploaded in parts, which shows in its etag: the same for bytes and streams."""
+"""Also the size from which an object is uploaded in parts, which affects its etag: the same for bytes and streams."""
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
 
 _CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
-"""Codes for an object that is not, or does not stay, what a condition says."""
+"""Codes for an object that doesn't match, or no longer matches, a condition."""
 
 
 class S3ObjectStore:
@@ -179,7 +179,7 @@ class S3ObjectStore:
         return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata)
 
     def delete(self, key: str, *, etag: str = "") -> bool:
-        """Conditions are those of "How to perform conditional deletes" in the Amazon S3 user guide."""
+        """Deletes conditionally by "How to perform conditional deletes" in the Amazon S3 user guide."""
         if not _can_exist(key):
             return True
         condition: Any = {"IfMatch": f'"{etag}"'} if etag else {}
@@ -221,7 +221,7 @@ def _etag(quoted: str) -> str:
 
 
 def _can_exist(key: str) -> bool:
-    """Whether a bucket can hold the key at all. It may hold some that `put` refuses, such as `a//b`."""
+    """True if a bucket can hold the key at all. It may hold some that `put` refuses, such as `a//b`."""
     try:
         return 0 < len(key.encode()) <= MAX_OBJECT_KEY_BYTES
     except UnicodeEncodeError:
@@ -235,10 +235,10 @@ _ALGORITHM = "SHA256"
 class S3UploadSigner:
     """An `UploadSigner` for an S3 bucket.
 
-    Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and bytes that the
-    checksum is not of. S3 keeps the checksum with the object. The client must sign with version 4 (`s3v4`), as version 2
-    covers neither size nor checksum, and address buckets as hosts (`virtual`): else botocore signs addresses of S3's
-    global endpoint, which redirects to regions where the signature is not valid.
+    Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and content with another
+    checksum. S3 keeps the checksum with the object. The client must sign with version 4 (`s3v4`), as version 2 covers neither
+    size nor checksum, and use virtual-hosted addresses (`virtual`): else botocore signs addresses of S3's global endpoint,
+    which redirects to regions where the signature is not valid.
     """
 
     def __init__(self, bucket: str, client: S3Client) -> None:
@@ -279,17 +279,17 @@ class S3UploadSigner:
                 if error_code(exc) in MISSING:
                     return ""
                 raise
-        # An object that was put in parts has a checksum of their checksums, with the number of parts behind it.
+        # An object that was put in parts has a checksum of their checksums, followed by the number of parts.
         checksum = facts.get("ChecksumSHA256", "")
         return "" if "-" in checksum else base64.b64decode(checksum).hex()
 
 
 _AT_ONCE = 1000
-"""Objects a call of DeleteObjects takes (Amazon S3 API Reference, "DeleteObjects")."""
+"""Objects per call of DeleteObjects (Amazon S3 API Reference, "DeleteObjects")."""
 
 
 class S3ObjectHistory:
-    """`ObjectHistory` of a bucket, which may keep versions or not."""
+    """`ObjectHistory` of a bucket, with or without versioning."""
 
     def __init__(self, bucket: str, client: S3Client) -> None:
         self._bucket = bucket
@@ -314,7 +314,7 @@ class S3ObjectHistory:
         return count
 
     def _versions(self, prefix: str) -> Iterator[dict[str, str]]:
-        """Also of a bucket without versions, in which each object has the version `null`."""
+        """Lists versions, also of a bucket without versioning, in which each object has the version `null`."""
         for page in self._pages("list_object_versions", prefix):
             for version in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
                 yield {"Key": version["Key"], "VersionId": version["VersionId"]}
@@ -350,19 +350,19 @@ def _check(prefix: str) -> None:
 
 
 _GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
-"""The last one is what S3 answers for a mark of a removal."""
+"""S3 returns the last one for a delete marker."""
 
 
 class S3PastObjects:
-    """`PastObjects` of a bucket. One that keeps no versions has the current content of each object alone."""
+    """`PastObjects` of a bucket. Without versioning it has only the current content of each object."""
 
     def __init__(self, bucket: str, client: S3Client) -> None:
         self._bucket = bucket
         self._client = client
 
     def of(self, key: str) -> Iterator[PastObject]:
-        """S3 lists the versions of a key from the newest to the oldest, and marks of removals apart from them
-        (Amazon S3 API Reference, "ListObjectVersions")."""
+        """S3 lists the versions of a key from the newest to the oldest, and delete markers apart from them (Amazon S3
+        API Reference, "ListObjectVersions")."""
         found = [*self._listed(key)]
         yield from sorted(found, key=lambda one: one.stored_at, reverse=True)
 
@@ -387,7 +387,7 @@ class S3PastObjects:
                 if removal["Key"] == key:
                     yield PastObject(removal["VersionId"], _time(removal), removed=True)
             names = [one["Key"] for one in (*versions, *removals)]
-            if names and max(names) > key:  # keys come in order: what follows is of other objects
+            if names and max(names) > key:  # keys come in order: the rest are other objects
                 return
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _ALREADY_THERE = "resource_already_exists_exception"
 _COMPARED = {"type": None, "dimension": None, "space_type": SPACE_TYPE, "analyzer": None, "index": True}
-"""Parameters of a field that decide what is found, and what is assumed where a mapping doesn't say."""
+"""Parameters of a field that affect the hits, and the defaults where a mapping omits them."""
 
 
 def ensure_index(
@@ -39,8 +39,8 @@ def ensure_index(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Create the index unless it is there, and wait until it can be used; true if it was created here. `engine` searches
-    the vectors, the service's own default if it is empty.
+    """Creates the index unless it exists, and waits until it is usable; True if it was created here. `engine` searches
+    the vectors; empty: the service's default.
 
     A new index appears after up to 15 seconds. Raises `IncompatibleIndexError` if there is one for another model,
     dimension or analyzer, and `IndexUnavailableError` if it doesn't appear within `wait_seconds`.
@@ -57,7 +57,7 @@ def ensure_index(
 
 
 def delete_index(client: OpenSearch, index_name: str) -> None:
-    """Remove the index; nothing if there is none. Raises `IndexUnavailableError`."""
+    """Deletes the index; nothing if there is none. Raises `IndexUnavailableError`."""
     try:
         client.indices.delete(index=index_name, ignore=404)
     except OpenSearchException as exc:
@@ -65,10 +65,10 @@ def delete_index(client: OpenSearch, index_name: str) -> None:
 
 
 def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension: int) -> bool:
-    """Whether the index exists.
+    """True if the index exists.
 
-    Raises `IncompatibleIndexError` if it was made for something else: its searched fields must be those of `index_body`,
-    and its `_meta` must have the same identity. A mapping without `_meta` is taken with a warning.
+    Raises `IncompatibleIndexError` if it was built for another use: its searched fields must be those of `index_body`,
+    and its `_meta` must have the same identity. A mapping without `_meta` is accepted with a warning.
     """
     try:
         answer = client.indices.get_mapping(index=index_name, ignore=404)
@@ -91,7 +91,7 @@ def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension
 def _other_identity(index_name: str, mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
     found = mapping.get("_meta")
     if not found:
-        log.warning("index %s doesn't say for which model and analyzer it was made", index_name)
+        log.warning("index %s doesn't record the model and analyzer that it was built for", index_name)
         return
     for name, value in wanted["_meta"].items():
         if found.get(name) != value:
@@ -104,7 +104,7 @@ def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iter
         if name not in fields:
             yield f"no field {name}"
             continue
-        if parameters.get("index") is False:  # only stored: whatever its type, it comes back as it was put
+        if parameters.get("index") is False:  # only stored: of any type, it is returned as it was put
             continue
         found = {**fields[name].get("method", {}), **fields[name]}  # a method may have the space
         for parameter, default in _COMPARED.items():
@@ -114,7 +114,7 @@ def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iter
 
 
 def _create(client: OpenSearch, index_name: str, body: dict[str, Any]) -> bool:
-    """Create the index; false if someone else just did."""
+    """Creates the index; False if another process just did."""
     try:
         client.indices.create(index=index_name, body=body)
     except RequestError as exc:
@@ -169,19 +169,19 @@ def serverless_client(endpoint: str, *, timeout: float = 5.0, session: boto3.Ses
 
 
 def node_client(endpoint: str, user: tuple[str, str] | None, *, timeout: float = 5.0) -> OpenSearch:
-    """A client for a node or cluster of one's own, as `user` with a password if one is given."""
+    """A client for a self-hosted node or cluster, as `user` with a password if one is given."""
     return OpenSearch(hosts=[endpoint], http_auth=user, timeout=timeout, **_NO_RETRIES)
 
 
 class OpenSearchIndex:
     """`SearchIndex` over one index of a collection; `ensure_index` creates it.
 
-    What was written is found after the collection's next refresh: about a second on a next-generation collection, a
-    minute on a classic one. A classic vector collection assigns ids itself, so a write that was tried again after a
-    timeout may be stored twice: searches name such an entry once, `count` counts both, `references` lists both.
+    Writes are found after the collection's next refresh: about a second on a next-generation collection, a minute on a
+    classic one. A classic vector collection assigns ids itself, so a write that was retried after a
+    timeout may be stored twice: searches return such an entry once, `count` counts both, `references` lists both.
 
     With `vectors_of`, the first write raises `IncompatibleIndexError` if the index was made for another embedder or
-    another analyzer. Searches don't ask, for the sake of a function's first answer.
+    another analyzer. Searches don't check, to keep a function's first answer fast.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class OpenSearchIndex:
         return queries.held_documents(answer)
 
     def _check_once(self) -> None:
-        """See to it before the first write that the index was made for this embedder and analyzer."""
+        """Checks before the first write that the index was built for this embedder and analyzer."""
         embedder = self._unchecked
         if embedder and check_index(
             self._client, self._index_name, model_id=embedder.model_id, dimension=embedder.dimension
@@ -280,7 +280,7 @@ class OpenSearchIndex:
         return answer
 
     def _search_together(self, bodies: dict[str, queries.Body]) -> dict[str, dict[str, Any]]:
-        """One `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""
+        """Sends one `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""
         lines = [line for body in bodies.values() for line in ({}, body)]
         with self._errors("searching"):
             answer = self._client.msearch(body=lines, index=self._index_name, request_timeout=self._timeout)
@@ -295,7 +295,9 @@ class OpenSearchIndex:
         try:
             yield
         except OpenSearchException as exc:
-            raise IndexUnavailableError(f"{doing} index {self._index_name} failed: {queries.told(exc)}") from exc
+            raise IndexUnavailableError(
+                f"{doing} index {self._index_name} failed: {queries.safe_message(exc)}"
+            ) from exc
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
-from opx.adapters.aws.opensearch_queries import told, unquoted
+from opx.adapters.aws.opensearch_queries import safe_message, unquoted
 from opx.adapters.aws.opensearch_schema import to_source
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import IndexUnavailableError
@@ -18,10 +18,10 @@ from opx.ports import DocumentChange, IndexEntry
 
 MAX_ACTIONS = 500
 MAX_BYTES = 5 * 1024 * 1024
-"""The service takes 10 MB a request and recommends half of that."""
+"""The service accepts 10 MB per request and recommends half of that."""
 
 RETRIED_STATUSES = frozenset({402, 408, 429, 500, 502, 503, 504})
-"""402 is "maximum OCU capacity reached": the collection is growing, or can't."""
+"""402 is "maximum OCU capacity reached": the collection is scaling up, or can't."""
 
 _NOT_FOUND = 404
 
@@ -35,7 +35,7 @@ class BulkLimits:
 
 @dataclass(eq=False, slots=True)
 class _Action:
-    """One action. `target` is the id it is about, if that is known before; `done` receives the id that was given."""
+    """One action. `target` is its entry id, if known before; `done` receives the assigned id."""
 
     lines: bytes
     target: str = ""
@@ -54,7 +54,7 @@ class _Batch:
         self.targets.add(action.target)
 
     def has_room_for(self, action: _Action, limits: BulkLimits) -> bool:
-        """An action larger than a request may be goes alone; two actions on one id never share a request."""
+        """True if the action fits. One larger than a request goes alone; two actions on one id never share a request."""
         if not self.actions:
             return True
         if action.target and action.target in self.targets:
@@ -65,7 +65,7 @@ class _Batch:
 class BulkWriter:
     """Collects changes and sends them. Superseded entries are removed only when the new ones are stored.
 
-    Raises `IndexUnavailableError` that says how many actions failed and why. `finish` sends what is left.
+    Raises `IndexUnavailableError` with the number of failed actions and the first reason. `finish` sends the rest.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class BulkWriter:
         self._deletes: dict[str, None] = {}
 
     def write(self, change: DocumentChange) -> list[str]:
-        """Queue a change. The list is filled with the references of its entries until `finish` returns."""
+        """Queues a change. The list is filled with the references of its entries until `finish` returns."""
         references: list[str] = []
         for position, entry in enumerate(change.entries):
             references.append("")
@@ -114,7 +114,7 @@ class BulkWriter:
         self._batch.add(action)
 
     def _send_batch(self) -> None:
-        """Send the batch; the deletes that waited for it start the next one, as many as fit."""
+        """Sends the batch; the deletes that waited for it start the next one, as many as fit."""
         waiting = list(self._deletes)
         actions, self._batch = self._batch.actions, _Batch()
         if actions:
@@ -124,7 +124,7 @@ class BulkWriter:
             del self._deletes[reference]
 
     def _send(self, actions: Sequence[_Action]) -> None:
-        """Send actions, and again those that the service was too busy for."""
+        """Sends actions, and retries those that the service was too busy for."""
         left = list(actions)
         pauses = self._backoff.pauses()
         while True:
@@ -138,14 +138,14 @@ class BulkWriter:
             self._sleep(pause)
 
     def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str]:
-        """The actions that should be tried again, and why the first of them failed."""
+        """Sends actions once; returns those to retry, and the reason why the first of them failed."""
         body = b"".join(action.lines for action in actions)
         try:
             answer = self._client.bulk(body=body, index=self._index_name, request_timeout=self._limits.timeout)
         except TransportError as exc:
             if exc.status_code in RETRIED_STATUSES or isinstance(exc, ConnectionError):
-                return actions, told(exc)
-            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {told(exc)}") from exc
+                return actions, safe_message(exc)
+            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {safe_message(exc)}") from exc
         return self._sort_out(actions, answer["items"])
 
     def _sort_out(self, actions: list[_Action], items: list[dict[str, Any]]) -> tuple[list[_Action], str]:
@@ -169,12 +169,12 @@ class BulkWriter:
 
 
 def _was_gone(operation: str, result: dict[str, Any]) -> bool:
-    """True for the removal of what isn't there. An index that isn't there has the same status, and an error."""
+    """True for a delete of a missing entry. A missing index has the same status, and an error."""
     return operation == "delete" and result["status"] == _NOT_FOUND and "error" not in result
 
 
 def _explain(result: dict[str, Any]) -> str:
-    """What was refused and why: the reason alone says no more of a bad field than which it is."""
+    """The kind and reason of a refusal: the reason alone only names a bad field."""
     error = result.get("error") or {}
     cause = (error.get("caused_by") or {}).get("reason")
     reason = unquoted(str(error.get("reason", ""))) + (f" ({unquoted(str(cause))})" if cause else "")
@@ -182,6 +182,6 @@ def _explain(result: dict[str, Any]) -> str:
 
 
 def _lines(*values: object) -> bytes:
-    """A line of JSON each; what isn't valid Unicode becomes a question mark, since the service refuses it."""
+    """A line of JSON each; invalid Unicode becomes question marks, since the service refuses it."""
     lines = (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n" for value in values)
     return "".join(lines).encode("utf-8", "replace")

@@ -1,6 +1,6 @@
-"""Converts searches to OpenSearch's query language, and its answers to legs and messages. Pure functions.
+"""Converts searches to OpenSearch's query language, and its responses to legs and messages. Pure functions.
 
-Messages leave out the text that was searched or written.
+Messages leave out query and document text.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _BAD_REQUEST = 400
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
-def told(error: OpenSearchException) -> str:
-    """What went wrong. Of a bad request only the kind of mistake: its reason may quote the request."""
+def safe_message(error: OpenSearchException) -> str:
+    """The error's message; for a bad request only its kind, as the reason may quote the request."""
     if isinstance(error, TransportError) and error.status_code == _BAD_REQUEST:
         return f"{_BAD_REQUEST} {error.error}"
     return str(error)
 
 
 def unquoted(reason: str) -> str:
-    """A reason without what it quotes, such as the value of a field: all from the first quotation mark to the last."""
+    """Removes quotations from a reason, such as the value of a field: all from the first quotation mark to the last."""
     return _QUOTED.sub("'…'", reason)
 
 
@@ -45,13 +45,13 @@ MAX_CLAUSES = 1024
 """The service refuses a query with more clauses, nested ones included (`indices.query.bool.max_clause_count`)."""
 
 _FILTER_CLAUSES = len(FILTER_FIELDS) + 2
-"""Those of a filter without groups of terms: its lists, the days, and what is excluded."""
+"""Clauses of a filter without groups of terms: its lists, the days, and exclusions."""
 
 MAX_QUERY_TERMS = (MAX_CLAUSES - _FILTER_CLAUSES) // len(LEXICAL_FIELDS)
-"""Distinct terms that are searched. Those that come later in a longer text are left out."""
+"""Distinct terms that are searched. Later terms of a longer text are left out."""
 
 _TERMS_A_REQUEST = 500
-"""Buckets of an aggregation that counts terms: about those of the words that one may have been meant for."""
+"""Buckets of an aggregation that counts terms: about as many as a misspelt word has candidates."""
 
 _BEST_FIRST = [{"_score": {"order": "desc"}}, {ENTRY_FIELD: {"order": "asc"}}]
 _FREQUENCIES = "term_frequencies"
@@ -60,14 +60,14 @@ _HELD_FIELDS = ("scope", KEY_FIELD, "document_id", "category")
 
 
 def most_terms(where: SearchFilter) -> int:
-    """How many distinct terms can be searched within a filter: `MAX_QUERY_TERMS`, less with groups of terms."""
+    """The number of distinct terms that can be searched within a filter: `MAX_QUERY_TERMS`, less with groups of terms."""
     groups = len(where.title_terms) + len(where.required_terms)
     return max(0, MAX_CLAUSES - _FILTER_CLAUSES - groups) // len(LEXICAL_FIELDS)
 
 
 def filter_clauses(where: SearchFilter) -> list[Body]:
-    """One clause for each part that is not empty and each group of terms; always one for the scopes, so that no scope
-    finds nothing."""
+    """One clause for each part that is not empty and each group of terms; always one for the scopes, so that a filter
+    without a scope matches nothing."""
     parts = ((part, field, getattr(where, part)) for part, field in FILTER_FIELDS.items())
     clauses: list[Body] = [_any_of(field, values) for part, field, values in parts if values or part == "scopes"]
     bounds = {"gte": where.updated_from, "lt": where.updated_before}
@@ -82,7 +82,7 @@ def filter_clauses(where: SearchFilter) -> list[Body]:
 
 
 def _any_of(field: str, values: Sequence[str]) -> Body:
-    """Entries that have one of these values; they are compared as they are, also in a field that is analysed."""
+    """Matches entries that have one of these values; they are compared exactly, also in an analysed field."""
     return {"terms": {field: list(values)}}
 
 
@@ -104,7 +104,7 @@ def _best_of(field: str, boost: float, terms: Sequence[str]) -> Body:
 
 
 def vector_body(vector: Vector, where: SearchFilter, depth: int) -> Body:
-    """Nearest neighbours among what passes the filter: inside `knn` it holds while neighbours are looked for."""
+    """Nearest neighbours among the entries that pass the filter: inside `knn` it applies during the neighbour search."""
     knn = {"vector": [float(value) for value in vector], "k": depth, "filter": matching(where)}
     return _hits_body({"knn": {VECTOR_FIELD: knn}}, depth)
 
@@ -120,7 +120,7 @@ def _hits_body(query: Body, depth: int) -> Body:
 
 
 def statistics_body(words: Words, where: SearchFilter) -> Body:
-    """How many entries pass the filter, and how many of them hold each word, one of its terms in any field."""
+    """Counts entries that pass the filter, and those of them with each word, as one of its terms in any field."""
     body: Body = {"size": 0, "query": matching(where), "track_total_hits": True}
     if words:
         filters = {
@@ -132,8 +132,8 @@ def statistics_body(words: Words, where: SearchFilter) -> Body:
 
 
 def presence_bodies(terms: Iterable[str], scopes: Sequence[str]) -> list[Body]:
-    """Requests for how many entries of the scopes have each term. An aggregation looks at the entries with any of its
-    terms."""
+    """Requests for the number of entries of the scopes with each term. An aggregation covers the entries with any of
+    its terms."""
     within = SearchFilter(tuple(scopes))
     distinct = list(dict.fromkeys(terms))
     groups = [distinct[at : at + _TERMS_A_REQUEST] for at in range(0, len(distinct), _TERMS_A_REQUEST)]
@@ -161,12 +161,12 @@ def references_body(key_id: str, after: str, size: int) -> Body:
 
 
 def held_body(after: HeldDocument | None, size: int) -> Body:
-    """Document versions with the number of their entries, behind `after` ("Composite aggregations" in the OpenSearch
+    """Document versions with the number of their entries, after `after` ("Composite aggregations" in the OpenSearch
     documentation: in the order of the sources, each value ascending)."""
     composite: Body = {"size": size, "sources": [{field: {"terms": {"field": field}}} for field in _HELD_FIELDS]}
     if after:
-        place = (after.scope_key, after.key_id, after.document_id, after.category)
-        composite["after"] = dict(zip(_HELD_FIELDS, place, strict=True))
+        position = (after.scope_key, after.key_id, after.document_id, after.category)
+        composite["after"] = dict(zip(_HELD_FIELDS, position, strict=True))
     return {"size": 0, "query": {"match_all": {}}, "track_total_hits": False, "aggs": {_HELD: {"composite": composite}}}
 
 
@@ -175,8 +175,8 @@ def held_documents(response: Mapping[str, Any]) -> list[HeldDocument]:
     return [_held(each["key"], each["doc_count"]) for each in buckets]
 
 
-def _held(place: Mapping[str, str], entries: int) -> HeldDocument:
-    scope, key, document, category = (place[field] for field in _HELD_FIELDS)
+def _held(bucket_key: Mapping[str, str], entries: int) -> HeldDocument:
+    scope, key, document, category = (bucket_key[field] for field in _HELD_FIELDS)
     return HeldDocument(scope, key, document, category, entries)
 
 
@@ -185,13 +185,13 @@ def lexical_leg(response: Mapping[str, Any]) -> Leg:
 
 
 def vector_leg(response: Mapping[str, Any]) -> Leg:
-    """The hits with their cosines."""
+    """The hits with their cosine similarities."""
     hits = tuple((entry_id, cosine_of_score(score)) for entry_id, score in _distinct(response))
     return Leg(hits, leg_error(response), response.get("took"))
 
 
 def cosine_of_score(score: float) -> float:
-    """The dot product behind a k-NN score of the space `innerproduct`.
+    """Converts a k-NN score of the space `innerproduct` to the dot product.
 
     score = 1 + dot where dot > 0, else 1 / (1 - dot) (OpenSearch documentation, k-NN spaces).
     """
@@ -199,7 +199,7 @@ def cosine_of_score(score: float) -> float:
 
 
 def leg_error(response: Mapping[str, Any]) -> str:
-    """Why a leg is missing or may lack hits; empty if it is whole."""
+    """The reason why a leg is missing or may lack hits; empty if it is complete."""
     if "error" in response:
         return f"{response.get('status', '')} {_reason(response['error'])}".strip()
     if response.get("timed_out"):
@@ -209,7 +209,7 @@ def leg_error(response: Mapping[str, Any]) -> str:
 
 
 def statistics(response: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
-    """Entries that pass the filter and entries a term; zero and empty if the service couldn't say."""
+    """Entries that pass the filter and entries per term; zero and empty if the service couldn't count."""
     if "error" in response:
         return 0, {}
     buckets = response.get("aggregations", {}).get(_FREQUENCIES, {}).get("buckets", {})
@@ -222,7 +222,7 @@ def hits_of(response: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _distinct(response: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """Best hit of each entry: a write that was tried again may have stored an entry twice."""
+    """Best hit of each entry: a retried write may have stored an entry twice."""
     scores: dict[str, float] = {}
     for hit in hits_of(response):
         scores.setdefault(hit["_source"][ENTRY_FIELD], hit["_score"])

@@ -1,4 +1,4 @@
-"""The OpenSearch index of the corpus: its fields, once, for whoever creates it and whoever reads and writes it."""
+"""Defines the fields of the corpus's OpenSearch index once, for deployment and for the adapter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPACE_TYPE = "innerproduct"
 which `cosinesimil`'s is not."""
 
 VECTOR_DECIMALS = 8
-"""Decimals of a vector's numbers on the wire: finer than 32-bit floats below 1/8 can tell apart, half as long."""
+"""Decimals of a vector's numbers in requests: finer than 32-bit floats below 1/8 resolve, half as long."""
 
 FILTER_FIELDS: dict[str, str] = {
     "scopes": "scope",
@@ -38,7 +38,7 @@ FILTER_FIELDS: dict[str, str] = {
     "also_tags": "tags",
     "also_services": "services",
 }
-"""Each part of a `SearchFilter` that lists values, and the field that has one of them."""
+"""List-valued fields of a `SearchFilter`, and the index fields that they match."""
 
 _KEYWORDS = tuple(dict.fromkeys((ENTRY_FIELD, "chunk_id", KEY_FIELD, *FILTER_FIELDS.values())))
 _STORED_TEXTS = (
@@ -59,14 +59,14 @@ _STORED_NUMBERS = {
 }
 
 SOURCE_FIELDS: tuple[str, ...] = (*_KEYWORDS, *_STORED_TEXTS, *_STORED_NUMBERS)
-"""What a hit brings back: neither the vector nor the analysed terms."""
+"""Fields returned with a hit: neither the vector nor the analysed terms."""
 
 
 def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, Any]:
     """Settings and mappings of an index for vectors of this model; plain JSON, also for CloudFormation.
 
     Without `engine` the vector's mapping has no `method`: next-generation collections refuse one, classic ones choose. The
-    searched fields hold terms that are analysed already, joined by blanks. BM25 has Lucene's defaults, k1 = 1.2 and
+    searched fields hold terms that are already analysed, joined by blanks. BM25 has Lucene's defaults, k1 = 1.2 and
     b = 0.75. Unknown fields are refused.
     """
     properties: dict[str, Any] = {
@@ -86,7 +86,7 @@ def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, 
 
 
 def identity(model_id: str, dimension: int) -> dict[str, Any]:
-    """What must be equal for an index to be usable; kept under the mapping's `_meta`."""
+    """Properties that must be equal for an index to be usable; stored under the mapping's `_meta`."""
     return {
         "model_id": model_id,
         "dimension": dimension,
@@ -96,7 +96,7 @@ def identity(model_id: str, dimension: int) -> dict[str, Any]:
 
 
 def to_source(entry: IndexEntry) -> dict[str, Any]:
-    """The document that is stored for an entry. Of several vectors it has their mean: services differ in how, and whether,
+    """The document stored for an entry. For several vectors it has their mean: services differ in how, and whether,
     they search nested ones."""
     indexed, chunk = entry.indexed, entry.indexed.chunk
     terms = {name: " ".join(found) for name, found in analysed_fields(chunk, indexed.language).items()}
@@ -129,7 +129,7 @@ def to_source(entry: IndexEntry) -> dict[str, Any]:
 
 
 def from_source(source: Mapping[str, Any]) -> IndexedChunk:
-    """The chunk that `to_source` stored, also before there were flags, fingerprints, services and days."""
+    """The chunk that `to_source` stored, also by versions without flags, fingerprints, services and days."""
     chunk = DocumentChunk(
         chunk_id=source["chunk_id"],
         document_id=source["document_id"],

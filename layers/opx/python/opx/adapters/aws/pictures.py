@@ -1,4 +1,4 @@
-"""Reads pictures on AWS: their text by Amazon Textract, what they show by models of Bedrock."""
+"""Reads pictures on AWS: extracts text by Amazon Textract, describes them by models of Bedrock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, told, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, safe_message, translated_errors
 from opx.adapters.json_chat import INSTRUCTIONS, MAX_DESCRIPTION_TOKENS, description, question
 from opx.errors import StoreUnavailableError, UnparsableDocumentError
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from mypy_boto3_textract import TextractClient
 
 MAX_PAGE_BYTES = 10 * 1024 * 1024
-"""Of a PNG or JPEG (Amazon Textract Developer Guide, "Set Quotas in Amazon Textract")."""
+"""Bytes of a PNG or JPEG (Amazon Textract Developer Guide, "Set Quotas in Amazon Textract")."""
 _REFUSED_PAGES = frozenset(
     {"BadDocumentException", "DocumentTooLargeException", "InvalidParameterException", "UnsupportedDocumentException"}
 )
 
 
 class TextractOcr:
-    """Detects the text of one page in one call, `DetectDocumentText`, which keeps nothing.
+    """Detects the text of one page in one call, `DetectDocumentText`, which stores nothing.
 
     Its lines come from the top down; those of columns beside each other alternate.
     """
 
     def __init__(self, client: Callable[[], TextractClient]) -> None:
-        """`client` is asked for when the first page is read: most documents have none for it."""
+        """`client` is called when the first page is read: most documents have none for OCR."""
         self._client = client
 
     def read(self, image: bytes, *, media_type: str) -> str:  # noqa: ARG002 - Textract looks at the bytes
@@ -46,13 +46,13 @@ class TextractOcr:
 
 
 MAX_PICTURE_BYTES = 3_750_000
-"""Of a picture (Amazon Bedrock API Reference, `Message`); its sides have 8,000 pixels at most."""
+"""Bytes of a picture (Amazon Bedrock API Reference, `Message`); its sides have 8,000 pixels at most."""
 _FORMATS = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 _REFUSED_PICTURES = ("ModelErrorException", "ValidationException")
 
 
 class BedrockImageDescriber:
-    """Asks a model, named by its id or that of an inference profile."""
+    """Describes pictures by a model, named by its id or that of an inference profile."""
 
     def __init__(self, client: Callable[[], BedrockRuntimeClient], model: str) -> None:
         self._client = client
@@ -60,18 +60,18 @@ class BedrockImageDescriber:
 
     def describe(self, image: bytes, *, media_type: str, hint: str = "") -> str:
         if len(image) > MAX_PICTURE_BYTES or media_type not in _FORMATS:
-            raise UnparsableDocumentError(f"a picture of {len(image):,} bytes ({media_type}) is not taken by Bedrock")
+            raise UnparsableDocumentError(f"Bedrock doesn't accept a picture of {len(image):,} bytes ({media_type})")
         try:
             with translated_errors(f"describe a picture by {self._model}"):
                 answer = self._client().converse(**self._request(image, media_type, hint))
         except ClientError as exc:
             if error_code(exc) not in _REFUSED_PICTURES:
                 raise
-            raise UnparsableDocumentError(f"{self._model} refused a picture: {told(exc)}") from exc
+            raise UnparsableDocumentError(f"{self._model} refused a picture: {safe_message(exc)}") from exc
         try:
             parts = answer["output"]["message"]["content"]
         except KeyError as exc:
-            raise StoreUnavailableError(f"{self._model} gave an answer of an unknown form: {exc!r}") from exc
+            raise StoreUnavailableError(f"{self._model} returned a reply of an unknown form: {exc!r}") from exc
         return description("\n".join(part["text"] for part in parts if "text" in part))
 
     def _request(self, image: bytes, media_type: str, hint: str) -> dict[str, Any]:

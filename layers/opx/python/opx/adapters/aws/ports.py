@@ -1,4 +1,4 @@
-"""The ports of an installation on AWS."""
+"""Provides the ports of an installation on AWS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.settings import Settings
 
 SETTLING_SECONDS = 20.0
-"""An index of DynamoDB lags for a moment, OpenSearch Serverless for up to 15 seconds."""
+"""DynamoDB's indexes lag for a moment, OpenSearch Serverless for up to 15 seconds."""
 
 NODE_SETTLING_SECONDS = 1.0
 """A node of OpenSearch shows writes after its next refresh, which comes every second."""
@@ -29,11 +29,11 @@ EDITION_CACHE_SECONDS = 10.0
 """A warm function searches a replaced index no longer than this."""
 
 NewClient = Callable[..., Any]
-"""Makes a client of a service, with the options of `opx.adapters.aws.clients.client`."""
+"""Creates a client of a service, with the options of `opx.adapters.aws.clients.client`."""
 
 
 class AwsClients:
-    """Makes boto3 clients that share a session, which keeps what it has read about services."""
+    """Creates boto3 clients that share a session, which caches service descriptions."""
 
     @cached_property
     def session(self) -> Any:
@@ -47,7 +47,7 @@ class AwsClients:
         return client(service, session=self.session, **options)
 
     def load(self, *services: str) -> None:
-        """Read what clients of these services are made from. Asks for no credentials and opens no connection."""
+        """Loads the service descriptions of these clients. Needs no credentials and opens no connection."""
         from opx.adapters.aws.clients import load_descriptions
 
         load_descriptions(self.session, *services)
@@ -87,11 +87,11 @@ class DynamoTables:
         return nullcontext()
 
     def purge_expired(self) -> int:
-        """DynamoDB does so itself."""
+        """DynamoDB purges by itself."""
         return 0
 
     def scrub(self) -> None:
-        """There are no files of this machine."""
+        """No-op: there are no local files."""
 
     def close(self) -> None:
         pass
@@ -147,7 +147,7 @@ class S3Storage:
 
 
 class FunctionWorkQueue:
-    """`WorkQueue` that functions work on, which is opened when it is first used; the corpus bucket sends the events."""
+    """`WorkQueue` that functions consume, opened on first use; the corpus bucket sends the events."""
 
     in_process = False
     next_number = None
@@ -173,10 +173,10 @@ class FunctionWorkQueue:
 
 
 class OpenSearchIndexes:
-    """`IndexService` of OpenSearch: an index an edition, whose name begins with that of the first one.
+    """`IndexService` of OpenSearch: one index per edition, whose name begins with that of the first one.
 
-    `client` makes the client when it is first used. A node of one's own (`is_node`) has its first index made when it is
-    opened, where elsewhere the deployment does so, and its vectors searched by Lucene, which every node has.
+    `client` creates the client on first use. On a self-hosted node (`is_node`), opening creates the first index, which the
+    deployment does elsewhere, and Lucene searches the vectors, as every node has it.
     """
 
     cache_seconds = EDITION_CACHE_SECONDS
@@ -205,7 +205,7 @@ class OpenSearchIndexes:
         return self._new_client()
 
     def connect(self) -> None:
-        """Make the client, which asks for credentials."""
+        """Creates the client, which loads credentials."""
         assert self._client
 
     def _name(self, edition: Edition) -> str:
@@ -242,7 +242,7 @@ class OpenSearchIndexes:
 
 
 class DeployedFunctions:
-    """`Functions` of a deployed system: those whose queue, group or name the settings say."""
+    """`Functions` of a deployed system, by the queue, group or name in the settings."""
 
     def __init__(self, settings: Settings, client: NewClient) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Queues in SQS."""
+"""Implements queues in SQS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 GONE = ("MessageNotInflight", "ReceiptHandleIsInvalid", "InvalidParameterValue", "InvalidIdFormat")
-"""What SQS answers about a message that was removed, or whose receipt is too old."""
+"""SQS's errors for a message that was removed, or whose receipt is too old."""
 
 
 class SqsQueue:
     """A `Queue` in SQS (a standard queue).
 
-    `wait_seconds` (0-20): how long `receive` waits for a message. With 0 SQS asks only some of its servers and may miss
+    `wait_seconds` (0-20): how long `receive` waits for a message. With 0 SQS queries only some of its servers and may miss
     the few messages of a short queue.
     """
 

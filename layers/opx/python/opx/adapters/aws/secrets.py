@@ -1,4 +1,4 @@
-"""Secrets in Secrets Manager."""
+"""Reads secrets from Secrets Manager."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 KEPT_SECONDS = 300.0
-"""A secret that is changed counts everywhere after this long."""
+"""Seconds until a changed secret is used everywhere."""
 
 
 class ManagedSecrets:
-    """The secrets whose names begin with `prefix`, read at most once in five minutes each."""
+    """Reads secrets whose names begin with `prefix`, each at most once in five minutes."""
 
     def __init__(self, client: SecretsManagerClient, prefix: str, clock: Clock) -> None:
         self._client = client
@@ -48,7 +48,8 @@ class ManagedSecrets:
 
 
 def _value(text: str, name: str) -> str:
-    """The secret: the text itself, or the only value of a JSON object, which the console makes of what is typed there."""
+    """Extracts the secret: the string itself, or the only value of a JSON object, which the console creates from typed
+    input."""
     if text.startswith("{"):
         try:
             found = json.loads(text)
@@ -57,7 +58,7 @@ def _value(text: str, name: str) -> str:
         values = [value for value in found.values() if isinstance(value, str)]
         if len(values) == 1:
             return values[0]
-        raise SecretNotFoundError(f"the secret {name} must be a text, or an object with one value")
+        raise SecretNotFoundError(f"the secret {name} must be a string, or an object with one value")
     if not text:
-        raise SecretNotFoundError(f"the secret {name} is empty, or binary: it must be a text")
+        raise SecretNotFoundError(f"the secret {name} is empty, or binary: it must be a string")
     return text

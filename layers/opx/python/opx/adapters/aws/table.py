@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef as AttributeValue
 
 FLOATS = "opx-floats"
-"""An attribute that lists where whole numbers were floats: DynamoDB stores 2.0 as 2."""
+"""An attribute that lists the paths of whole numbers that were floats: DynamoDB stores 2.0 as 2."""
 
 Path = tuple[str | int, ...]
 
 
 def to_attributes(item: Mapping[str, Any]) -> dict[str, AttributeValue]:
-    """An item as it is written, with a note of which whole numbers are floats if there are any."""
+    """Encodes an item, with the paths of whole numbers that are floats, if any."""
     floats: list[Path] = []
     attributes = {name: _to_value(value, (name,), floats) for name, value in item.items()}
     if floats:
@@ -42,7 +42,7 @@ def to_attributes(item: Mapping[str, Any]) -> dict[str, AttributeValue]:
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> Item:
-    """The item as it was put."""
+    """Decodes an item to the values that were put."""
     item = {name: _from_value(value) for name, value in attributes.items()}
     for path in json.loads(item.pop(FLOATS, "[]")):
         *parents, last = path
@@ -54,12 +54,12 @@ def from_attributes(attributes: Mapping[str, Any]) -> Item:
 
 
 def to_key(key: Mapping[str, Any]) -> dict[str, AttributeValue]:
-    """A key, or values to compare with, for which it doesn't matter whether a number is a float."""
+    """Encodes a key, or values to compare with, for which int and float needn't be distinguished."""
     return {name: to_value(value) for name, value in key.items()}
 
 
 def to_value(value: object) -> AttributeValue:
-    """One attribute value, for which it doesn't matter whether a number is a float."""
+    """Encodes one attribute value, for which int and float needn't be distinguished."""
     return _to_value(value, (), [])
 
 
@@ -81,7 +81,7 @@ def _scalar(value: object) -> AttributeValue:
     if isinstance(value, bytes):
         return {"B": value}
     if isinstance(value, int | float):
-        # The shortest text that gives the same float has 17 digits at most; DynamoDB keeps 38.
+        # The shortest decimal that round-trips to the same float has 17 digits at most; DynamoDB keeps 38.
         return {"N": str(Decimal(repr(value)).normalize() if isinstance(value, float) else value)}
     return {"NULL": True}
 
@@ -116,7 +116,7 @@ class Expression:
         return mark
 
     def comparison(self, attribute: str, operator: str, value: object) -> str:
-        """True only if the attribute has the type of the value: not every engine keeps true and 1 apart."""
+        """True only if the attribute has the type of the value: not every engine distinguishes true from 1."""
         name, mark = self.name(attribute), self.value(value)
         (kind,) = to_value(value)
         return f"attribute_type({name}, {self.value(kind)}) AND {name} {operator} {mark}"
@@ -180,7 +180,7 @@ Batch = list[dict[str, Any]]
 class DynamoTable:
     """A `Table` in DynamoDB, whose name is `prefix` and the name in the `TableSpec`. It must exist.
 
-    Reads by key are consistent; indexes lag. What a batch leaves unprocessed is asked for again as `backoff` says.
+    Reads by key are consistent; indexes lag. Items that a batch leaves unprocessed are retried as `backoff` says.
     """
 
     def __init__(
@@ -260,8 +260,8 @@ class DynamoTable:
         return islice(found, limit)
 
     def scan(self) -> Iterator[Item]:
-        """All items, in no particular order; those that change meanwhile may come as they were. Reads every byte of the
-        table, consistently: a backup, not a query."""
+        """All items, in no particular order; items that change meanwhile may be returned in their old state. Reads
+        every byte of the table, consistently: a backup, not a query."""
         return self._items(self._client.scan, {"ConsistentRead": True}, "read from")
 
     def _items(self, call: Callable[..., Any], arguments: Mapping[str, Any], action: str) -> Iterator[Item]:
@@ -271,13 +271,13 @@ class DynamoTable:
             yield from self._current(answer["Items"])
 
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
-        """The items that haven't expired: DynamoDB removes them up to two days late."""
+        """Filters out expired items: DynamoDB removes them up to two days late."""
         now = self._clock()
         items = map(from_attributes, found)
         return (item for item in items if not is_expired(item, self._spec.ttl, now))
 
     def _batches(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
-        """Batches without two items of one key, which DynamoDB refuses; the last item of a key stays."""
+        """Batches without two items of one key, which DynamoDB refuses; the last item of a key wins."""
         batch: dict[tuple[Any, ...], dict[str, Any]] = {}
         for item in items:
             check_item(self._spec, item)
@@ -289,7 +289,7 @@ class DynamoTable:
             yield list(batch.values())
 
     def _drain(self, action: str, batch: Batch, call: Callable[[Batch], Batch]) -> None:
-        """Call until nothing is left unprocessed; the pauses start anew when something got through."""
+        """Repeats the call until nothing is left unprocessed; the pauses start anew after any progress."""
         pauses = self._backoff.pauses()
         while batch:
             with self._translated(action):

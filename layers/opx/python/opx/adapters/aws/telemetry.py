@@ -1,12 +1,12 @@
 """Reads logs and metrics of CloudWatch, and traces of X-Ray.
 
-Nothing that was searched for gets into a log query but ASCII letters, digits and `_`: everything else becomes a regular
-expression of ours. So no word can end the expression it stands in, or be a command, a comment or another log group
+Of the searched words only ASCII letters, digits and `_` get into a log query; every other character becomes a regular
+expression of ours. So no word can end its expression, or be a command, a comment or another log group
 ("CloudWatch Logs Insights language query syntax", "filter", "SOURCE").
 
-Metrics of all nodes are listed first and then asked for by name: a search expression would find 500 at most, and a
-metric's node is one of its dimensions, which a result of a search only has in its label. Limits: CloudWatch API Reference,
-`ListMetrics` (metrics that had values within the last two weeks) and `GetMetricData` (500 metrics and 100,800 points a
+The metrics of all nodes are listed first and then requested by name: a search expression would find 500 at most, and a
+metric's node is one of its dimensions, which a search result has only in its label. Limits: CloudWatch API Reference,
+`ListMetrics` (metrics that had values within the last two weeks) and `GetMetricData` (500 metrics and 100,800 points per
 call).
 """
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 _SAFE = re.compile(r"[A-Za-z0-9_]", re.ASCII)
 _SPACES = r"\s+"
 _ANY_ASCII, _ANY_OTHER = ".", ".{1,4}"
-"""A character beyond ASCII has up to four bytes, in case that is what the engine counts."""
+"""A character beyond ASCII has up to four bytes, in case the engine counts bytes."""
 
 _SHOWN = {
     "lines": "fields @timestamp, @logStream, @message | sort @timestamp desc | limit {limit}",
@@ -50,7 +50,7 @@ _SHOWN = {
 
 
 def insights_query(query: LogQuery) -> str:
-    """The query's text; the log group and the times go beside it."""
+    """The query's text; the log group and the times are separate arguments."""
     filters = [f"filter @message like {_expression(word)}" for word in query.words]
     filters += [f"filter @message not like {_expression(word)}" for word in query.without]
     shown = _SHOWN[query.show].format(limit=int(query.limit), bin=int(query.bin_seconds))
@@ -78,11 +78,11 @@ _NAMES = {
     "@pattern": "pattern",
     "@sampleCount": "lines",
 }
-"""What the fields of results are called by us; the others, such as `@ptr`, are left out."""
+"""Our names of result fields; other fields, such as `@ptr`, are left out."""
 
 
 class CloudWatchLogs:
-    """Results are those of the first page, which has up to 10,000 rows."""
+    """Queries CloudWatch Logs Insights. Results are those of the first page, which has up to 10,000 rows."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -152,7 +152,7 @@ class CloudWatchMetrics:
     def _read(self, query: MetricQuery, nodes: Sequence[str], start: float, end: float) -> Iterator[NodeValues]:
         by_id = {f"m{at}": node for at, node in enumerate(nodes)}
         request: dict[str, Any] = {
-            "MetricDataQueries": [_asked(key, node, query) for key, node in by_id.items()],
+            "MetricDataQueries": [_data_query(key, node, query) for key, node in by_id.items()],
             "StartTime": datetime.fromtimestamp(start, UTC),
             "EndTime": datetime.fromtimestamp(end, UTC),
             "ScanBy": "TimestampAscending",
@@ -171,7 +171,7 @@ class CloudWatchMetrics:
                 yield NodeValues(by_id[key], tuple(dict(values).items()))
 
 
-def _asked(key: str, node: str, query: MetricQuery) -> dict[str, Any]:
+def _data_query(key: str, node: str, query: MetricQuery) -> dict[str, Any]:
     dimensions = {query.node: node, **query.dimensions}
     metric = {
         "Namespace": query.namespace,
@@ -182,20 +182,20 @@ def _asked(key: str, node: str, query: MetricQuery) -> dict[str, Any]:
 
 
 def _check(result: dict[str, Any], query: MetricQuery, *, last: bool) -> None:
-    """Raise `StoreUnavailableError` for what is not all that there is."""
+    """Raises `StoreUnavailableError` for incomplete data."""
     status = result.get("StatusCode", "Complete")
     if status in ("InternalError", "Forbidden") or (status == "PartialData" and last):
-        raise StoreUnavailableError(f"CloudWatch gave {query.namespace} {query.metric} with the status {status}")
+        raise StoreUnavailableError(f"CloudWatch returned {query.namespace} {query.metric} with the status {status}")
 
 
 MOST_METRICS = 500
-"""Of one request ("GetMetricData", Amazon CloudWatch API Reference)."""
+"""Metrics per request ("GetMetricData", Amazon CloudWatch API Reference)."""
 
 MOST_PAGES = 20
 
 
 class CloudWatchSeries:
-    """Reads as many metrics at once as the service takes."""
+    """Reads as many metrics per request as the service allows."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -238,13 +238,13 @@ def _query(name: str, metric: MetricId, period: int) -> dict[str, Any]:
 
 
 BATCH = 5
-"""Ids that one call of BatchGetTraces takes (X-Ray API Reference and quotas)."""
+"""Ids per call of BatchGetTraces (X-Ray API Reference and quotas)."""
 
 _NOT_IN_A_NAME = '"\\'
 
 
 class XRayTraces:
-    """Traces that are indexed; with Transaction Search these are a share of all, by default one in a hundred."""
+    """Finds indexed traces; with Transaction Search these are a sample, by default one in a hundred."""
 
     batch = BATCH
 
@@ -275,9 +275,9 @@ class XRayTraces:
 
 
 def filter_expression(service: str) -> str:
-    """Traces that went through the service ("Using filter expressions", AWS X-Ray Developer Guide).
+    """Matches traces that went through the service ("Using filter expressions", AWS X-Ray Developer Guide).
 
-    A name with a quote or a backslash in it could be more than a name; X-Ray's own names have none.
+    A name with a quote or a backslash could escape its literal; X-Ray's own names have none.
     """
     if any(character in _NOT_IN_A_NAME for character in service):
         raise ValueError("a service's name has a quote or a backslash in it")
@@ -295,7 +295,7 @@ def _documents(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         try:
             document = json.loads(segment["Document"])
         except ValueError:
-            log.warning("a segment of a trace is no JSON")
+            log.warning("a segment of a trace is not JSON")
             continue
         if isinstance(document, Mapping):
             found.append(document)

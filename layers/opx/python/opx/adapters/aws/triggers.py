@@ -1,4 +1,4 @@
-"""Has AWS start pulls of sources at their times, and read streams for the function that consumes them."""
+"""Schedules pulls of sources with EventBridge, and maps streams to the function that consumes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PullTarget:
-    """The queue that pulls are asked for in, and the role with which the scheduler may do that."""
+    """The queue of pull requests, and the role with which the scheduler may send to it."""
 
     queue_arn: str
     role_arn: str
@@ -31,7 +31,7 @@ class PullTarget:
 
 
 class EventBridgeSchedules:
-    """A schedule a source, named `source-<id>`, in the group of the environment."""
+    """A schedule per source, named `source-<id>`, in the group of the environment."""
 
     def __init__(self, client: EventBridgeSchedulerClient, group: str, target: PullTarget) -> None:
         self._client = client
@@ -85,14 +85,14 @@ _FIXED = (
     "StartingPosition",
     "Topics",
 )
-"""What a mapping can't be changed in."""
+"""Properties that can't be changed in a mapping."""
 
 _REFUSED = ("InvalidParameterValueException", "ResourceConflictException", "ResourceInUseException")
 
 
 class EventSourceMappings:
-    """Has Lambda read streams for `function`, whose role must be allowed to. What is given up is noted in the queue with
-    the ARN `failed`."""
+    """Makes Lambda read streams for `function`, whose role must be permitted to. Discarded records are noted in the
+    queue with the ARN `failed`."""
 
     def __init__(self, client: LambdaClient, function: str, *, failed: str = "") -> None:
         self._client = client
@@ -100,7 +100,7 @@ class EventSourceMappings:
         self._failed = failed
 
     def put(self, definition: StreamDefinition) -> str:
-        """Have the stream read, replacing how it was. Returns the mapping's id."""
+        """Creates or replaces the stream's mapping. Returns its id."""
         if definition.kind is StreamKind.REDIS:
             raise InvalidInputError(f"stream {definition.name}: Redis is read by `opx run`, not by a function")
         wanted = mapping_of(definition, self._function, failed=self._failed)
@@ -109,12 +109,12 @@ class EventSourceMappings:
             if known is None:
                 return self._client.create_event_source_mapping(FunctionName=self._function, **wanted)["UUID"]
             changes = {name: value for name, value in wanted.items() if name not in _FIXED}
-            changes.setdefault("FilterCriteria", {"Filters": []})  # what isn't named stays as it was
+            changes.setdefault("FilterCriteria", {"Filters": []})  # omitted properties would keep their old value
             self._client.update_event_source_mapping(UUID=known["UUID"], **changes)
             return str(known["UUID"])
 
     def delete(self, definition: StreamDefinition) -> None:
-        """Have it read no more. Nothing happens if it never was."""
+        """Deletes the stream's mapping; no-op if there is none."""
         with _refusals(definition), translated_errors(f"end the subscription to {definition.source}"):
             known = self._known(definition)
             if known:
@@ -133,7 +133,7 @@ class EventSourceMappings:
 
 @contextmanager
 def _refusals(definition: StreamDefinition) -> Iterator[None]:
-    """What Lambda says is wrong with a stream, such as that the function's role may not read it."""
+    """Translates Lambda's refusals of a stream, such as that the function's role may not read it."""
     try:
         yield
     except ClientError as exc:

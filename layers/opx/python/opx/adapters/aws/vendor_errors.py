@@ -1,4 +1,4 @@
-"""Translates errors of AWS to those of the library, and spaces the tries of requests to a busy service."""
+"""Translates errors of AWS to those of the library, and spaces retries to a busy service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _jitter = random.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential waiting with jitter: `attempts` tries, pauses of `base`, 2 x `base`, ... up to `longest` seconds.
+    """Exponential back-off with jitter: `attempts` tries, pauses of `base`, 2 x `base`, ... up to `longest` seconds.
 
     Each pause is shortened by up to a half at random, so that many callers that failed together don't return together.
     """
@@ -102,9 +102,8 @@ def error_code(error: ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "").rpartition(".")[2]
 
 
-def told(error: Exception) -> str:
-    """What went wrong, for an error message. What is wrong with a request is told by its code alone: the rest may quote
-    the text in it."""
+def safe_message(error: Exception) -> str:
+    """The error's message. A validation error is reduced to its code: its message may quote the text of the request."""
     if isinstance(error, ClientError) and error_code(error) == "ValidationException":
         return "ValidationException"
     return str(error)
@@ -112,9 +111,9 @@ def told(error: Exception) -> str:
 
 @contextmanager
 def translated_errors(action: str) -> Iterator[None]:
-    """Raise `StoreUnavailableError` if the service can't be reached, fails, throttles, or refuses the caller.
+    """Raises `StoreUnavailableError` if the service can't be reached, fails, throttles, or refuses the caller.
 
-    What is wrong with the request itself goes through: it is a mistake of ours.
+    Errors in the request itself pass: they are bugs of ours.
     """
     try:
         yield
@@ -133,7 +132,7 @@ def translated_errors(action: str) -> Iterator[None]:
 
 @contextmanager
 def passed_over(*codes: str) -> Iterator[None]:
-    """Let errors of the service with these codes go: nothing is left to be done."""
+    """Suppresses errors of the service with these codes, after which nothing is left to do."""
     try:
         yield
     except ClientError as exc:
@@ -142,7 +141,7 @@ def passed_over(*codes: str) -> Iterator[None]:
 
 
 def translated_pages(pages: Iterable[P], action: str) -> Iterator[P]:
-    """Each page of a listing. Raises as `translated_errors`."""
+    """Each page of a listing. Raises like `translated_errors`."""
     found = iter(pages)
     while True:
         with translated_errors(action):
@@ -155,8 +154,8 @@ def translated_pages(pages: Iterable[P], action: str) -> Iterator[P]:
 def answers(
     call: Callable[..., Any], request: Mapping[str, Any], action: str, *, mark: str = "NextToken", sent_as: str = ""
 ) -> Iterator[Any]:
-    """The answers to a request, and to those for what follows. `mark` is what an answer leads on with, `sent_as` its name
-    in the next request, if that is another. Raises as `translated_errors`."""
+    """The replies to a request, page by page. `mark` is the field with the token of the next page, `sent_as` its name
+    in the next request, if that is another. Raises like `translated_errors`."""
     asked = dict(request)
     while True:
         with translated_errors(action):

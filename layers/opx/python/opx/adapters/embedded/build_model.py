@@ -1,6 +1,6 @@
 """Builds the quantised embedding model once, at set-up: `python -m opx.adapters.embedded.build_model`.
 
-The packaged float32 graph is fused and its weights are quantised to int8, one scale a channel (ONNX Runtime's dynamic
+The packaged float32 graph is fused and its weights are quantised to int8, one scale per channel (ONNX Runtime's dynamic
 quantisation; 7-bit range, which is exact on processors without VNNI). A quarter of the size, two to three times as
 fast, and the same nDCG@10 of the hybrid within .001.
 """
@@ -22,7 +22,7 @@ HIDDEN = 384
 
 
 def build(target: Path) -> None:
-    """Write `tokenizer.json` and `onnx/model.onnx` to `target`, whole or not at all; takes about 6 s.
+    """Writes `tokenizer.json` and `onnx/model.onnx` to `target`, whole or not at all; takes about 6 s.
 
     Raises `OpxError` if the packages it needs (onnx, sympy) are missing.
     """
@@ -61,7 +61,7 @@ def _quantise(source: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Build the model where the embedder looks for it, unless it is there already."""
+    """Builds the model at the embedder's path, unless it is there already."""
     target = built_model()
     if (target / "onnx" / "model.onnx").is_file():
         return

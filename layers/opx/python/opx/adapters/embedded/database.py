@@ -1,4 +1,4 @@
-"""SQLite for several threads and processes: tables, queues and small state of an embedded installation."""
+"""Opens SQLite for several threads and processes: tables, queues and small state of an embedded installation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNAVAILABLE = {
 
 
 class Database:
-    """A SQLite file with a connection a thread. A commit is on the disk when `transaction` ends."""
+    """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends."""
 
     def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
@@ -40,9 +40,9 @@ class Database:
 
     @contextmanager
     def transaction(self, *, immediate: bool = True) -> Iterator[sqlite3.Connection]:
-        """Commit what the block does, or nothing of it if it raises. Inside another transaction: be part of that.
+        """Commits the block's writes, or none of them if it raises. Nested transactions join the outer one.
 
-        `immediate` takes the write lock at once, so that what the block reads can't change before it writes.
+        `immediate` takes the write lock at once, so that values read in the block can't change before it writes.
         Raises `StoreUnavailableError` if the lock isn't free within the busy time, or if the disk fails.
         """
         connection = self.connection()
@@ -60,7 +60,7 @@ class Database:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """This process's threads write in turn: SQLite lets those that wait try again at random, and some never win."""
+        """Serializes this process's writers: SQLite lets waiting ones retry at random, and some never win."""
         if not self._writing.acquire(timeout=self._busy_seconds):
             raise StoreUnavailableError(f"database {self.path}: {_UNAVAILABLE[sqlite3.SQLITE_LOCKED]}")
         try:
@@ -69,7 +69,7 @@ class Database:
             self._writing.release()
 
     def connection(self) -> sqlite3.Connection:
-        """This thread's connection, in autocommit mode. Don't hand it to another thread."""
+        """This thread's connection, in autocommit mode. Don't pass it to another thread."""
         thread = threading.current_thread()
         connection = self._connections.get(thread)
         if connection is None:
@@ -81,14 +81,14 @@ class Database:
         return connection
 
     def scrub(self) -> None:
-        """Write the file anew without what was deleted from it, and empty its journal. Raises `StoreUnavailableError`
-        while others use it."""
+        """Rewrites the file without deleted data, and empties its journal. Raises `StoreUnavailableError` while other
+        processes use it."""
         with self._turn(), self.translated_errors():
             self.connection().execute("VACUUM")
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close the connections of all threads, which must have ended their work."""
+        """Closes the connections of all threads, which must have ended their work."""
         with self._lock:
             for connection in self._connections.values():
                 connection.close()
@@ -96,7 +96,7 @@ class Database:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Raise `StoreUnavailableError` for failures of the file, and let mistakes in SQL through."""
+        """Raises `StoreUnavailableError` for failures of the file, and lets mistakes in SQL through."""
         try:
             yield
         except sqlite3.DatabaseError as exc:
@@ -119,7 +119,7 @@ class Database:
 
     def _configure(self, connection: sqlite3.Connection) -> None:
         _use_write_ahead_log(connection, time.monotonic() + self._busy_seconds)
-        # With NORMAL, a loss of power takes back the last commits. It costs 2 ms a write on an SSD, and nothing in batches.
+        # With NORMAL, a loss of power undoes the last commits. It costs 2 ms per write on an SSD, and nothing in batches.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")  # macOS: flush the drive's cache too
         connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
@@ -130,7 +130,7 @@ class Database:
 
 
 def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database:
-    """Open the SQLite file at `path`, creating it and its folder. Raises `StoreUnavailableError`. The caller closes it.
+    """Opens the SQLite file at `path`, creating it and its folder. Raises `StoreUnavailableError`. The caller closes it.
 
     Writers wait up to `busy_seconds` for one another.
     """
@@ -144,7 +144,8 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> None:
-    """Readers and the writer don't block one another. Persistent: only the first opener changes the file."""
+    """Enables the write-ahead log, so that readers and the writer don't block one another. Persistent: only the first
+    opener changes the file."""
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -158,7 +159,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> Non
 
 
 class SqliteSequence:
-    """Calling it gives the next number, from 1; no number is ever given twice."""
+    """A persistent counter: each call returns the next number, from 1; no number is returned twice."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database

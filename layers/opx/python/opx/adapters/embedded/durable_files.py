@@ -1,4 +1,5 @@
-"""Files that are whole and on the disk, or not there at all. POSIX only: it relies on `rename`, `flock` and `fsync`."""
+"""Writes files that are whole and on the disk, or not there at all. POSIX only: it relies on `rename`, `flock` and
+`fsync`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import BinaryIO
 from opx.errors import InvalidInputError, StoreUnavailableError
 
 ABANDONED_SECONDS = 24 * 3600
-"""A temporary file that nobody has written to for this long belongs to a process that died."""
+"""A temporary file not written to for this long belongs to a process that died."""
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def temporary_file(folder: Path) -> Iterator[BinaryIO]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove temporary files that processes left behind when they were killed."""
+    """Removes temporary files of processes that were killed."""
     oldest = time.time() - ABANDONED_SECONDS
     for path in folder.iterdir():
         try:
@@ -41,7 +42,7 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def sync_file(file: BinaryIO) -> None:
-    """Return when the file's content is on the disk."""
+    """Returns when the file's content is on the disk."""
     file.flush()
     full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone leaves the data in the drive's cache
     if full_sync is None:
@@ -51,14 +52,14 @@ def sync_file(file: BinaryIO) -> None:
 
 
 def move_into_place(source: Path, target: Path) -> None:
-    """Rename a synced file over `target`, creating its folders. The name is on the disk when this returns."""
+    """Renames a synced file over `target`, creating its folders. The name is on the disk when this returns."""
     make_folders(target.parent)
     os.replace(source, target)  # noqa: PTH105 - the one call that commits; kept bare so that tests can stop it
     sync_folder(target.parent)
 
 
 def make_folders(folder: Path) -> None:
-    """Create a folder and its parents so that they survive a loss of power."""
+    """Creates a folder and its parents so that they survive a loss of power."""
     if not folder.is_dir():
         make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -66,7 +67,7 @@ def make_folders(folder: Path) -> None:
 
 
 def remove_file(path: Path, root: Path) -> None:
-    """Remove the file if it exists, and the folders below `root` that this leaves empty."""
+    """Removes the file if it exists, and the folders below `root` that become empty."""
     if is_missing(path):
         return
     path.unlink(missing_ok=True)
@@ -81,7 +82,7 @@ def remove_file(path: Path, root: Path) -> None:
 
 
 def is_missing(path: Path) -> bool:
-    """True if there is no such file, also if its name is longer than the file system takes."""
+    """True if there is no such file, also if its name is too long for the file system."""
     try:
         path.lstat()
     except OSError as exc:
@@ -92,7 +93,7 @@ def is_missing(path: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the names in the folder are on the disk."""
+    """Returns when the names in the folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,7 +103,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock among all threads and processes. The system releases it when a process dies."""
+    """Holds an exclusive lock among all threads and processes. The system releases it when a process dies."""
     # Each holder opens the file anew: a lock belongs to the open file, so threads exclude each other too.
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -111,7 +112,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def translated_os_errors(action: str) -> Iterator[None]:
-    """Raise `StoreUnavailableError` for what the operating system refuses, e.g. for lack of space or permission."""
+    """Raises `StoreUnavailableError` for errors of the operating system, e.g. for lack of space or permission."""
     try:
         yield
     except OSError as exc:

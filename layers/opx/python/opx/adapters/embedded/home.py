@@ -1,4 +1,4 @@
-"""The ports of an installation in one home folder of this machine."""
+"""Provides the ports of an installation in one home folder of this machine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ QUEUE_NAME = "ingest"
 
 
 class HomeDatabases:
-    """The SQLite databases of a home folder, opened when first used. Answers are recorded apart from the rest: a question
-    never waits for who ingests documents."""
+    """The SQLite databases of a home folder, opened on first use. Answers are recorded in a database of their own: a
+    query never waits for ingestion."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class HomeDatabases:
         return open_database(self.folder / "questions.db", busy_seconds=3.0)
 
     def close(self) -> None:
-        """Close what was opened, and only that."""
+        """Closes the databases that were opened."""
         for name in ("main", "questions"):
             if name in self.__dict__:
                 self.__dict__[name].close()
@@ -84,7 +84,7 @@ class HomeTables:
         return sum(self._table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)
 
     def scrub(self) -> None:
-        """All but the files of the words and vectors of the index, which are written anew when enough of them is dead."""
+        """Scrubs all but the files of the words and vectors of the index, which are rewritten when enough of them is dead."""
         from opx.adapters.embedded.database import open_database
 
         for database in (self._databases.main, self._databases.questions):
@@ -135,7 +135,7 @@ class FolderStorage:
 
 
 class HomeWorkQueue:
-    """`WorkQueue` of the processes of one machine, in SQLite and with locks of files."""
+    """`WorkQueue` of the processes of one machine, in SQLite and with file locks."""
 
     in_process = True
 
@@ -157,7 +157,7 @@ class HomeWorkQueue:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """One process works on the queue at a time; what a crashed one had in hand is free again."""
+        """Lets one process work on the queue at a time; messages received by a crashed one are released."""
         from filelock import FileLock
 
         with FileLock(self._databases.folder / "worker.lock"):
@@ -192,7 +192,7 @@ class HomeWorkQueue:
 
 
 class HomeIndexes:
-    """`IndexService` of the embedded engine: a folder an edition."""
+    """`IndexService` of the embedded engine: one folder per edition."""
 
     subject = "index"
     own_name = ""
@@ -218,7 +218,7 @@ class HomeIndexes:
         return self._home / (f"index-{edition.name}" if edition.name else "index")
 
     def make(self, edition: Edition) -> None:
-        """Opening it does."""
+        """No-op: opening an index creates it."""
 
     def remove(self, edition: Edition) -> None:
         from opx.adapters.embedded.segments import index_errors

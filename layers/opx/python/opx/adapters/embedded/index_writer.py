@@ -1,4 +1,4 @@
-"""Writing to the embedded index: one batch of changes at a time, by one process at a time."""
+"""Writes to the embedded index: one batch of changes at a time, by one process at a time."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LOCK_SECONDS = 120
 
 
 _Facets = tuple[str, str, str, str, str, str, str, int | None]
-"""Scope, category, tier, language, document, tags, services, and the day of the last update, as `SegmentRow` has them."""
+"""Scope, category, tier, language, document, tags, services, and the day of the last update, as in `SegmentRow`."""
 
 
 class VectorWriter:
-    """Writes rows from a slot on. What is beyond the last committed slot is garbage and may be overwritten."""
+    """Writes rows from a slot on. Slots beyond the last committed one are garbage and may be overwritten."""
 
     def __init__(self, path: Path, dimension: int) -> None:
         self._row_bytes = 4 * dimension
@@ -53,7 +53,7 @@ class VectorWriter:
             sync_folder(path.parent)
 
     def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
-        """Put `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
+        """Writes `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
             raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
@@ -61,7 +61,7 @@ class VectorWriter:
         self._file.write(rows.tobytes())
 
     def sync(self) -> None:
-        """Return when all rows written are on disk."""
+        """Returns when all rows written are on disk."""
         sync_file(self._file)
 
     def close(self) -> None:
@@ -98,14 +98,14 @@ class IndexWriter:
         self._opened.close()
 
     def _close_vectors(self) -> None:
-        """Of whichever file is written to then: compaction changes that."""
+        """Closes the current vector file, which compaction may have changed."""
         self._vectors.close()
 
     def _vector_path(self) -> Path:
         return self._folder / self._database.meta("vectors", VECTORS)
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
-        """Write the batch and make it visible at once; return each change's entry ids."""
+        """Writes the batch and makes it visible at once; returns each change's entry ids."""
         batch = secrets.token_hex(8)
         self._compact()
         buried = self._clean_up()
@@ -121,7 +121,7 @@ class IndexWriter:
         return written
 
     def _clean_up(self) -> list[int]:
-        """Remove from the lexical index what crashed batches and replaced segments left; takes effect with the commit."""
+        """Removes leftovers of crashed batches and replaced segments from the lexical index; takes effect with the commit."""
         for batch in self._database.unfinished():
             self._lexical.remove_batch(batch)
             with self._database.transaction():
@@ -133,9 +133,9 @@ class IndexWriter:
         return buried
 
     def _compact(self) -> None:
-        """Write the vectors of live segments to a new file when most of the old one is dead.
+        """Writes the vectors of live segments to a new file when most of the old one is dead.
 
-        The old file stays until the next batch, so that a reader that has just learnt its name can still open it.
+        The old file stays until the next batch, so that a reader that has just read its name can still open it.
         """
         old = self._vector_path()
         for path in self._folder.glob("vectors*.f32"):
@@ -196,7 +196,7 @@ class IndexWriter:
             self._lexical.add(segment, position + n, batch, item)
 
     def _remove(self, entry_ids: Sequence[str], fresh: set[int], batch: str) -> None:
-        """Drop entries by id, except in the segments just written; a segment that keeps some is written anew."""
+        """Removes entries by id, except in the segments just written; a segment that keeps some is rewritten."""
         for segment, gone in self._database.holders(entry_ids).items():
             if segment in fresh:
                 continue
@@ -226,7 +226,7 @@ def _spread(entries: Iterable[Vectors]) -> bytes:
 
 
 def _shared(indexed: IndexedChunk, key_id: str) -> tuple[_Facets, SegmentFacts]:
-    """Everything that the entries of a segment share."""
+    """Fields that all entries of a segment share."""
     chunk = indexed.chunk
     tier, tags, services = indexed.tier.value, "\n".join(chunk.tags), "\n".join(indexed.services)
     about = (indexed.scope_key, chunk.category, tier, indexed.language, chunk.document_id)

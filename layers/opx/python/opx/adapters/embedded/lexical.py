@@ -1,4 +1,4 @@
-"""The lexical leg of the embedded index: BM25 by tantivy over terms that our own analyzer produced."""
+"""Ranks the lexical leg of the embedded index: BM25 by tantivy over terms of our own analyzer."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
 
-# -- the rarity of terms among what a reader may see
+# -- document frequencies within the reader's scopes
 #
-# tantivy counts all entries of an index, whoever they belong to. What it makes of that would tell a reader, by the scores
-# of documents of his own, how many documents of others hold a term. So terms are counted again within the scopes, wherever
-# there is more than these.
+# tantivy counts all entries of an index, of every tenant. Its scores would reveal to a reader, by the scores of
+# their own documents, how many documents of other tenants hold a term. So terms are counted again within the scopes,
+# wherever the index holds more than these.
 
 _TOTAL = "N, total number of docs"
-"""How an explanation of tantivy names what it takes for the number of all entries; deleted ones count until a merge."""
+"""tantivy's name in an explanation for the number of all entries; deleted ones count until a merge."""
 
 
 _COUNTED_BELOW = 1_000
-"""Entries below which those with a term are counted one by one: where there are few, dead ones would make every word of a
-page that is often replaced look common."""
+"""Entries below which those with a term are counted one by one: in a small set, dead entries would make every word of
+an often replaced page look common."""
 
 
 class Rarity:
-    """Counts of one committed state for some scopes, each taken once. Threads may share it."""
+    """Document frequencies of one committed state for some scopes, each counted once. Threads may share it."""
 
     def __init__(self, searcher: tantivy.Searcher, schema: tantivy.Schema, scopes: Sequence[str]) -> None:
         self._searcher = searcher
@@ -47,11 +47,11 @@ class Rarity:
 
     @property
     def corrects(self) -> bool:
-        """Whether there is more than the entries of the scopes."""
+        """True if the index holds more than the entries of the scopes."""
         return not self._all
 
     def frequency(self, name: str, term: str) -> int:
-        """How many entries have the term in this field, of many entries dead ones included."""
+        """The number of entries with the term in this field; in a large set including dead ones."""
         if self._all and self._entries >= _COUNTED_BELOW:
             return self._searcher.doc_freq(name, term)
         found = self._found.get((name, term))
@@ -60,12 +60,12 @@ class Rarity:
         return found
 
     def correction(self, name: str, term: str) -> float:
-        """What the term's scores are to be multiplied with, as if there were no other entries."""
+        """The factor for the term's scores that removes the effect of entries in other scopes."""
         if self._all:
             return 1.0
         here = self.frequency(name, term)
         if not here:
-            return 1.0  # of no matter: nothing that it scores passes the filter
+            return 1.0  # irrelevant: nothing that it scores passes the filter
         there = self._searcher.doc_freq(name, term)
         return _idf(self._entries, here) / _idf(self._number_of_all(name, term), there)
 
@@ -81,7 +81,7 @@ class Rarity:
         return int(found.count)
 
     def _number_of_all(self, name: str, term: str) -> int:
-        """What tantivy takes for it, which it says nowhere but in explanations."""
+        """The number of all entries that tantivy uses, which it exposes only in explanations."""
         if not self._total:
             query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
             _, address = self._searcher.search(query, 1, count=False).hits[0]
@@ -101,7 +101,7 @@ def _idf(total: int, found: int) -> float:
     return math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
 
 
-# -- the engine
+# -- reader and writer
 
 WRITER_HEAP_BYTES = 64_000_000
 MAX_QUERY_TERMS = 256
@@ -109,13 +109,13 @@ MAX_QUERY_TERMS = 256
 
 _FACETS = ("scope", "category", "tier", "tag", "service", "document_id", "language")
 _SCOPES_KEPT = 256
-"""Readers whose counts of terms are kept, as long as nothing is written."""
+"""Scope sets whose term counts are cached, as long as nothing is written."""
 
 _TANTIVY_FACTOR = 2.2
-"""tantivy multiplies by k1 + 1, which Lucene dropped in version 8; without it scores of both engines compare."""
+"""tantivy multiplies by k1 + 1, which Lucene dropped in version 8; without it scores of both engines are comparable."""
 
 
-Place = tuple[int, int]
+Location = tuple[int, int]
 """Segment and position within it."""
 
 
@@ -134,7 +134,7 @@ def _schema() -> tantivy.Schema:
 
 @contextmanager
 def _tantivy_errors(folder: Path) -> Iterator[None]:
-    """tantivy reports every failure of its own as `ValueError`."""
+    """Translates tantivy's failures, which are all `ValueError`s."""
     try:
         yield
     except ValueError as exc:
@@ -142,7 +142,7 @@ def _tantivy_errors(folder: Path) -> Iterator[None]:
 
 
 class LexicalReader:
-    """Opens what was committed last."""
+    """Opens the last committed state."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -152,7 +152,7 @@ class LexicalReader:
             self._index.config_reader("Manual")
 
     def latest(self) -> LexicalSearcher:
-        """A searcher of the last committed state, which stays the same when others commit. Safe to share."""
+        """A searcher of the last committed state, unaffected by later commits. Safe to share."""
         with _tantivy_errors(self._folder):
             self._index.reload()
             return LexicalSearcher(self._folder, self._index.searcher())
@@ -168,7 +168,7 @@ class LexicalSearcher:
         self._rarities: dict[tuple[str, ...], Rarity] = {}
 
     def rarity(self, scopes: tuple[str, ...]) -> Rarity:
-        """How rare terms are among the entries of these scopes."""
+        """Document frequencies among the entries of these scopes."""
         found = self._rarities.get(scopes)
         if found is None:
             if len(self._rarities) >= _SCOPES_KEPT:
@@ -177,10 +177,12 @@ class LexicalSearcher:
                 found = self._rarities[scopes] = Rarity(self._searcher, self._schema, scopes)
         return found
 
-    def search(self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity) -> list[tuple[Place, float]]:
+    def search(
+        self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity
+    ) -> list[tuple[Location, float]]:
         """The best `limit` entries with any of the words, with their scores; those that pass the filter, if there is one.
 
-        Without a filter tantivy passes over most entries of frequent terms: several times as fast.
+        Without a filter tantivy skips most entries of frequent terms: several times as fast.
         """
         with _tantivy_errors(self._folder):
             query = self._scored(words, rarity)
@@ -188,18 +190,18 @@ class LexicalSearcher:
             query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), *self._filters(where)])
         with _tantivy_errors(self._folder):
             hits = self._searcher.search(query, limit, count=False).hits
-            places = self._places([address for _, address in hits])
-        return list(zip(places, (score for score, _ in hits), strict=True))
+            locations = self._locations([address for _, address in hits])
+        return list(zip(locations, (score for score, _ in hits), strict=True))
 
     def count(self, where: SearchFilter) -> int:
-        """How many entries pass the filter, dead ones included."""
+        """Counts entries that pass the filter, dead ones included."""
         query = tantivy.Query.boolean_query(self._filters(where))
         with _tantivy_errors(self._folder):
             found: Any = self._searcher.search(query, 1, count=True)
             return int(found.count)
 
-    def places(self, where: SearchFilter, segments: Iterable[int] | None = None) -> list[Place]:
-        """Where the entries are that pass the filter, dead ones included; only those of some segments, if they are given."""
+    def locations(self, where: SearchFilter, segments: Iterable[int] | None = None) -> list[Location]:
+        """Locations of entries that pass the filter, dead ones included; only of the given segments, if any."""
         parts = self._filters(where)
         if segments is not None:
             parts.append((tantivy.Occur.Must, tantivy.Query.term_set_query(self._schema, "segment", list(segments))))
@@ -207,16 +209,15 @@ class LexicalSearcher:
         with _tantivy_errors(self._folder):
             limit = max(1, self._searcher.num_docs)
             hits = self._searcher.search(query, limit, count=False, order_by_field="segment").hits
-            return self._places([address for _, address in hits])
+            return self._locations([address for _, address in hits])
 
-    def _places(self, addresses: list[tantivy.DocAddress]) -> list[Place]:
+    def _locations(self, addresses: list[tantivy.DocAddress]) -> list[Location]:
         segments: Any = self._searcher.fast_field_values("segment", addresses)
         positions: Any = self._searcher.fast_field_values("position", addresses)
         return list(zip(segments, positions, strict=True))
 
     def frequencies(self, words: Words, rarity: Rarity) -> dict[str, int]:
-        """How many entries contain each word, by its most frequent term, in one of the fields that hold all of a chunk's
-        text."""
+        """Counts entries with each word, by its most frequent term, in one of the fields that hold all of a chunk's text."""
         with _tantivy_errors(self._folder):
             return {
                 first: max(rarity.frequency(name, term) for name in LEXICAL_FIELDS for term in terms)
@@ -224,8 +225,8 @@ class LexicalSearcher:
             }
 
     def entries_with(self, terms: Iterable[str], rarity: Rarity) -> dict[str, int]:
-        """Counts the entries with each of the terms in title or text; terms that none has are left out.
-        Most terms are in no dictionary: nothing is kept of those."""
+        """Counts the entries with each of the terms in title or text; terms without entries are left out. Most terms
+        are in no dictionary: these are not cached."""
         with _tantivy_errors(self._folder):
             existing = (term for term in dict.fromkeys(terms) if self._searcher.doc_freq(WHOLE_FIELD, term))
             counts = {term: rarity.frequency(WHOLE_FIELD, term) for term in existing}
@@ -240,7 +241,7 @@ class LexicalSearcher:
         return tantivy.Query.boolean_query(parts)
 
     def _best_of(self, name: str, terms: Sequence[str], rarity: Rarity) -> tantivy.Query:
-        """The score of the best of a word's terms: stems of two languages must not make it count twice."""
+        """The score of the best of a word's terms: stems of two languages must not count twice."""
         queries = []
         for term in terms:
             query = tantivy.Query.term_query(self._schema, name, term, index_option="freq")
@@ -279,7 +280,7 @@ class LexicalSearcher:
 
 
 class LexicalWriter:
-    """Adds entries in batches; what a crash leaves behind of a batch is removed by its name."""
+    """Adds entries in batches; leftovers of a crashed batch are removed by its name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -309,19 +310,19 @@ class LexicalWriter:
         self._remove("batch", [batch])
 
     def _remove(self, field: str, values: Sequence[int | str]) -> None:
-        """By query: `delete_documents_by_term` takes an int for a signed one, which is in no unsigned field."""
+        """Deletes by query: `delete_documents_by_term` treats an int as signed, which matches no unsigned field."""
         if values:
             query = tantivy.Query.term_set_query(_schema(), field, list(values))
             with _tantivy_errors(self._folder):
                 self._writer.delete_documents_by_query(query)
 
     def commit(self) -> None:
-        """Make everything since the last commit durable."""
+        """Makes everything since the last commit durable."""
         with _tantivy_errors(self._folder):
             self._writer.commit()
 
     def close(self) -> None:
-        """Drop what was not committed, and wait for merges."""
+        """Drops uncommitted entries, and waits for merges."""
         with _tantivy_errors(self._folder):
             self._writer.wait_merging_threads()
 

@@ -1,15 +1,15 @@
 """Stores objects as files of a folder that people can read. Object keys become paths, reversible and distinct:
 
-`documents/runbooks/disk-full.md` is stored under just that path. What a file system can't tell apart is marked:
+`documents/runbooks/disk-full.md` is stored under exactly that path. Keys that a file system can't distinguish are marked:
 
 - A file's name holds a dot and a folder's doesn't, or else it ends in `%`: `a` and `a/b` become `a%` and `a/b%`.
 - A name that differs from another only by case or Unicode form gets a hash before its extension: `README~8ec9a00b.md`.
 - `%`, `~`, a leading dot and characters that some systems refuse are percent-encoded.
 - A name of more than 255 bytes is cut into folders; each but the last ends in `%+`.
 
-Metadata are kept so that a crash never pairs one version with another's facts. A put first writes the facts of the new
-file next to those of the current one, then renames the file: that rename is the one moment of change. The file's identity
-(inode, time, size) then tells which facts are its own.
+Metadata are written so that a crash never pairs one version with another's metadata. A put first writes the metadata of the
+new file next to those of the current one, then renames the file: that rename is the commit. The file's identity (inode,
+time, size) then selects its own metadata.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ Identity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The facts of one content of an object."""
+    """Etag, metadata and file identity of one content of an object."""
 
     identity: Identity
     etag: str
@@ -119,7 +119,7 @@ class Version:
         return self.identity[2]
 
     def is_of(self, path: Path) -> bool:
-        """Whether the file at `path` is the one that this describes."""
+        """True if this describes the file at `path`."""
         try:
             return _identity(path.stat()) == self.identity
         except FileNotFoundError:
@@ -131,7 +131,7 @@ def identity_of(file: BinaryIO) -> Identity:
 
 
 def read_versions(path: Path) -> list[Version]:
-    """The versions noted in a file, newest first; none if there is no such file."""
+    """The versions recorded in a file, newest first; none if there is no such file."""
     try:
         noted = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def read_versions(path: Path) -> list[Version]:
 
 
 def write_versions(path: Path, versions: Sequence[Version], temporary: Path) -> None:
-    """Replace what is noted, durably."""
+    """Replaces the recorded versions, durably."""
     with temporary_file(temporary) as file:
         file.write(json.dumps([asdict(version) for version in versions], ensure_ascii=False).encode())
         sync_file(file)
@@ -156,7 +156,7 @@ READ_ATTEMPTS = 10
 
 
 class FolderObjectStore:
-    """An `ObjectStore` in a folder: one file an object, under a path that reads like its key.
+    """An `ObjectStore` in a folder: one file per object, under a readable path like its key.
 
     Several threads and processes may use one folder. Metadata are in `.meta`, in a file of the same path.
     The etag is the SHA-256 of the content. POSIX only.
@@ -197,7 +197,7 @@ class FolderObjectStore:
                 return None
             with file, translated_os_errors(f"read object {key}"):
                 version = self._version(key, file)
-            # The object may have been replaced between the two reads: then what is known describes another one.
+            # The object may have been replaced between the two reads: then the metadata describe another one.
             if version is not None:
                 return self._info(key, version)
         raise StoreUnavailableError(f"object {key} changes faster than it can be read")
@@ -243,7 +243,7 @@ class FolderObjectStore:
                 raise
 
     def _announce(self, key: str, version: Version) -> None:
-        """Note the facts of an object that is about to be put, beside those of the one that it replaces."""
+        """Records the metadata of an object that is about to be put, beside those of the one that it replaces."""
         notes = _joined(self._metadata, key)
         known = read_versions(notes)
         if version.metadata or known:
@@ -251,7 +251,7 @@ class FolderObjectStore:
             write_versions(notes, [version, *(current or known[:2])], self._temporary)
 
     def _version(self, key: str, file: BinaryIO) -> Version | None:
-        """The facts of an open object; None if it isn't the current one any more and nothing is known about it."""
+        """The version of an open object; None if it isn't the current one any more and nothing is recorded about it."""
         known = read_versions(_joined(self._metadata, key))
         identity = identity_of(file)
         for version in known:
@@ -273,7 +273,7 @@ class FolderObjectStore:
 
 
 def _copy(source: BinaryIO, target: BinaryIO) -> str:
-    """Copy a stream to its end and return the SHA-256 of what was copied."""
+    """Copies a stream to its end and returns the SHA-256 of the copied bytes."""
     digest = hashlib.sha256()
     while block := source.read(BLOCK):
         digest.update(block)
@@ -282,8 +282,8 @@ def _copy(source: BinaryIO, target: BinaryIO) -> str:
 
 
 class FolderObjectHistory:
-    """`ObjectHistory` of a `FolderObjectStore` at the same root: there are no versions, but notes in `.meta`, which a put
-    that was interrupted leaves without an object."""
+    """`ObjectHistory` of a `FolderObjectStore` at the same root: there are no versions, but records in `.meta`, which
+    an interrupted put leaves without an object."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -301,7 +301,7 @@ class FolderObjectHistory:
             for root in (self._root, self._metadata):
                 count += sum(1 for _ in self._files(root, prefix))
                 folder = _folder(root, prefix)
-                if folder.is_dir():  # as a whole: a folder that is synced for each of its files takes 3 ms a file
+                if folder.is_dir():  # as a whole: a folder that is synced for each of its files takes 3 ms per file
                     shutil.rmtree(folder)
                     sync_folder(folder.parent)
         return count

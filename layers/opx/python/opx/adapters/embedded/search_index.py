@@ -1,7 +1,7 @@
-"""`SearchIndex` in one folder: SQLite says what is live, tantivy ranks by words, exact cosines rank by meaning.
+"""Implements `SearchIndex` in one folder: SQLite records live entries, tantivy ranks by words, exact cosines by meaning.
 
-A batch of changes is written to the vector file and to tantivy first, where nobody sees it, and becomes visible with
-one SQLite commit. Readers take their hits from the two engines and keep those that SQLite says are live, all within one
+A batch of changes is written to the vector file and to tantivy first, invisibly, and becomes visible with
+one SQLite commit. Readers take their hits from the two engines and keep those that are live in SQLite, all within one
 SQLite snapshot, so that a crash at any moment leaves the state before or after, and readers never wait for the writer.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Place
+from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segments import (
     VECTORS,
     IndexDatabase,
@@ -38,36 +38,36 @@ from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
 _FORMAT = "4"
-"""Of the files. Part of an index's identity."""
+"""Version of the file format. Part of an index's identity."""
 
 _SPARE_HITS = 16
-"""Beyond the depth, so that which of several equal scores are within it is decided by id."""
+"""Hits fetched beyond the depth, so that ties at its end are broken by id."""
 
 _SCORE_DIGITS = 6
 """Scores are rounded, so that equal texts tie on every processor and ties are broken by id."""
 
 _SAME_SCORE = 1e-5
-"""Share of a score that single precision may cost: a few of its last bits, of which it has 24."""
+"""Relative error of a score in single precision: a few of its last bits, of which it has 24."""
 
 _GATHER_BELOW = 0.1
 """Share of rows below which copying the wanted ones costs less than scoring all."""
 
 _FILTER_AFTERWARDS_ABOVE = 0.1
-"""Share of entries that pass a filter above which the words are searched without it first, and asked for more hits."""
+"""Share of entries that pass a filter above which the words are searched without it first, with a larger limit."""
 
 _LISTED_ENTRIES = 10_000
-"""Entries with the terms of a filter up to which all are listed for the vectors' sake: two microseconds each."""
+"""Entries with the terms of a filter up to which all are listed for the vector leg: two microseconds each."""
 
 _SPARE_SHARE = 1.3
-"""How many more near entries are looked at than would do if those with the terms were spread evenly."""
+"""Factor on the near entries examined, relative to an even spread of entries with the terms."""
 
-Scored = tuple[Place, float]
+Scored = tuple[Location, float]
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """One consistent state: the live segments, their vectors and terms, and which generation that is."""
+    """One consistent state: the live segments, their vectors and terms, and its generation."""
 
     generation: str
     segments: SegmentMap
@@ -102,20 +102,20 @@ class EmbeddedIndex:
 
     @property
     def incarnation(self) -> str:
-        """A random name, given once: an index that was deleted and made anew has another one."""
+        """A random name, assigned once: an index that was deleted and created anew has another one."""
         with index_errors(self._folder), self._database.snapshot():
             return self._database.meta("incarnation")
 
     @property
     def version(self) -> str:
-        """Another text after each batch, in whichever process: the incarnation and how many batches there were."""
+        """A string that changes with each batch of any process: the incarnation and the number of batches."""
         with index_errors(self._folder), self._database.snapshot():
             return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
 
     def _check_identity(self, wanted: str) -> None:
         with self._database.snapshot():
             found = self._database.meta("identity")
-        if not found:  # new; only then, since this waits for whoever writes
+        if not found:  # new; only then, since this waits for a running writer
             with self._database.transaction():
                 found = self._database.meta("identity", wanted)
                 self._database.set_meta("identity", found)
@@ -145,7 +145,7 @@ class EmbeddedIndex:
             between = time.perf_counter()
             vector = _with_ties(_vector_leg(view, request, allowed), request.depth)
             taken = between - started, time.perf_counter() - between
-            found = self._read(view, {place for place, _ in (*lexical, *vector)})
+            found = self._read(view, {location for location, _ in (*lexical, *vector)})
         legs = [_leg(scored, found, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
@@ -169,7 +169,7 @@ class EmbeddedIndex:
         with self._snapshot() as view:
             allowed = view.segments.allowed(where)
             if where.has_terms:
-                return len(view.segments.entries_at(view.lexical.places(where), allowed))
+                return len(view.segments.entries_at(view.lexical.locations(where), allowed))
             return int(view.segments.counts[allowed].sum())
 
     def references(self, key_id: str) -> list[str]:
@@ -177,9 +177,9 @@ class EmbeddedIndex:
             return self._database.references(key_id)
 
     def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
-        place = (after.scope_key, after.key_id, after.document_id, after.category) if after else ()
+        position = (after.scope_key, after.key_id, after.document_id, after.category) if after else ()
         with index_errors(self._folder), self._database.snapshot():
-            return [HeldDocument(*row) for row in self._database.held(place, limit)]
+            return [HeldDocument(*row) for row in self._database.held(position, limit)]
 
     @contextmanager
     def _snapshot(self) -> Iterator[_View]:
@@ -211,10 +211,10 @@ class EmbeddedIndex:
         self._view = _View(generation, segments, matrix, searcher[1])
         return self._view
 
-    def _read(self, view: _View, places: set[Place]) -> dict[Place, IndexedChunk]:
-        """The chunks at these places."""
+    def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
+        """The chunks at these locations."""
         found = {}
-        for segment, position, entry_id, line, facts in self._database.entries(sorted(places)):
+        for segment, position, entry_id, line, facts in self._database.entries(sorted(locations)):
             found[segment, position] = indexed_chunk((entry_id, line), view.segments.row(segment), facts)
         return found
 
@@ -234,19 +234,19 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
 
 
 def _levelled(scored: Sequence[Scored]) -> list[Scored]:
-    """Scores that a correction may have set apart, made equal again: which of two equal hits comes first would else depend
-    on entries that the reader may not see."""
+    """Restores ties that a correction may have separated: the order of two equal hits would else depend on entries that
+    the reader may not see."""
     levelled: list[Scored] = []
     level = float("inf")
-    for place, score in scored:
+    for location, score in scored:
         if score < level * (1 - _SAME_SCORE) or level == float("inf"):
             level = score
-        levelled.append((place, level))
+        levelled.append((location, level))
     return levelled
 
 
 def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[SearchFilter | None, int]]:
-    """Filters and limits to try, until there are enough hits: dead ones (replaced, not yet cleaned up) take places."""
+    """Filters and limits to try, until there are enough hits: dead entries (replaced, not yet cleaned up) take up hits."""
     if share >= _FILTER_AFTERWARDS_ABOVE and not where.has_terms:
         yield None, int(1.5 * wanted / share)
     for doublings in count(step=2):
@@ -263,14 +263,14 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
         return _nearest(view, view.segments.entries_of(allowed), query)(wanted)
     having = view.lexical.count(where)
     if having <= _LISTED_ENTRIES:
-        return _nearest(view, view.segments.entries_at(view.lexical.places(where), allowed), query)(wanted)
+        return _nearest(view, view.segments.entries_at(view.lexical.locations(where), allowed), query)(wanted)
     entries = view.segments.entries_of(allowed)
     first = wanted + int(_SPARE_SHARE * wanted * len(entries) / max(having, 1))
     return _nearest_with_terms(view, _nearest(view, entries, query), where, wanted, first)
 
 
 def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], list[Scored]]:
-    """Gives as many of these entries as are asked for, the nearest first. An entry is as near as the nearest of its
+    """Returns a function of the number of entries to list, the nearest first. An entry is as near as the nearest of its
     vectors."""
     slots, starts = view.segments.slots_of(entries)
     scores = _cosines(view.matrix, slots, query)
@@ -279,7 +279,7 @@ def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], li
 
     def nearest(count: int) -> list[Scored]:
         best = _best(scores, count)
-        return list(zip(view.segments.places(entries[best].tolist()), scores[best].tolist(), strict=True))
+        return list(zip(view.segments.locations(entries[best].tolist()), scores[best].tolist(), strict=True))
 
     return nearest
 
@@ -289,12 +289,12 @@ def _nearest_with_terms(
 ) -> list[Scored]:
     """The nearest of those entries that have the terms of the filter.
 
-    There are so many that listing them would take longer than looking at the `first` that are near, or twice and more as
+    There are so many that listing them would take longer than examining the `first` nearest, or twice and more as
     many.
     """
     for doublings in count():
         near = nearest(first << doublings)
-        having = set(view.lexical.places(where, {segment for (segment, _), _ in near}))
+        having = set(view.lexical.locations(where, {segment for (segment, _), _ in near}))
         kept = [hit for hit in near if hit[0] in having]
         if len(kept) >= wanted or len(near) < first << doublings:
             return kept[:wanted]
@@ -319,15 +319,15 @@ def _best(scores: Floats, count: int) -> Numbers:
 
 def _with_ties(scored: Sequence[Scored], depth: int) -> list[Scored]:
     """The first `depth` hits, and those that tie with the last of them. Only these are worth reading."""
-    rounded = [(place, round(score, _SCORE_DIGITS)) for place, score in scored]
+    rounded = [(location, round(score, _SCORE_DIGITS)) for location, score in scored]
     if len(rounded) <= depth:
         return rounded
     last = rounded[depth - 1][1]
     return rounded[:depth] + list(takewhile(lambda hit: hit[1] == last, rounded[depth:]))
 
 
-def _leg(scored: Sequence[Scored], found: Mapping[Place, IndexedChunk], depth: int) -> Leg:
+def _leg(scored: Sequence[Scored], found: Mapping[Location, IndexedChunk], depth: int) -> Leg:
     """The hits in order: best first, equal scores by id."""
-    hits = [(found[place].entry_id, score) for place, score in scored]
+    hits = [(found[location].entry_id, score) for location, score in scored]
     hits.sort(key=lambda hit: (-hit[1], hit[0]))
     return Leg(tuple(hits[:depth]))

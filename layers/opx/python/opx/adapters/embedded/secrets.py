@@ -1,4 +1,4 @@
-"""Secrets in a file that its owner alone can read."""
+"""Keeps secrets in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.errors import InvalidInputError, SecretNotFoundError
 
 
 class FileSecrets:
-    """Secrets as a JSON object in one file; a name that it hasn't got is asked of `elsewhere` (the environment)."""
+    """Secrets as a JSON object in one file; a missing name is looked up by `elsewhere` (the environment)."""
 
     def __init__(self, path: Path, elsewhere: Callable[[str], str | None] = lambda _: None) -> None:
         self._path = path
@@ -26,7 +26,7 @@ class FileSecrets:
         return found
 
     def names(self) -> list[str]:
-        """The names of those in the file."""
+        """The names in the file."""
         return sorted(self._read())
 
     def put(self, name: str, value: str) -> None:
@@ -49,7 +49,7 @@ class FileSecrets:
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise InvalidInputError(f"{self._path}: others can read these secrets; run `chmod 600 {self._path}`")
         if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
-            raise InvalidInputError(f"{self._path}: must be a JSON object of texts (name: secret)")
+            raise InvalidInputError(f"{self._path}: must be a JSON object of strings (name: secret)")
         return content
 
     def _write(self, secrets: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""Segments of the embedded index, and its tables: runs of entries that share a document and all that is filtered by.
+"""Stores segments of the embedded index, runs of entries that share a document and all filtered fields, and its tables.
 
-Held in memory as arrays (one row a segment, not a chunk), so that a filter over 100,000 chunks takes well under a
+Held in memory as arrays (one row per segment, not per chunk), so that a filter over 100,000 chunks takes well under a
 millisecond and opening takes a few.
 """
 
@@ -52,8 +52,8 @@ Numbers = npt.NDArray[np.intp]
 class SegmentRow:
     """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector file.
 
-    `tags` and `services` are joined by newlines; `updated_day` counts from 1970-01-01. `spread` says how many rows each
-    entry has, as little-endian 16-bit numbers; it is empty if each has one.
+    `tags` and `services` are joined by newlines; `updated_day` counts from 1970-01-01. `spread` is the number of rows per
+    entry, as little-endian 16-bit numbers; it is empty if each has one.
     """
 
     id: int
@@ -82,7 +82,7 @@ SPREAD = np.dtype("<u2")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What the entries of a segment share beyond what is filtered by."""
+    """Fields that the entries of a segment share and no filter uses."""
 
     key_id: str
     trust: float
@@ -130,7 +130,7 @@ class SegmentMap:
         return index is not None and bool(allowed[index])
 
     def allowed(self, where: SearchFilter) -> Mask:
-        """Which segments pass the filter, shape (segments,)."""
+        """Mask of the segments that pass the filter, shape (segments,)."""
         mask = self._columns["scopes"].any_of(where.scopes)
         for name in ("categories", "tiers", "languages", "document_ids"):
             values: tuple[str, ...] = getattr(where, name)
@@ -155,7 +155,7 @@ class SegmentMap:
         return mask
 
     def live_in(self, scopes: Sequence[str]) -> int:
-        """How many live entries the scopes have."""
+        """Counts live entries of the scopes."""
         return int(self.counts[self._columns["scopes"].any_of(scopes)].sum())
 
     def share(self, allowed: Mask) -> float:
@@ -166,17 +166,17 @@ class SegmentMap:
         """The entries of allowed segments, ascending."""
         return np.flatnonzero(allowed[self._segment_of])
 
-    def entries_at(self, places: Iterable[tuple[int, int]], allowed: Mask) -> Numbers:
-        """The entries at those places that are in allowed segments, ascending."""
+    def entries_at(self, locations: Iterable[tuple[int, int]], allowed: Mask) -> Numbers:
+        """The entries at those locations that are in allowed segments, ascending."""
         found = (
             self._starts[index] + position
-            for segment, position in places
+            for segment, position in locations
             if (index := self._by_id.get(segment)) is not None and allowed[index]
         )
         return np.sort(np.fromiter(found, dtype=np.intp))
 
     def slots_of(self, entries: Numbers) -> tuple[Numbers, Numbers | None]:
-        """The slots of these entries, one behind the other, and where those of each begin; None if each has one."""
+        """The slots of these entries, concatenated, and the start of each entry's; None if each has one."""
         firsts = self._first_slots[entries]
         if self._slot_counts is None:
             return firsts, None
@@ -184,7 +184,7 @@ class SegmentMap:
         starts = np.cumsum(counts) - counts
         return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
 
-    def places(self, entries: Iterable[int]) -> list[tuple[int, int]]:
+    def locations(self, entries: Iterable[int]) -> list[tuple[int, int]]:
         """Segment id and position within it of each entry."""
         found = []
         for entry in entries:
@@ -227,7 +227,7 @@ class _Days:
         self._days = np.array([day or 0 for day in days], dtype=np.int64)
 
     def within(self, first: int | None, end: int | None) -> Mask:
-        """Those from the first day on and before the end; None is no bound."""
+        """Mask of days from the first on and before the end; None is no bound."""
         mask = self._known.copy()
         if first is not None:
             mask &= self._days >= first
@@ -237,7 +237,7 @@ class _Days:
 
 
 def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
-    """Which segments have each value, of values that are joined by newlines."""
+    """Segments by value, for values that are joined by newlines."""
     index: dict[str, list[int]] = {}
     for number, values in enumerate(joined):
         for value in values.split("\n") if values else ():
@@ -247,18 +247,18 @@ def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
 
 _ENCODED = dict(zip(IndexedChunk.__struct_fields__, IndexedChunk.__struct_encode_fields__, strict=True))
 _OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "services"}
-"""What an entry's line has beside its chunk, with the names there: services are those of its segment."""
+"""Fields of an entry's line beside its chunk, and their names in the line: services are those of its segment."""
 
 
 def entry_line(indexed: IndexedChunk) -> str:
-    """What is kept of an entry as JSON: its chunk, and what is its own beside it."""
+    """An entry as a line of JSON: its chunk and its own fields."""
     own = {encoded: getattr(indexed, name) for name, encoded in _OWN.items()}
     found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 def _read_line(line: str) -> dict[str, Any]:
-    """The JSON of an entry. `json` alone reads halves of surrogate pairs, and takes three times as long."""
+    """Decodes the JSON of an entry. `json` alone reads halves of surrogate pairs, and takes three times as long."""
     try:
         found: dict[str, Any] = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -267,7 +267,7 @@ def _read_line(line: str) -> dict[str, Any]:
 
 
 def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) -> IndexedChunk:
-    """An entry (id and line) with what its segment holds for all."""
+    """Builds the chunk of an entry (id and line) and its segment's shared fields."""
     line = _read_line(entry[1])
     return IndexedChunk(
         entry_id=entry[0],
@@ -284,7 +284,7 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
     )
 
 
-# -- the tables: which entries are live, what they say, and what a crash may have left behind
+# -- the tables: live entries, their content, and leftovers of crashes
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -315,13 +315,15 @@ _LOOKUP_SIZE = 500
 
 @contextmanager
 def index_errors(folder: Path) -> Iterator[None]:
-    """Raise `IndexUnavailableError` for what SQLite or the disk refuses."""
+    """Raises `IndexUnavailableError` for errors of SQLite or the disk."""
     try:
         yield
     except (sqlite3.Error, OSError) as exc:
         raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
     except StoreUnavailableError as exc:
-        if type(exc) is not StoreUnavailableError:  # already says more, such as who feeds the index
+        if (
+            type(exc) is not StoreUnavailableError
+        ):  # a subclass has a better message, such as which process holds the lock
             raise
         raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
 
@@ -352,11 +354,11 @@ class IndexDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is read in the block is of one state, whatever others commit meanwhile."""
+        """Reads in the block see one state, unaffected by other commits."""
         with self._database.transaction(immediate=False):
             yield
 
-    # -- facts about the whole index
+    # -- properties of the whole index
 
     def meta(self, name: str, default: str = "") -> str:
         row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
@@ -381,7 +383,7 @@ class IndexDatabase:
             self._db.execute("INSERT INTO several_vectors VALUES (?, ?, ?)", (row.id, row.slots, row.spread))
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
-        """Rows of position, entry id and the entry's JSON line."""
+        """Adds rows of position, entry id and the entry's JSON line."""
         self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", ((segment, *row) for row in rows))
 
     def move_segment(self, segment: int, first_slot: int) -> None:
@@ -401,17 +403,17 @@ class IndexDatabase:
         row = self._db.execute(f"SELECT {_ROW}, {_FACTS} FROM {_SEGMENTS} WHERE id = ?", (segment,)).fetchone()  # noqa: S608
         return SegmentRow(*row[:13]), SegmentFacts(*row[13:])
 
-    def entries(self, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
-        """Segment, position, entry id, chunk line and the segment's facts of those places that exist."""
-        for at in range(0, len(places), _LOOKUP_SIZE):
-            part = places[at : at + _LOOKUP_SIZE]
+    def entries(self, locations: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, str, str, SegmentFacts]]:
+        """Segment, position, entry id, chunk line and the segment's facts of those locations that exist."""
+        for at in range(0, len(locations), _LOOKUP_SIZE):
+            part = locations[at : at + _LOOKUP_SIZE]
             marks = ",".join(["(?, ?)"] * len(part))
             query = (
                 f"WITH wanted (s, p) AS (VALUES {marks})"  # noqa: S608
                 f" SELECT segment, position, entry_id, chunk, {_FACTS} FROM wanted"
                 " CROSS JOIN entries ON segment = s AND position = p CROSS JOIN segments ON id = s"
             )
-            for row in self._db.execute(query, [value for place in part for value in place]):
+            for row in self._db.execute(query, [value for location in part for value in location]):
                 yield (*row[:4], SegmentFacts(*row[4:]))
 
     def entries_of(self, segment: int) -> list[tuple[int, str, str]]:
@@ -419,7 +421,7 @@ class IndexDatabase:
         return list(self._db.execute(query, (segment,)))
 
     def holders(self, entry_ids: Sequence[str]) -> dict[int, set[str]]:
-        """Which segments hold which of the entry ids."""
+        """Entry ids by the segments that hold them."""
         found: dict[int, set[str]] = {}
         for at in range(0, len(entry_ids), _LOOKUP_SIZE):
             part = entry_ids[at : at + _LOOKUP_SIZE]
@@ -434,13 +436,13 @@ class IndexDatabase:
         return [row[0] for row in self._db.execute(query, (key_id,))]
 
     def held(self, after: Sequence[str], limit: int) -> list[tuple[str, str, str, str, int]]:
-        """Scope, key, document and category with the number of their entries, in that order, behind `after`."""
+        """Scope, key, document and category with the number of their entries, in that order, after `after`."""
         names = "scope, key_id, document_id, category"
         behind = f" WHERE ({names}) > (?, ?, ?, ?)" if after else ""
         query = f"SELECT {names}, SUM(count) FROM segments{behind} GROUP BY {names} ORDER BY {names} LIMIT ?"  # noqa: S608
         return [(*row[:4], int(row[4])) for row in self._db.execute(query, (*after, limit))]
 
-    # -- what is to be cleaned up
+    # -- pending clean-up
 
     def begin_batch(self, batch: str) -> None:
         self._db.execute("INSERT INTO unfinished VALUES (?)", (batch,))

@@ -1,4 +1,4 @@
-"""Stores tables in SQLite."""
+"""Implements tables and queues in SQLite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from opx.errors import ConditionFailedError
 from opx.ports import Clock, Condition, Item, KeyRange, Message
 from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
 
-# -- SQL that makes a table
+# -- SQL that creates a table
 
 ITEM = "_item"
 EXPIRES = "_expires"
@@ -52,14 +52,14 @@ def column_names(spec: TableSpec) -> tuple[str, ...]:
 
 
 def is_complete(connection: sqlite3.Connection, spec: TableSpec) -> bool:
-    """Whether `create` has nothing to do."""
+    """True if the table, its columns and indexes exist."""
     present = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     needed = {spec.name, *(name for name, _ in _indexes(spec))}
     return needed <= present and set(column_names(spec)) <= _existing_columns(connection, spec)
 
 
 def create(connection: sqlite3.Connection, spec: TableSpec) -> None:
-    """Create the table and its indexes where they are missing; a column that is new is filled from the items."""
+    """Creates the table and its indexes where they are missing; a new column is filled from the items."""
     table = quoted(spec.name)
     definitions = [f"{_definition(spec, name)} NOT NULL" for name in key_names(spec)]
     primary = ", ".join(map(quoted, key_names(spec)))
@@ -89,7 +89,7 @@ def _existing_columns(connection: sqlite3.Connection, spec: TableSpec) -> set[st
 
 
 def _definition(spec: TableSpec, name: str) -> str:
-    # Without a type, a number stays what it was: whole or not.
+    # Without a type, a number keeps its type: int or float.
     return f"{quoted(name)} {'' if name in spec.numbers else 'TEXT'}".rstrip()
 
 
@@ -109,20 +109,20 @@ LAST_CHARACTER = "\U0010ffff"
 def page_query(
     spec: TableSpec, part: Slice | None, after: tuple[Any, ...] | None, *, reverse: bool
 ) -> tuple[str, list[Any]]:
-    """Statement and parameters, but for the last one: how many rows. A row is the item and its place in the order; without
+    """Statement and parameters, except the last one, the number of rows. A row is the item and its sort position; without
     a part, all are read.
 
-    `after` is the place of the last row of the page before.
+    `after` is the sort position of the previous page's last row.
     """
     names = (part.sort_name if part else "", *key_names(spec))  # the key makes the order total
     order = [name for name in dict.fromkeys(names) if name]
-    places = ", ".join(map(quoted, order))
+    position = ", ".join(map(quoted, order))
     conditions = list(_bounds(part)) if part else []
     if after is not None:
-        conditions.append((f"({places}) {'<' if reverse else '>'} ({', '.join('?' * len(after))})", after))
+        conditions.append((f"({position}) {'<' if reverse else '>'} ({', '.join('?' * len(after))})", after))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     direction = ", ".join(f"{quoted(name)} {'DESC' if reverse else 'ASC'}" for name in order)
-    statement = f"SELECT {ITEM}, {places} FROM {quoted(spec.name)} WHERE {where} ORDER BY {direction} LIMIT ?"  # noqa: S608
+    statement = f"SELECT {ITEM}, {position} FROM {quoted(spec.name)} WHERE {where} ORDER BY {direction} LIMIT ?"  # noqa: S608
     return statement, [value for _, values in conditions for value in values]
 
 
@@ -188,7 +188,7 @@ class SqliteTable:
             check_table_key(self._spec, key)
         remaining = iter({self._key_values(key): key for key in keys}.values())
         found: list[Item] = []
-        # A transaction a batch, to read its snapshot once.
+        # A transaction per batch, to read its snapshot once.
         while batch := list(islice(remaining, KEYS_A_READ)):
             with self._database.transaction(immediate=False) as connection:
                 items = (self._stored(connection, key) for key in batch)
@@ -231,12 +231,12 @@ class SqliteTable:
         return islice(iter(()) if part.is_empty else self._read(part, page, reverse=reverse), limit)
 
     def scan(self) -> Iterator[Item]:
-        """All items, in the order of their keys; read page by page, so that those that change meanwhile may be missed or
-        come as they were."""
+        """All items, in the order of their keys; read page by page, so that items changed meanwhile may be missed or
+        returned in their old state."""
         return self._read(None, ITEMS_A_PAGE, reverse=False)
 
     def purge_expired(self) -> int:
-        """Remove the expired items for good and return how many there were."""
+        """Deletes the expired items and returns their number."""
         if not self._spec.ttl:
             return 0
         with self._database.transaction() as connection:
@@ -351,7 +351,7 @@ class SqliteQueue:
             )
 
     def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int:
-        """Remove the messages of these bodies, also hidden ones, or with `dry` count them; how many there are."""
+        """Deletes the messages with unwanted bodies, also hidden ones, or with `dry` counts them; returns their number."""
         with self._database.transaction() as connection:
             rows = connection.execute("SELECT id, body FROM queue_messages WHERE queue = ?", (self._name,)).fetchall()
             found = [(identifier,) for identifier, body in rows if unwanted(body)]
@@ -365,9 +365,9 @@ class SqliteQueue:
             return int(self._database.connection().execute(statement, (self._name,)).fetchone()[0])
 
     def release_all(self) -> int:
-        """Make messages visible that were received and neither done nor retried; return how many.
+        """Makes messages visible that were received and neither done nor retried; returns their number.
 
-        For the one process that works on the queue, when it starts: whoever received them before is gone.
+        For the one process that works on the queue, when it starts: earlier receivers are gone.
         """
         with self._database.transaction() as connection:
             return connection.execute(

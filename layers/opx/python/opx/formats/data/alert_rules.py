@@ -1,11 +1,9 @@
-"""Reads files of alerting rules: the alerts that they define, how severe each is, and the runbook that its annotations name.
+"""Reads alerting rules: the alerts that they define, each one's severity, and the runbook named by its annotations.
 
-
-Prometheus rules
-(`groups: - rules: - alert:`), the same in a PrometheusRule object (`spec.groups`) or a list of such (`items`), the
-reply of `/api/v1/rules` (`data.groups`), rules as Grafana exports them, alarms of CloudWatch, monitors of Datadog, or a
-plain list `alerts: [{name, runbook, severity, summary}]`. It is an authority on the alerts that it defines. Templates
-(`{{ $labels.pod }}`) are text like any other.
+Supported forms: Prometheus rules (`groups: - rules: - alert:`), the same in a PrometheusRule object (`spec.groups`) or a
+list of such (`items`), the reply of `/api/v1/rules` (`data.groups`), rules as Grafana exports them, CloudWatch alarms,
+Datadog monitors, or a plain list `alerts: [{name, runbook, severity, summary}]`. A file is authoritative for the alerts
+that it defines. Templates (`{{ $labels.pod }}`) are text like any other.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from opx.text.procedures.alerts import RUNBOOK_KEYS
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 50
 MAX_VISITED = 300_000
-"""Rules and groups that are looked at: YAML's aliases can stand for billions of them in a small file."""
+"""Rules and groups that are visited: YAML's aliases can stand for billions of them in a small file."""
 
 EXTENSIONS = (".yaml", ".yml", ".json", ".rules")
-"""Of the files of a folder that may hold rules."""
+"""Extensions of files that may hold rules."""
 
 _LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
 _MAX_LABELS = 10
@@ -46,10 +44,10 @@ _MONITORS = (
 )
 _HELM = re.compile(r"\{\{[^}\n]*(?:\.Values|\.Release|\.Chart|\b(?:include|define)\b)")
 _TEMPLATE = re.compile(r"(?:^|[:-][ \t])[ \t]*\{[{%]")
-"""The beginning of a template where YAML has a value, and no text in quotes."""
+"""The beginning of a template where YAML expects a value, outside of quotes."""
 
 HINTS = re.compile(rb"\b(?:groups|MetricAlarms|CompositeAlarms)\b|\"query\"\s*:")
-"""Words without which a file isn't recognised as one of rules."""
+"""A file without any of these words isn't recognised as one of rules."""
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\]+")
 _CALLED = re.compile(r"(?:run|play)[ _-]?book|procedure|\bsop\b", re.IGNORECASE)
@@ -61,7 +59,7 @@ _CALLED_PATH = re.compile(
 
 
 class UnreadableRulesError(ValueError):
-    """What is wrong with a file of rules, and in which line, 0 for none."""
+    """A file of rules is invalid, at this line (0: unknown)."""
 
     def __init__(self, problem: str, line: int = 0) -> None:
         super().__init__(problem)
@@ -70,8 +68,8 @@ class UnreadableRulesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """An alert as a rule defines it, in this line of its file, 0 if that isn't known. `runbook` is the address or the path
-    that it names; `labels` are those that each alert of the rule has."""
+    """An alert as a rule defines it. `line` is its line in the file, 0 if unknown; `runbook` the address or path that
+    it names; `labels` those that each alert of the rule has."""
 
     name: str
     line: int
@@ -84,7 +82,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """The alerts that a file defines, in its order, and the rules that were left out. `pure`: it has nothing but rules."""
+    """Alerts defined by a file, in file order, and the rules left out. `pure`: the file has nothing but rules."""
 
     rules: Sequence[AlertRule] = ()
     problems: Sequence[str] = ()
@@ -92,7 +90,7 @@ class RuleFile:
 
 
 def is_rule_file(data: bytes) -> bool:
-    """Whether a file is one of alerting rules and of nothing else, by its content."""
+    """True if a file's content consists of alerting rules and nothing else."""
     if not HINTS.search(data):
         return False
     try:
@@ -103,7 +101,7 @@ def is_rule_file(data: bytes) -> bool:
 
 
 def read_rules(data: bytes) -> RuleFile:
-    """The alerts that a file defines. Raises `UnreadableRulesError`."""
+    """Parses the alerts defined by a file. Raises `UnreadableRulesError`."""
     if len(data) > MAX_BYTES:
         raise UnreadableRulesError(f"it has more than {MAX_BYTES // 1024 // 1024} MiB; split it")
     text = _decoded(data)
@@ -134,7 +132,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _documents(text: str) -> list[yaml.Node]:
-    """The documents of YAML, or JSON: that has escapes which YAML doesn't."""
+    """Composes the documents of YAML, or of JSON, which has escapes that YAML lacks."""
     if text.lstrip().startswith(("{", "[")):
         try:
             return [_json_node(json.loads(text))]
@@ -154,7 +152,7 @@ def _documents(text: str) -> list[yaml.Node]:
 
 
 def _yaml_problem(text: str, line: int, problem: str) -> str:
-    """Why a text is no YAML; of a template, what to do about it."""
+    """Describes why a string isn't YAML; for a template, also the remedy."""
     nearby = text.splitlines()[max(line - 3, 0) : line]
     if _HELM.search(text) or any(map(_TEMPLATE.search, nearby)):
         return "it is a template and no YAML: render it first, such as with `helm template`"
@@ -185,7 +183,7 @@ def _json_node(value: Any, depth: int = 0) -> yaml.Node:
 
 
 def _entries(document: yaml.Node, *, in_list: bool = False) -> Iterator[yaml.Node | None]:
-    """What may be a rule, and None for each group."""
+    """Yields the nodes that may be rules, and None for each group."""
     if isinstance(document, yaml.SequenceNode):
         yield from (one for one in document.value if _is_monitor(_fields(one)))
         return
@@ -205,7 +203,7 @@ def _entries(document: yaml.Node, *, in_list: bool = False) -> Iterator[yaml.Nod
 
 
 def _groups(fields: Mapping[str, yaml.Node]) -> Iterator[yaml.Node]:
-    """The groups of rules of a document: in a list, or in one for each namespace."""
+    """Groups of rules of a document: in one list, or in a list per namespace."""
     for around in (fields, _fields(fields.get("spec")), _fields(fields.get("data"))):
         if "groups" in around:
             yield from _items(around["groups"])
@@ -218,19 +216,19 @@ def _groups(fields: Mapping[str, yaml.Node]) -> Iterator[yaml.Node]:
 
 
 def _is_rule(fields: Mapping[str, yaml.Node]) -> bool:
-    """Whether an entry of a group is an alerting rule, be it without a name."""
+    """True if an entry of a group is an alerting rule, even one without a name."""
     if "record" in fields or _text(fields.get("type")) == "recording":
         return False
     return not fields.keys().isdisjoint(("alert", "annotations", "expr", "query", "grafana_alert", "condition"))
 
 
 def _is_monitor(fields: Mapping[str, yaml.Node]) -> bool:
-    """Whether an entry that no list of rules holds is one by its fields: of Prometheus, Grafana's API or Datadog."""
+    """True if an entry outside of a list of rules has the fields of a Prometheus, Grafana API or Datadog rule."""
     return any(names <= fields.keys() for names in _MONITORS)
 
 
 def _is_pure(document: yaml.Node, *, in_list: bool = False) -> bool:
-    """Whether a document has nothing but rules. A list `alerts` may be anything, so it doesn't count."""
+    """True if a document has nothing but rules. A list `alerts` may hold anything, so it doesn't count."""
     if isinstance(document, yaml.SequenceNode):
         return all(_is_monitor(_fields(one)) for one in document.value)
     fields = _fields(document)
@@ -244,7 +242,7 @@ def _is_pure(document: yaml.Node, *, in_list: bool = False) -> bool:
 
 
 class _Reading:
-    """Reads entries one by one."""
+    """Reads rule entries one by one."""
 
     def __init__(self) -> None:
         self.rules: list[AlertRule] = []
@@ -270,7 +268,7 @@ def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:
     parts = (annotations, labels, fields)
     severity = _text(labels.get("severity")) or _text(fields.get("severity"))
     summary = first(_text(part.get(key)) for key in _SUMMARY_KEYS for part in parts)
-    said = "\n".join(_text(part.get(key)) for part in (annotations, fields) for key in _SUMMARY_KEYS)
+    summaries = "\n".join(_text(part.get(key)) for part in (annotations, fields) for key in _SUMMARY_KEYS)
     given = {"severity": severity, **{key: _text(one) for key, one in labels.items()}}
     constant = {key: text for key, text in given.items() if 0 < len(text) <= _MAX_LABEL and "{{" not in text}
     return AlertRule(
@@ -279,14 +277,14 @@ def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:
         severity=severity,
         summary=summary,
         expr=first(_text(fields.get(key)) for key in _EXPR_KEYS),
-        runbook=first(_text(part.get(key)) for part in parts for key in RUNBOOK_KEYS) or _address_in(said, fields),
+        runbook=first(_text(part.get(key)) for part in parts for key in RUNBOOK_KEYS) or _address_in(summaries, fields),
         labels=dict(list(constant.items())[:_MAX_LABELS]),
     )
 
 
 def _address_in(text: str, fields: Mapping[str, yaml.Node]) -> str:
-    """The address in a text that its line calls a runbook, else the path of a page right after such a word. Alarms and
-    monitors have no other field for it: there the first address counts if nothing is called so."""
+    """The address in `text` that its line calls a runbook, else the path of a page right after such a word. Alarms and
+    monitors have no other field for a runbook: for them the first address is the fallback."""
     found = ""
     for line in text.splitlines():
         end = 0

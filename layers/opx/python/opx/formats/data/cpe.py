@@ -1,4 +1,4 @@
-"""CPE names and the configurations of a CVE record, as lines that people and searches can read.
+"""Formats CPE names and the configurations of a CVE record as lines that people and searches can read.
 
 Source of the format: NIST IR 7695, "Common Platform Enumeration: Naming Specification Version 2.3" (formatted strings).
 """
@@ -18,11 +18,11 @@ _KINDS = {"o": "operating system", "h": "hardware"}
 _ANY = "*"
 _NONE = "-"
 _MAX_VERSIONS = 60
-"""Of one product in one line; a line more begins after them, so that a chunk keeps the product's name with them."""
+"""Versions of one product per line; more go to another line, so that a chunk keeps the product's name with them."""
 
 
 class CpeMatch(Shape, frozen=True, rename="camel"):
-    """Versions of a product."""
+    """A version range of a product."""
 
     criteria: Filled
     vulnerable: Loose[bool] = True
@@ -42,13 +42,13 @@ class _Combined(Shape, frozen=True):
 
 
 class CpeNode(_Combined, frozen=True, rename="camel"):
-    """Products, all or any of them."""
+    """Products of which all or any apply."""
 
     cpe_match: tuple[CpeMatch, ...] = ()
 
 
 class Configuration(_Combined, frozen=True):
-    """Nodes of a CVE record, all or any of them."""
+    """Nodes of a CVE record of which all or any apply."""
 
     nodes: tuple[Loose[CpeNode], ...] = ()
 
@@ -58,14 +58,14 @@ class _Affecting(Shape, frozen=True):
 
 
 class Configured(Shape, frozen=True):
-    """A record, as far as it tells what it affects."""
+    """The affected configurations of a record."""
 
     cve: Loose[_Affecting] = _Affecting()
 
 
 @dataclass(frozen=True, slots=True)
 class Cpe:
-    """A product. Texts are as people write them; "" stands for any, and `-` for none."""
+    """A product. Fields are in readable form; "" stands for any, and `-` for none."""
 
     kind: str
     vendor: str
@@ -78,15 +78,15 @@ class Cpe:
 
     @property
     def name(self) -> str:
-        """Vendor and product, and for what: `themeisle/wp maintenance mode (for wordpress)`. The slash tells where the
-        vendor's name ends, also to the rules that read the document."""
+        """Vendor, product and target: `themeisle/wp maintenance mode (for wordpress)`. The slash ends the vendor's
+        name, also for the rules that extract entities from the document."""
         known = (self.edition and f"{self.edition} edition", self.software and f"for {self.software}")
         more = [part for part in (*known, self.hardware and f"on {self.hardware}", _KINDS.get(self.kind)) if part]
         return f"{self.vendor}/{self.product}" + (f" ({', '.join(more)})" if more else "")
 
 
 def parse_cpe(criteria: str) -> Cpe:
-    """A formatted string (`cpe:2.3:a:apache:struts:2.3.5:*:*:*:*:*:*:*`). Raises `OddRecordError` for what is none."""
+    """Parses a formatted string (`cpe:2.3:a:apache:struts:2.3.5:*:*:*:*:*:*:*`). Raises `OddRecordError` if it is invalid."""
     parts = _PART.findall(criteria)
     if len(parts) != 13 or parts[:2] != ["cpe", "2.3"]:
         raise OddRecordError(f"expected a CPE 2.3 name of 13 parts, not {criteria[:80]!r}")
@@ -103,17 +103,17 @@ def _plain(value: str) -> str:
 
 
 def _meaning(value: str) -> str:
-    """ "" for any and for none: neither says more about the product."""
+    """The value; "" for any and for none, as neither adds information about the product."""
     return "" if value == _NONE else _words(value)
 
 
 def _words(value: str) -> str:
-    """Underscores stand for spaces in the names of vendors and products."""
+    """Replaces underscores, which stand for spaces in the names of vendors and products."""
     return one_line(_plain(value).replace("_", " "))
 
 
 def version_range(match: CpeMatch, cpe: Cpe) -> str:
-    """Which versions a match is about: `7.0.0 through 7.0.14`, `before 2.4.5`, `all versions`."""
+    """The versions covered by a match: `7.0.0 through 7.0.14`, `before 2.4.5`, `all versions`."""
     since, after = match.version_start_including, match.version_start_excluding
     until, before = match.version_end_including, match.version_end_excluding
     parts = [
@@ -122,16 +122,16 @@ def version_range(match: CpeMatch, cpe: Cpe) -> str:
         f"through {until}" if until else "",
         f"before {before}" if before else "",
     ]
-    told = one_line(" ".join(part for part in parts if part))
-    if told:
-        return f"up to {until}" if told == f"through {until}" else told
+    versions = one_line(" ".join(part for part in parts if part))
+    if versions:
+        return f"up to {until}" if versions == f"through {until}" else versions
     if cpe.version == _NONE:
         return "version not applicable"
     return f"{cpe.version} {cpe.update}".strip() or "all versions"
 
 
 def affected_lines(configurations: Iterable[Configuration]) -> Iterator[str]:
-    """Markdown bullets of all configurations: what is vulnerable, and under which conditions. Raises `OddRecordError`."""
+    """Markdown bullets of all configurations: vulnerable products and conditions. Raises `OddRecordError`."""
     for configuration in configurations:
         yield from _configuration(configuration)
 
@@ -162,7 +162,7 @@ def _node(node: CpeNode, depth: int) -> Iterator[str]:
 
 
 def _products(matches: Iterable[CpeMatch], *, inside: bool) -> Iterator[str]:
-    """A line a product, with all of its versions; those that are only the surroundings say so."""
+    """One line per product with all of its versions; products that are only the environment are marked."""
     found: dict[str, list[str]] = {}
     for match in matches:
         cpe = parse_cpe(match.criteria)
@@ -171,6 +171,6 @@ def _products(matches: Iterable[CpeMatch], *, inside: bool) -> Iterator[str]:
             version_range(match, cpe)
         )
     for name, versions in found.items():
-        told = list(dict.fromkeys(versions))
-        for at in range(0, len(told), _MAX_VERSIONS):
-            yield f"{name}: {'; '.join(told[at : at + _MAX_VERSIONS])}"
+        distinct = list(dict.fromkeys(versions))
+        for at in range(0, len(distinct), _MAX_VERSIONS):
+            yield f"{name}: {'; '.join(distinct[at : at + _MAX_VERSIONS])}"

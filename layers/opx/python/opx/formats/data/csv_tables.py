@@ -1,4 +1,4 @@
-"""CSV and TSV as Markdown tables in portions, each under the names of the columns, so that each chunk has them."""
+"""Converts CSV and TSV to Markdown tables in portions, each with the column names, so that each chunk has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.formats.source import NOTHING, ParsedSource, Source, cut_lines, text_li
 from opx.formats.writing import cell, table_head, table_row
 
 PORTION = 900
-"""Characters of a table, about: tokens of figures and bars have two or three, so that a portion fits a chunk."""
+"""Approximate characters per table: tokens of figures and bars have two or three, so that a portion fits a chunk."""
 
 MAX_HEADER = 400
 """Characters of a header that is repeated; under a longer one each row is a list of `column: value`."""
@@ -26,10 +26,10 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 
 def parse_csv(source: Source) -> ParsedSource:
-    """The rows, lazily and in bounded memory. The first is the header, unless it has only numbers.
+    """Converts the rows lazily and in bounded memory. The first is the header, unless it has only numbers.
 
-    The separator is that of comma, semicolon, tab and bar which divides the first rows most evenly. A row with more or
-    fewer cells than the header is kept and remarked on, as is what isn't quoted by the rules.
+    The separator is the one of comma, semicolon, tab and bar that divides the first rows most evenly. A row with more or
+    fewer cells than the header is kept and remarked on, as is a row with invalid quoting.
     """
     remarks: list[Remark] = []
     lines = _whole_lines(text_lines(source), source.name)
@@ -45,7 +45,7 @@ def parse_csv(source: Source) -> ParsedSource:
 
 
 def _whole_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
-    """Lines of more than 64 Ki characters come in pieces."""
+    """Joins the pieces in which lines of more than 64 Ki characters arrive."""
     held = ""
     for piece in pieces:
         held += piece
@@ -61,7 +61,8 @@ def _whole_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
 
 
 def _delimiter(sample: list[str]) -> str:
-    """`csv.Sniffer` isn't asked: its patterns take minutes for some input, and it raises for a single column."""
+    """Detects the separator. Not by `csv.Sniffer`: its patterns take minutes for some input, and it raises for a single
+    column."""
     best, rank = ",", (0, 0)
     for candidate in _DELIMITERS:
         widths = Counter(len(row) for row in _leniently(sample, candidate) if row)
@@ -80,12 +81,12 @@ def _leniently(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of a file; one that isn't quoted by the rules is read line by line, and noted in `odd`."""
+    """Rows of a file; one with invalid quoting is read line by line, and recorded in `odd`."""
 
     lines: Iterator[str]
     delimiter: str
     number: int = 0
-    """Of the last line read, from 1."""
+    """Number of the last line read, from 1."""
     odd: list[int] = field(default_factory=list)
     _taken: list[str] = field(default_factory=list)
 
@@ -150,7 +151,7 @@ class _Table:
         self._width = sum(map(len, self.names))
 
     def add(self, row: list[str]) -> Iterator[str]:
-        """The portion that is full by now."""
+        """Adds a row; yields the portion once it is full."""
         cells = [cell(text) for text in row]
         line = "" if self._width > MAX_HEADER else table_row(cells + [""] * (len(self.names) - len(cells)))
         if not 0 < len(line) <= PORTION:
@@ -163,7 +164,7 @@ class _Table:
             yield from self.rest()
 
     def rest(self, *, always: bool = False) -> Iterator[str]:
-        """What is held, as a table; `always`: the header alone, too, if there has been no row at all."""
+        """Yields the pending rows as a table; `always`: the header alone, too, if there were no rows at all."""
         if self._held or (always and not self.shown):
             yield table_head(self.names) + "".join(self._held) + "\n"
             self.shown += 1

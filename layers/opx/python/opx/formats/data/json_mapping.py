@@ -1,4 +1,4 @@
-"""JSON records, read through the mapping of their category: one object a file, or one a line."""
+"""Reads JSON records through the mapping of their category: one object per file, or one per line."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FACTS = frozenset((
     "fixes", "affects", "alert", "alerts", "alertname", "host", "hosts", "owner", "owners", "team", "depends_on",
     "dependencies", "runbook", "runbooks", "service", "products", "runs", "aliases", "supersedes", "relationships",
 ))  # fmt: skip
-"""Fields of a record that say how things are related, as those of these names do in the front matter of a page."""
+"""Fields of a record that state relations, like the front matter fields of the same names."""
 _MAX_INDENT = 12
 """Spaces; deeper levels aren't indented further, or small leaves far down would take hundreds of times their size."""
 
 SPLIT = "put each into a file of its own, or one a line into a .jsonl file"
 _LEVELS = 2
-"""Members of members are looked into: Brave's results are in `web.results`."""
+"""Depth of members that are searched: Brave's results are in `web.results`."""
 
 _MEMBERS = 100
 _ITEMS = 10
@@ -48,10 +48,10 @@ _MAX_NAME = 120
 
 
 def parse_json(source: Source) -> ParsedSource:
-    """Title, text and metadata of one JSON object, from where the category's mapping says they are.
+    """Reads title, text and metadata of one JSON object at the paths of the category's mapping.
 
-    The text is the content field; of several each is a paragraph under its name. Raises `KnowledgeConfigError` if the
-    mapping itself is wrong.
+    The text is the content field; several fields become a paragraph each under its name. Raises `KnowledgeConfigError` if
+    the mapping itself is wrong.
     """
     if not source.category.json_mapping:
         path = source.category.path
@@ -62,7 +62,7 @@ def parse_json(source: Source) -> ParsedSource:
 
 
 def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
-    """As `parse_json`, of an object that is read already, nested no deeper than `MAX_DEPTH`."""
+    """Like `parse_json`, for an object already decoded, nested no deeper than `MAX_DEPTH`."""
     category, name = source.category, source.name
     paths = {field: _compiled(field, source) for field in JSON_MAPPING_FIELDS if field in category.json_mapping}
     titles = paths.pop("title")
@@ -85,7 +85,7 @@ def parse_record(record: dict[str, Any], source: Source) -> ParsedSource:
 
 
 def _facts(record: dict[str, Any]) -> dict[str, Any]:
-    """Those of the facts that are texts, numbers, or lists of them."""
+    """The facts that are strings, numbers, or lists of them."""
     found = {name: record[name] for name in sorted(_FACTS & record.keys())}
     return {
         name: value
@@ -101,7 +101,7 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
         where = f"line {exc.lineno}, column {exc.colno}"
         raise UnparsableDocumentError(f"{name}: not valid JSON at {where}: {exc.msg}; correct it") from exc
     except ValueError as exc:  # a number of thousands of digits
-        raise UnparsableDocumentError(f"{name}: not usable JSON: {exc}; write the number as a text") from exc
+        raise UnparsableDocumentError(f"{name}: not usable JSON: {exc}; write the number as a string") from exc
     except RecursionError as exc:
         raise UnparsableDocumentError(f"{name}: JSON nested deeper than {MAX_DEPTH} levels; flatten it") from exc
     if isinstance(record, list):
@@ -114,7 +114,7 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
 
 
 def is_deep(record: Any) -> bool:
-    """Whether it is nested deeper than `MAX_DEPTH` levels."""
+    """True if the record is nested deeper than `MAX_DEPTH` levels."""
     level: list[Any] = [record]
     for _ in range(MAX_DEPTH):
         collections = [value for value in level if isinstance(value, dict | list)]
@@ -155,7 +155,7 @@ def _content(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> str:
 
 
 def _as_text(values: list[Any]) -> str:
-    """Texts as paragraphs, each once; anything else as bullets."""
+    """Renders strings as distinct paragraphs; anything else as bullets."""
     if all(isinstance(value, str) for value in values):
         text = "\n\n".join(dict.fromkeys(values))
     else:
@@ -164,7 +164,7 @@ def _as_text(values: list[Any]) -> str:
 
 
 def rendered(value: Any, indent: str = "") -> str:
-    """A value as Markdown: collections as nested bullets, `- key: value` for objects."""
+    """Renders a value as Markdown: collections as nested bullets, `- key: value` for objects."""
     if isinstance(value, dict):
         return "\n".join(_bullet(f"{key}:", item, indent) for key, item in value.items())
     if isinstance(value, list):
@@ -183,7 +183,7 @@ def _bullet(label: str, value: Any, indent: str) -> str:
 
 
 def shown(paths: Sequence[FieldPath]) -> str:
-    """Paths for a message: those that only lead somewhere, if there are any, and not those that make a text."""
+    """Paths for a message: plain paths if there are any, without those that build a string."""
     plain = [path.text for path in paths if not any(sign in path.text for sign in ("`", " + "))]
     return SEPARATOR.join(plain or [path.text for path in paths])
 
@@ -223,8 +223,7 @@ def _is_bundle(record: dict[str, Any]) -> bool:
 
 
 def advice(titles: Sequence[FieldPath], record: dict[str, Any]) -> str:
-    """What to do about a record without a title: often the records are in one of its members, as in the reply of an
-    interface."""
+    """The remedy for a record without a title: often the records are in one of its members, as in the reply of an API."""
     level: list[tuple[str, Any]] = list(islice(record.items(), _MEMBERS))
     for _ in range(_LEVELS):
         lists = [name for name, value in level if isinstance(value, list) and _titled(titles, value[:_ITEMS])]
@@ -243,9 +242,9 @@ def _titled(titles: Sequence[FieldPath], values: Iterable[Any]) -> bool:
 
 
 def parse_json_lines(source: Source) -> ParsedSource:
-    """Each record as a section under its name, lazily: by the category's mapping where it fits, else key by key.
+    """Yields each record as a section under its name, lazily: by the category's mapping where it fits, else key by key.
 
-    A line that is no record is kept as it is and remarked on.
+    A line that isn't a record is kept unchanged and remarked on.
     """
     remarks: list[Remark] = []
     lines = filled_lines(source)
@@ -301,17 +300,17 @@ def _section(record: dict[str, Any], source: Source) -> str:
 
 
 def _name(record: dict[str, Any]) -> str:
-    """What the record calls itself, if that is short; else "", and it joins the section before."""
+    """The record's own name, if that is short; else "", and it joins the section before."""
     names = (record.get(key) for key in _NAMES)
     return next((name for name in names if isinstance(name, str) and 0 < len(name.strip()) <= _MAX_NAME), "")
 
 
-# -- json paths
+# -- JSONPath expressions
 
 
 SEPARATOR = " | "
 INSTEAD = " || "
-"""Between paths of which the first that leads to something counts."""
+"""Separates alternative paths, of which the first with a value counts."""
 
 _NAME = re.compile(r"\.\s*([A-Za-z_][\w-]*)")
 _BRACKETS = re.compile(r"\[[^\]]*\]")
@@ -319,15 +318,15 @@ _BRACKETS = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """One expression, or several of which the first that finds something counts. `label` is the name of the field that
-    (the first of) it leads to."""
+    """One expression, or alternatives of which the first with a value counts. `label` is the last field name of the
+    first path."""
 
     text: str
     label: str
     compiled: tuple[Any, ...]
 
     def values(self, record: object) -> list[Any]:
-        """All values found, without nulls, empty texts and empty collections."""
+        """All values found, without nulls, empty strings and empty collections."""
         for each in self.compiled:
             if found := [value for value in _found(each, record) if not _is_empty(value)]:
                 return found
@@ -336,9 +335,9 @@ class FieldPath:
 
 @lru_cache(maxsize=256)
 def compile_paths(expressions: str) -> tuple[FieldPath, ...]:
-    """The paths of a mapping entry, which ` | ` separates; ` || ` is between a path and what stands in for it.
+    """Compiles the paths of a mapping entry, separated by ` | `; ` || ` separates a path from its fallback.
 
-    Raises `InvalidInputError` for one that is no JSONPath."""
+    Raises `InvalidInputError` for an invalid JSONPath."""
     paths = []
     for text in expressions.split(SEPARATOR):
         try:
@@ -353,13 +352,13 @@ def compile_paths(expressions: str) -> tuple[FieldPath, ...]:
 
 
 def _label(text: str) -> str:
-    """The last name of the path; that of its parent if it is a mere `value` or `name`."""
+    """The last name of the path; the parent's if that is a mere `value` or `name`."""
     names: list[str] = _NAME.findall(_BRACKETS.sub("", text)) or [text]
     return names[-2] if names[-1] in ("value", "name") and len(names) > 1 else names[-1]
 
 
 def _found(compiled: Any, record: object) -> list[Any]:
-    """Nothing if the path applies a function for texts, such as `sub`, to something else."""
+    """Values at a path; none if the path applies a string function, such as `sub`, to something else."""
     try:
         return [match.value for match in compiled.find(record)]
     except TypeError:

@@ -1,12 +1,12 @@
-"""Replies of other people's services as typed records: declared once, checked by msgspec, refused with the field's name.
+"""Decodes replies of external services to typed records: declared once, validated by msgspec, errors name the field.
 
     class Issue(Shape, frozen=True):
         number: int
         title: Filled
         assignee: Loose[Person] = Person()
 
-Fields that a record doesn't declare are ignored, and null counts as missing. A source whose shape changed is not half read:
-a field of another type is refused, unless it is `Loose`, when it counts as missing.
+Undeclared fields are ignored, and null counts as missing. A reply of a changed source is never half read: a field of
+another type is refused, unless it is `Loose`, when it counts as missing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Loose = Annotated[T, Meta(extra={"loose": True})]
 """A value of another type counts as missing; as an item of a list it is left out."""
 
 Words = Annotated[str, Meta(extra={"words": True})]
-"""A string or a number, read as a string that can be stored, without blanks around it."""
+"""A string or a number, decoded as a string that every store accepts, stripped of white space."""
 
 NeededWords = Annotated[str, Meta(min_length=1, extra={"words": True})]
 Filled = Annotated[str, Meta(pattern=r"\S")]
 """A string that is not blank."""
 
 _WORDS = {
-    "str": "a text",
+    "str": "a string",
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -52,7 +52,7 @@ _PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Base of what is read of a vendor's object."""
+    """Base of the records decoded from a vendor's objects."""
 
 
 class Named(Shape, frozen=True):
@@ -60,7 +60,7 @@ class Named(Shape, frozen=True):
 
 
 Names = tuple[Loose[str | Named], ...]
-"""Names, or objects that have one. Others are left out."""
+"""Names, or objects that have one. Other values are left out."""
 
 
 def texts_of(names: Names) -> list[str]:
@@ -69,11 +69,11 @@ def texts_of(names: Names) -> list[str]:
 
 
 class OddRecordError(Exception):
-    """One record is not as it should be; the others may be."""
+    """One record is invalid; the others may be valid."""
 
 
 def shaped(kind: type[S], value: object, of: str = "", error: Callable[[str], Exception] = SourceShapeError) -> S:
-    """The record in a value of a reply. Raises `error` that names the field and what was expected; `of` says of what."""
+    """Decodes a value of a reply. Raises `error` that names the field and the expected type; `of` names the record."""
     info = _info(kind)
     try:
         return msgspec.convert(_present(info, value), kind)
@@ -83,17 +83,17 @@ def shaped(kind: type[S], value: object, of: str = "", error: Callable[[str], Ex
 
 
 def odd(kind: type[S], value: object) -> S:
-    """The same, where the other records of a reply may be as they should. Raises `OddRecordError`."""
+    """Like `shaped`, where the other records of a reply may be valid. Raises `OddRecordError`."""
     return shaped(kind, value, error=OddRecordError)
 
 
 def each_of(kind: type[S], values: Iterable[object], of: str) -> list[S]:
-    """A record for each value. Raises `SourceShapeError`."""
+    """Decodes each value to a record. Raises `SourceShapeError`."""
     return [shaped(kind, value, of) for value in values]
 
 
 def _present(kind: inspect.Type, value: Any) -> Any:
-    """What a record declares of a value, without nulls and without loose values of another type."""
+    """The declared part of a value, without nulls and without loose values of another type."""
     marks = getattr(kind, "extra", None) or {}
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
@@ -140,7 +140,8 @@ _OF: dict[type, tuple[type, ...]] = {
 
 
 def _as_words(value: object) -> object:
-    """JSON can escape halves of surrogate pairs, which no UTF-8 has, and NUL, which makes a string look like none."""
+    """Replaces characters that no store accepts: halves of surrogate pairs, which no UTF-8 has, and NUL, which ends
+    strings."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):
         return value
     text = (
@@ -160,7 +161,7 @@ def _info(kind: type[Shape]) -> inspect.StructType:
 
 
 def _problem(error: Exception) -> str:
-    """What msgspec found, in the words of people."""
+    """Translates msgspec's message to plain English."""
     message = str(error)
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
@@ -170,9 +171,9 @@ def _problem(error: Exception) -> str:
     if missing:
         return f"the field {f'{at}.{missing[1]}'.lstrip('.')!r} is missing"
     expected = _EXPECTED.match(message)
-    told = f"should be {_named(expected[1])}" if expected else message
+    requirement = f"should be {_named(expected[1])}" if expected else message
     got = f", not {_named(expected[2])}" if expected and expected[2] else " that is not empty" if expected else ""
-    return f"the field {at!r} {told}{got}"
+    return f"the field {at!r} {requirement}{got}"
 
 
 def _no_object(info: inspect.StructType, value: object) -> str:
@@ -188,18 +189,18 @@ def _named(kind: str) -> str:
 # -- times
 
 
-def utc(told: str, of: str = "time") -> str:
-    """A time as ISO 8601 in UTC; one without a zone is UTC. Raises `OddRecordError`."""
+def utc(text: str, of: str = "time") -> str:
+    """Converts a time to ISO 8601 in UTC; one without a zone is UTC. Raises `OddRecordError`."""
     try:
-        found = datetime.fromisoformat(told)
+        found = datetime.fromisoformat(text)
         return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as exc:
-        raise OddRecordError(f"expected a time at {of!r}, not {told[:40]!r}") from exc
+        raise OddRecordError(f"expected a time at {of!r}, not {text[:40]!r}") from exc
 
 
-def since_of(told: str) -> str:
-    """From when changes are asked for, as ISO 8601 in UTC, "" for everything. Raises `InvalidInputError`."""
+def since_of(text: str) -> str:
+    """Validates the lower bound of requested changes: ISO 8601 in UTC, "" for no bound. Raises `InvalidInputError`."""
     try:
-        return utc(told) if told else ""
+        return utc(text) if text else ""
     except OddRecordError as exc:
-        raise InvalidInputError(f"since must be a time as in 2024-01-31T12:00:00Z, not {told[:40]!r}") from exc
+        raise InvalidInputError(f"since must be a time as in 2024-01-31T12:00:00Z, not {text[:40]!r}") from exc

@@ -1,6 +1,6 @@
-"""YAML by documents and paths of keys: the file's own lines in code blocks, under headings to find them by.
+"""Splits YAML by documents and paths of keys: the file's own lines in code blocks, under headings that make them findable.
 
-Of the YAML only an outline by line numbers is made: aliases stay names, so that no file can unfold itself.
+The YAML is never constructed, only outlined by line numbers: aliases stay names, so that no file can expand itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_yaml(source: Source) -> ParsedSource:
-    """The file in sections; through the category's JSON mapping if it is one mapping that has its title and content.
+    """Converts the file to sections; through the category's JSON mapping if it is one mapping with its title and content.
 
-    What isn't valid YAML, such as a template, is kept as plain code blocks and remarked on.
+    Invalid YAML, such as a template, is kept as plain code blocks and remarked on.
     """
     name = source.name
     lines = filled_lines(source)
@@ -81,7 +81,7 @@ def _all_parts(document: YamlPart) -> Iterator[YamlPart]:
 
 
 def _data(part: YamlPart) -> Any:
-    """Scalars as they are written; of a repeated key the last."""
+    """Values with scalars as they are written; of a repeated key the last counts."""
     if part.keys is not None:
         return {key: _data(item) for key, item in zip(part.keys, part.items, strict=True)}
     if part.kind == "sequence":
@@ -90,7 +90,7 @@ def _data(part: YamlPart) -> Any:
 
 
 def _identity(found: list[YamlPart]) -> tuple[str, dict[str, Any]]:
-    """The title of a file that has one subject, and what else it says about itself."""
+    """The title of a file that has one subject, and the metadata that it declares."""
     if len(found) != 1:
         return "", {}
     if found[0].get("openapi") or found[0].get("swagger"):
@@ -100,7 +100,7 @@ def _identity(found: list[YamlPart]) -> tuple[str, dict[str, Any]]:
 
 
 def _label(part: YamlPart) -> str:
-    """`Deployment checkout` of a Kubernetes object; what the first item is called of a playbook."""
+    """`Deployment checkout` for a Kubernetes object; the first item's name for a playbook."""
     kind, name = part.texts("kind"), part.texts("metadata", "name")
     if kind:
         return f"{kind} {name}".strip()
@@ -128,7 +128,7 @@ class _Sections:
     lines: list[str]
 
     def all_of(self, found: list[YamlPart]) -> Iterator[str]:
-        """The documents, from the comments above each; under its name if there are several."""
+        """Yields each document with the comments above it; under its name if there are several."""
         starts = [0, *(self._with_comments(part.line, before.line + 1) for before, part in pairwise(found))]
         ends = [*starts[1:], len(self.lines)]
         several = len(found) > 1
@@ -140,7 +140,7 @@ class _Sections:
             yield from self._fenced([(0, len(self.lines))])
 
     def _part(self, part: YamlPart, span: tuple[int, int], path: str, title: tuple[int, str]) -> Iterator[str]:
-        """All of a small part; of a large one each large item under its path, the small ones together before them.
+        """Yields a small part whole; of a large one each large item under its path, the small ones together before them.
 
         All headings are of one level, as each has the whole path.
         """
@@ -165,13 +165,13 @@ class _Sections:
                 yield from self._part(item, item_span, item_path, (title[0], _heading(item, item_path)))
 
     def _divisible(self, part: YamlPart) -> bool:
-        """Whether each item begins on a line of its own."""
+        """True if each item begins on a line of its own."""
         if part.inline or not part.items:
             return False
         return all(first < second for first, second in pairwise(part.lines))
 
     def _spans(self, part: YamlPart, span: tuple[int, int]) -> list[tuple[int, int]]:
-        """The lines of each item, with the comments above it."""
+        """Line ranges of the items, with the comments above each."""
         starts = [self._with_comments(part.lines[0], min(span[0] + 1, part.lines[0]))]
         for line in part.lines[1:]:
             starts.append(self._with_comments(line, starts[-1] + 1))
@@ -193,21 +193,21 @@ class _Sections:
 
 
 def _path(path: str, part: YamlPart, at: int) -> str:
-    """`spec.containers[checkout].env`: a sequence's item by its name, or else its number."""
+    """`spec.containers[checkout].env`: a sequence's item by its name, or else by its number."""
     if part.keys is None:
         return f"{path}[{_name(part.items[at]) or at}]"
     return f"{path}.{part.keys[at]}" if path else part.keys[at]
 
 
 def _is_own_section(item: YamlPart, path: str) -> bool:
-    """An alert or recording rule of Prometheus, and an operation of OpenAPI, whatever their size."""
+    """True for an alerting or recording rule of Prometheus, and an operation of OpenAPI, of any size."""
     if item.get("expr") and (item.get("alert") or item.get("record")):
         return True
     return path.startswith("paths./") and path.rpartition(".")[2] in _VERBS
 
 
 def _has_own_sections(part: YamlPart, path: str) -> bool:
-    """Whether any such is near its top: groups, group, rules, rule, perhaps in a `spec`; paths, path, operation."""
+    """True if any such is near its top: groups, group, rules, rule, perhaps in a `spec`; paths, path, operation."""
     level = [(part, path)]
     for _ in range(5):
         level = [(one.items[at], _path(where, one, at)) for one, where in level for at in range(len(one.items))]
@@ -226,14 +226,14 @@ def _heading(item: YamlPart, path: str) -> str:
 
 
 class TangledYamlError(Exception):
-    """It can't be outlined: the text says why, and where."""
+    """The YAML can't be outlined: the message gives the reason and the line."""
 
 
 @dataclass(slots=True)
 class YamlPart:
-    """A scalar, with its `text`, or a collection. `line` is where it begins, from 0.
+    """A scalar, with its `text`, or a collection. `line` is its first line, from 0.
 
-    `keys` names the items of a mapping, None is a sequence's. `inline` collections stand between brackets.
+    `keys` holds the keys of a mapping, and is None for a sequence. `inline` collections are in brackets.
     """
 
     line: int
@@ -241,26 +241,27 @@ class YamlPart:
     keys: list[str] | None = None
     items: list[YamlPart] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    """Where the items begin: in a mapping, their keys."""
+    """Lines where the items begin: in a mapping, their keys."""
 
     kind: str = "scalar"
     inline: bool = False
 
     def get(self, *path: str) -> YamlPart | None:
-        """What stands under keys within keys."""
+        """The part under a path of keys."""
         found: YamlPart | None = self
         for key in path:
             found = found.items[found.keys.index(key)] if found and found.keys and key in found.keys else None
         return found
 
     def texts(self, *path: str) -> str:
-        """The scalar there, or ""."""
+        """The scalar under a path of keys, or ""."""
         found = self.get(*path)
         return found.text if found is not None else ""
 
 
 def documents(text: str) -> list[YamlPart]:
-    """The parts at the top of each document. Raises `TangledYamlError` for what isn't YAML, or too deep or too much."""
+    """Parses the root parts of each document. Raises `TangledYamlError` for invalid YAML, and beyond the limits of
+    depth and size."""
     try:
         return list(_documents(text))
     except yaml.MarkedYAMLError as exc:
@@ -303,7 +304,7 @@ def _part(event: yaml.NodeEvent) -> YamlPart:
 
 
 def _put(part: YamlPart, open_parts: list[YamlPart]) -> None:
-    """Into the collection around it. In a mapping keys and values come by turns."""
+    """Adds a part to the collection around it. In a mapping keys and values alternate."""
     around = open_parts[-1]
     if around.keys is None:
         around.items.append(part)

@@ -1,6 +1,6 @@
-"""AsciiDoc to Markdown, line by line: what most pages use, as the AsciiDoc Language Documentation describes it.
+"""Converts AsciiDoc to Markdown line by line: the constructs that most pages use, by the AsciiDoc Language Documentation.
 
-Attributes are put in, but no file is included. What isn't known stays as text.
+Attributes are substituted, but no file is included. Unknown constructs stay as text.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ MAX_ADDED = 256 * 1024
 
 MAX_COLUMNS = 200
 _REPEATED = 100
-"""Characters of a cell, at most, that a number before it repeats."""
+"""Characters of a cell, at most, that a repetition count before it repeats."""
 
 _ROWS = 40
-"""Rows under which the header comes again, as chunks don't hold much more."""
+"""Rows after which the header is repeated, as chunks don't hold much more."""
 
 _SPECIFIER = r"(?:(\d{1,3})(?:\.\d{1,3})?([+*]))?(?:\.\d{1,3}\+)?[<^>]?(?:\.[<^>])?[adehlmsv]?"
 _COLUMN = re.compile(r"\s*(?:(\d{1,3})\*)?")
 _FORMATS = {"csv": ",", "tsv": "\t", "dsv": ":"}
 
 MAX_VALUE = 10_000
-"""Characters of a line after its attributes are put in: attributes of attributes would multiply."""
+"""Characters of a line after substitution: attributes of attributes would multiply."""
 
 _REFERENCE = re.compile(r"(\\?)\{([A-Za-z0-9_][\w-]{0,100})\}")
 _BUILT_IN = {
@@ -74,9 +74,9 @@ _HARD_BREAK = re.compile(r" \+\Z")
 
 
 def parse_asciidoc(source: Source) -> ParsedSource:
-    """The page as Markdown; title, author, version, date, description and keywords from its header.
+    """Converts the page to Markdown; title, author, version, date, description and keywords come from its header.
 
-    Raises `UnparsableDocumentError`. Held in memory whole, as attributes hold from where they are set.
+    Raises `UnparsableDocumentError`. Held in memory whole, as attributes apply from where they are set.
     """
     lines = filled_lines(source)
     page = _Page(source.name, "".join(lines).split("\n"))
@@ -95,13 +95,13 @@ class _Page:
     metadata: dict[str, Any] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
-    """What stood in brackets above the block: its style, and the language."""
+    """Attributes in brackets above the block: its style, and the language."""
 
     open_blocks: list[str] = field(default_factory=list)
     headings: list[str] = field(default_factory=list)
 
     def header(self) -> str:
-        """The title; leaves `at` below the header."""
+        """Reads the title; leaves `at` below the header."""
         while self.at < len(self.lines) and (not self._line().strip() or self._takes_no_space()):
             self.at += 1
         found = _TITLE.match(self._line()) if self.at < len(self.lines) else None
@@ -141,7 +141,7 @@ class _Page:
         return self.lines[self.at].rstrip()
 
     def _takes_no_space(self) -> bool:
-        """A comment, an attribute that is set, a condition or an include, which is remarked on."""
+        """Consumes a comment, an attribute entry, a condition or an include, which is remarked on; True if there was one."""
         line = self._line()
         if line.startswith("//") and not line.startswith("////"):
             return True
@@ -159,7 +159,7 @@ class _Page:
         return bool(condition and not condition[1])
 
     def blocks(self) -> Iterator[str]:
-        """The rest of the page."""
+        """Yields the rest of the page."""
         yield from self.headings
         while self.at < len(self.lines):
             line = self._line()
@@ -189,7 +189,7 @@ class _Page:
             yield from self._paragraph()
 
     def _delimited(self, line: str, delimiter: re.Match[str]) -> Iterator[str]:
-        """The block up to the same delimiter; what holds other blocks is gone through like the page itself."""
+        """The block up to the same delimiter; compound blocks are converted like the page itself."""
         kind = delimiter[1]
         self.at += 1
         if kind[0] in "=*_" or (kind == "--" and not self._is_listing()):
@@ -216,7 +216,7 @@ class _Page:
         yield from fenced((line + "\n" for line in lines), language or self._language())
 
     def _compound(self, line: str) -> Iterator[str]:
-        """An example, sidebar, quote or admonition: where it ends, it is named again or the page ends."""
+        """An example, sidebar, quote or admonition: it ends where it is named again or the page ends."""
         label = next((option for option in self.options if option in _ADMONITIONS), "")
         self.options = []
         if self.open_blocks and line in self.open_blocks:
@@ -237,14 +237,14 @@ class _Page:
         return bool(match)
 
     def _language(self) -> str:
-        """`[source,java]`, `[,java]`; "" for others."""
+        """The language of `[source,java]` or `[,java]`; "" for others."""
         style = self.options[0].partition("%")[0] if self.options else ""
         if style in ("source", "") and len(self.options) > 1 and re.match(r"[\w+#.-]{1,40}\Z", self.options[1]):
             return self.options[1]
         return self.attributes.get("source-language", "") if style == "source" else ""
 
     def _items(self) -> Iterator[str]:
-        """The items of a list up to a blank line, nested by their marks."""
+        """Items of a list up to a blank line, nested by their marks."""
         while self.at < len(self.lines) and (line := self._line()).strip():
             if item := _ITEM.match(line):
                 mark = item[1]
@@ -285,14 +285,14 @@ class _Page:
         return inline(self._filled(text))
 
     def _filled(self, text: str) -> str:
-        """With the attributes put in, until they have added so much to the page that it must be meant to."""
+        """Substitutes attributes, until they have added so much to the page that it must be an attack."""
         found = with_attributes(text, self.attributes) if self.room > 0 else text
         self.room -= max(0, len(found) - len(text))
         return found
 
 
 def markdown_table(lines: list[str], options: list[str], separator: str) -> Iterator[str]:
-    """The rows between the delimiters. The columns are what `cols` says, or else the cells of the first line."""
+    """Converts the rows between the delimiters. The columns follow `cols`, or else the cells of the first line."""
     text = ",".join(options)
     separator = _FORMATS.get(_value(text, "format"), separator)
     columns = _columns(_value(text, "cols"))
@@ -314,7 +314,7 @@ def markdown_table(lines: list[str], options: list[str], separator: str) -> Iter
 
 
 def _cells(text: str, separator: str) -> list[str]:
-    """Cells begin at a separator, with what says how often or how wide before it."""
+    """Splits a row into cells at separators, which may follow a specifier of repetition or width."""
     mark = re.escape(separator)
     parts = re.split(rf"(?:(?<=\s)|^)({_SPECIFIER})(?<!\\){mark}", f"\n{text}" if text else "", flags=re.MULTILINE)
     found: list[str] = []
@@ -334,7 +334,7 @@ def _separated(lines: list[str], separator: str) -> list[list[str]]:
 
 
 def _columns(text: str) -> int:
-    """`3*`, `1,2,1` or `2*,4`."""
+    """Number of columns of `3*`, `1,2,1` or `2*,4`."""
     if not text:
         return 0
     found = [_COLUMN.match(part) for part in re.split("[,;]", text)]
@@ -347,14 +347,14 @@ def _value(text: str, name: str) -> str:
 
 
 def _has_header(lines: list[str], text: str) -> bool:
-    """Said so, or the first line is followed by a blank one."""
+    """True if declared so, or if a blank line follows the first line."""
     if "header" in text:
         return True
     return "noheader" not in text and len(lines) > 2 and bool(lines[0].strip()) and not lines[1].strip()
 
 
 def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
-    """`{name}` replaced, once, where the name is known; the rest stays."""
+    """Replaces `{name}` once, where the name is known; others stay."""
     if "{" not in text:
         return text
     room = MAX_VALUE

@@ -1,4 +1,4 @@
-"""HTML pages: their main content as Markdown. Imported only where HTML is parsed, as Beautiful Soup is slow to load."""
+"""Converts the main content of HTML pages to Markdown. Imported only where HTML is parsed: Beautiful Soup is slow to load."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ENDED_BY: dict[str, frozenset[str]] = {
     "th": frozenset({"td", "th", "p"}),
     "tr": frozenset({"td", "th", "tr", "p"}),
 }
-"""Elements whose end tag may be left out before the named one (HTML standard, "Optional tags")."""
+"""Elements whose end tag may be omitted before the named ones (HTML standard, "Optional tags")."""
 
 MAX_COPIES = 50_000
 """Cells that are added to a page."""
@@ -64,7 +64,7 @@ class HtmlPage:
 
 
 def parse_html(source: Source) -> ParsedSource:
-    """The page's main part as Markdown; title, description, author and language from its head."""
+    """Converts the page's main part to Markdown; title, description, author and language come from its head."""
     page = read_html(read_html_text(source), source.name)
     if not page.text.strip():
         raise UnparsableDocumentError(
@@ -74,9 +74,9 @@ def parse_html(source: Source) -> ParsedSource:
 
 
 def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | None = None) -> HtmlPage:
-    """A page's main part and what its head says. `prepare` gets the whole page before and may take parts out of it.
+    """Reads a page's main part and the metadata of its head. `prepare` gets the whole page first and may remove parts.
 
-    Raises `UnparsableDocumentError` for what is no HTML; a page without text gives an empty one.
+    Raises `UnparsableDocumentError` for invalid HTML; a page without text gives an empty one.
     """
     with _readable(name):
         soup = _parsed(text)
@@ -87,7 +87,7 @@ def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | N
 
 
 def read_fragment(text: str, name: str) -> str:
-    """A piece of a page as Markdown, all of it. Raises as `read_html`."""
+    """Converts a whole HTML fragment to Markdown. Raises like `read_html`."""
     with _readable(name):
         soup = _parsed(text)
         _refuse_deep(soup, name)
@@ -105,7 +105,7 @@ def _readable(name: str) -> Iterator[None]:
 
 
 class _Soup(BeautifulSoup):
-    """Ends elements where their end tag is left out; the standard library's parser would nest them."""
+    """Ends elements where their end tag is omitted; the standard library's parser would nest them."""
 
     def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:
         ended = _ENDED_BY.get(name, ())
@@ -115,7 +115,7 @@ class _Soup(BeautifulSoup):
 
 
 class _Converter(MarkdownConverter):
-    """Conversions that differ from the package's; the arguments are what it passes."""
+    """Conversions that differ from the package's; it determines the arguments."""
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """`text (address)`: an agent reads the address, and search isn't disturbed by brackets in the text."""
@@ -129,12 +129,12 @@ class _Converter(MarkdownConverter):
         return _attribute(el, "alt")
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        """Numbers come from `_number_items`: counting siblings for each item takes time that grows with the square."""
+        """Uses the numbers of `_number_items`: counting siblings for each item takes quadratic time."""
         bullet = f"{_attribute(el, 'value')}. " if _attribute(el, "value") else "- "
         return bullet + text.strip().replace("\n", "\n" + " " * len(bullet)) + "\n" if text.strip() else "\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        """A fence that is longer than any in the code."""
+        """A code block, in a fence that is longer than any in the code."""
         code = text.strip("\n")
         fence = max(["``", *_FENCES.findall(code)], key=len) + "`"
         return f"\n\n{fence}{_code_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
@@ -147,7 +147,7 @@ def _parsed(text: str) -> BeautifulSoup:
 
 
 def _escape_unfinished(text: str, opening: str, closing: str) -> str:
-    """Make text of what nothing closes: for each such place the parser would read on to the end of the page."""
+    """Escapes openings without a closing: for each the parser would read on to the end of the page."""
     end = text.rfind(closing) + 1
     return text[:end] + text[end:].replace(opening, "&lt;" + opening[1:])
 
@@ -201,7 +201,7 @@ def _markdown(soup: BeautifulSoup, main: Tag | None = None) -> str:
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
-    """The first of the usual containers that has text: main, its role, an only article, an id; or else all of it."""
+    """The first of the usual containers that has text: main, its role, an only article, an id; or else the whole page."""
     for candidate in _candidates(soup):
         if isinstance(candidate, Tag) and candidate.get_text().strip():
             return candidate
@@ -211,7 +211,7 @@ def _main_part(soup: BeautifulSoup) -> Tag:
 
 
 def _candidates(soup: BeautifulSoup) -> Iterator[Any]:
-    """Looked for one after the other: each search goes through the whole page."""
+    """Candidates one after the other, lazily: each search traverses the whole page."""
     yield soup.find("main")
     yield soup.find(True, attrs={"role": "main"})
     articles = soup.find_all("article")
@@ -247,7 +247,7 @@ def _attribute(tag: Tag, name: str) -> str:
 
 @dataclass(slots=True)
 class _Span:
-    """A cell with the rows below it that it goes on in; `text` is what is repeated."""
+    """A cell that spans rows below; `text` is the repeated part."""
 
     name: str
     text: str
@@ -256,10 +256,10 @@ class _Span:
 
 
 def spread_cells(root: Tag) -> None:
-    """Repeat the text of cells with `rowspan` in the rows below, so that all cells stand under their headings.
+    """Repeats the text of cells with `rowspan` in the rows below, so that all cells stand under their headings.
 
-    As in the HTML standard ("Forming a table"), a cell ends with its row group. Before, `colspan` of more than two
-    digits is taken away everywhere: a few bytes would become a thousand columns.
+    As in the HTML standard ("Forming a table"), a cell ends with its row group. First, `colspan` of more than two
+    digits is removed everywhere: a few bytes would become a thousand columns.
     """
     for cell in root.find_all(_CELLS, colspan=True):
         if not _SMALL_NUMBER.match(_attribute(cell, "colspan")):
@@ -275,7 +275,7 @@ def spread_cells(root: Tag) -> None:
 
 
 def _spread(rows: list[Tag], left: int) -> int:
-    """How many cells may still be added after those of this row group."""
+    """Spreads cells within a row group; returns the number of cells that may still be added."""
     spans: dict[int, _Span] = {}
     for row in rows:
         if left <= len(spans):
@@ -286,7 +286,7 @@ def _spread(rows: list[Tag], left: int) -> int:
 
 
 def _fill(row: Tag, spans: dict[int, _Span]) -> dict[int, _Span]:
-    """Add to a row what goes on in it from above. Returns by column what goes on below it."""
+    """Adds to a row the cells that span it from above. Returns by column the cells that span the row below."""
     below = {at: _Span(span.name, span.text, span.columns, span.rows - 1) for at, span in spans.items()}
     column = 0
     for cell in row.find_all(_CELLS, recursive=False):
@@ -319,7 +319,7 @@ def _columns(cell: Tag) -> int:
 
 
 def _rows(cell: Tag) -> int:
-    """1 unless the cell says otherwise; 0 means all rows of its group."""
+    """The `rowspan`, 1 by default; 0 means all rows of the group."""
     value = _attribute(cell, "rowspan").strip()
     return (int(value) or 99_999) if _ROWS.match(value) else 1
 
@@ -329,11 +329,11 @@ def _text(cell: Tag) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
 
 
-# -- embedded html
+# -- embedded HTML
 
 
 def markdown_of(html: str) -> str:
-    """The Markdown of a page, "" if it has no text. Raises `UnparsableDocumentError` for what is nested too deeply."""
+    """The Markdown of a page, "" if it has no text. Raises `UnparsableDocumentError` if it is nested too deeply."""
     if not html.strip():
         return ""
     data = codecs.BOM_UTF8 + html.encode(

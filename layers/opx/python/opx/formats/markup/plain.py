@@ -1,4 +1,4 @@
-"""Formats that are text already: Markdown with optional front matter, plain text, and configuration files."""
+"""Parses formats that are text already: Markdown with optional front matter, plain text, and configuration files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LANGUAGES = {
     ".service": "ini",
     ".rules": "yaml",
 }
-"""The name of the language in the code blocks, by the extension."""
+"""Language names for code blocks, by file extension."""
 
 
 def parse_markdown(source: Source) -> ParsedSource:
-    """Title and metadata from the front matter, and the text below it. A first heading is left to the reader."""
+    """Reads title and metadata from the front matter, and the text below it. A first heading stays in the text."""
     lines = text_lines(source)
     metadata, read = read_front_matter(lines, source.name)
     problem = NOTHING if metadata is None else "there is only front matter and no text below it; add the text"
@@ -44,12 +44,12 @@ def parse_markdown(source: Source) -> ParsedSource:
 
 
 def parse_plain(source: Source) -> ParsedSource:
-    """The text without title or metadata."""
+    """Reads the text without title or metadata."""
     return ParsedSource(None, {}, filled_lines(source))
 
 
 def parse_config(source: Source) -> ParsedSource:
-    """The file as code blocks, lazily, with its path as title: it is searched by its words."""
+    """Converts the file to code blocks, lazily, with its path as title: searches match its words."""
     lines = filled_lines(source)
     language = LANGUAGES.get(PurePosixPath(source.name).suffix.lower(), "")
     blocks = chain([heading(1, source.name)], fenced(lines, language))
@@ -73,7 +73,7 @@ def is_opening(first: str, second: str) -> bool:
 
 
 def read_front_matter(lines: Iterator[str], name: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """The front matter, and what was read of `lines` that belongs to the text. None: the file has no front matter.
+    """Returns the front matter, and the lines read that belong to the text. None: the file has no front matter.
 
     Scalars stay as they are written (`1.10` is not a number), dates become ISO 8601, nulls None. Aliases, deep nesting
     and more than 64 KiB are refused. Raises `UnparsableDocumentError`.
@@ -121,7 +121,7 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
 
 
 def _refuse_tricks(text: str, name: str) -> None:
-    """Look at the events first: they come one by one, while building from hostile YAML takes stack and memory."""
+    """Checks the events first: they come one by one, while building from hostile YAML takes stack and memory."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):
@@ -137,11 +137,9 @@ def _mapping(node: yaml.MappingNode, name: str) -> dict[str, Any]:
     for key, value in node.value:
         line = key.start_mark.line + 2
         if not isinstance(key, yaml.ScalarNode):
-            raise UnparsableDocumentError(f"{name}: front matter key in line {line} is not a text; use a plain name")
+            raise UnparsableDocumentError(f"{name}: front matter key in line {line} is not a string; use a plain name")
         if key.value in found:
-            raise UnparsableDocumentError(
-                f"{name}: front matter gives {key.value!r} again in line {line}; give it once"
-            )
+            raise UnparsableDocumentError(f"{name}: front matter has {key.value!r} again in line {line}; set it once")
         found[key.value] = _value(value, name)
     return found
 
@@ -159,7 +157,7 @@ def _value(node: yaml.Node, name: str) -> Any:
 def _iso(node: yaml.ScalarNode, name: str) -> str:
     try:
         found: date = SafeConstructor().construct_yaml_timestamp(node)
-    except (ValueError, AttributeError) as exc:  # the latter: text that is tagged as a timestamp by hand
+    except (ValueError, AttributeError) as exc:  # the latter: a string tagged as a timestamp by hand
         line = node.start_mark.line + 2
         raise UnparsableDocumentError(f"{name}: front matter date {node.value!r} in line {line} doesn't exist") from exc
     return found.isoformat()

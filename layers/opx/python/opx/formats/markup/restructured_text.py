@@ -1,7 +1,7 @@
-"""reStructuredText, by docutils: pages of its own and of Sphinx, as Markdown.
+"""Converts reStructuredText (standalone pages and Sphinx) to Markdown by docutils.
 
-Of docutils only the parser and its transforms are used, none of which is under the GPL (its Emacs mode, which isn't in
-the package, is). Loaded only where such a file is parsed.
+Only docutils' parser and transforms are used, none of which is under the GPL (its Emacs mode, which isn't in the
+package, is). Imported only where such a file is parsed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MAX_MARKS = 5_000
 """Directives, targets, references and underlines: docutils compares each with others of its kind."""
 
 MAX_PARAGRAPH = 32 * 1024
-"""Characters between two blank lines: for each mark that isn't closed docutils reads on to the end of the paragraph."""
+"""Characters between two blank lines: for each unclosed mark docutils reads on to the end of the paragraph."""
 
 MAX_INDENT = 60
-"""Columns, and marks of lists in a line: each level costs docutils a dozen frames of the stack."""
+"""Columns, and list marks in a line: each level costs docutils a dozen stack frames."""
 
 _NESTED = re.compile(rf"[ \t]{{{MAX_INDENT * 4},}}|(?:[-*+•|>:.][ \t]+|\S\.[ \t]+){{{MAX_INDENT // 2},}}")
 _MARKS = re.compile(r"^[ \t]*(?:\.\.[ \t]|__[ \t]|[=~^\"'`#*+.:_-]{2,}[ \t]*$)|_(?!\w)", re.MULTILINE)
@@ -69,9 +69,9 @@ _MAX_SPAN = 200
 
 
 def parse_restructured_text(source: Source) -> ParsedSource:
-    """The page as Markdown; title, author, version, date and more from its field list. Files aren't included.
+    """Converts the page to Markdown; title, author, version, date and more come from its field list. Files aren't included.
 
-    What docutils can't take within bounds is kept as plain text and remarked on.
+    A page that docutils can't parse within the limits is kept as plain text and remarked on.
     """
     name = source.name
     lines = filled_lines(source)
@@ -117,7 +117,7 @@ def _document(text: str) -> nodes.document | None:
     try:
         return publish_doctree(text, parser=SphinxParser(), settings_overrides=_SETTINGS)
     except (RecursionError, AssertionError, IndexError, AttributeError, ValueError, TypeError, KeyError, OverflowError):
-        return None  # docutils fails so, and not with an error of its own, on what its authors didn't foresee
+        return None  # docutils raises this, and not an error of its own, for cases that its authors didn't foresee
 
 
 def _metadata(document: nodes.document) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _metadata(document: nodes.document) -> dict[str, Any]:
 
 
 def markdown(document: nodes.document, name: str, remarks: list[Remark]) -> str:
-    """The text under its title. What is not followed is added to `remarks`."""
+    """Converts the text under the title. Unresolved includes are added to `remarks`."""
     writer = _Writer(name, remarks)
     title = document.get("title")
     subtitle = next((node.astext() for node in document.children if isinstance(node, nodes.subtitle)), "")
@@ -159,7 +159,7 @@ class _Writer:
         return "".join(self.block(node, level) for node in children)
 
     def block(self, node: nodes.Node, level: int) -> str:
-        """One block with the blank line below it; "" for what isn't shown."""
+        """Converts one block with the blank line below it; "" for invisible nodes."""
         if isinstance(node, nodes.comment):
             return self._comment(node)
         if isinstance(node, _DROPPED):
@@ -197,11 +197,11 @@ class _Writer:
         return "".join(self._definition(item, level) for item in node.children) + "\n"
 
     def _definition(self, item: nodes.Node, level: int) -> str:
-        """A term or field in bold, and what is said about it."""
+        """A term or field in bold, and its definition."""
         first, *others = item.children or [nodes.Text("")]
-        said = self.blocks((one for one in others if not isinstance(one, nodes.classifier)), level).strip("\n")
+        definition = self.blocks((one for one in others if not isinstance(one, nodes.classifier)), level).strip("\n")
         term = " ".join(_inline(first).split())
-        return _bulleted("- ", f"**{term}**: {said}" if said else f"**{term}**")
+        return _bulleted("- ", f"**{term}**: {definition}" if definition else f"**{term}**")
 
     def admonition(self, node: nodes.Element, level: int) -> str:
         title = next((child.astext() for child in node.children if isinstance(child, nodes.title)), "")
@@ -209,7 +209,7 @@ class _Writer:
         return f"**{label}:** {self.blocks(node.children, level)}"
 
     def system_message(self, node: nodes.Element, _level: int) -> str:
-        """Of an error the part that could not be made out, as it is."""
+        """The source of an error that docutils couldn't parse, unchanged."""
         literal = next((child for child in node.children if isinstance(child, nodes.literal_block)), None)
         return self.code(literal, 0) if literal is not None else ""
 
@@ -291,7 +291,7 @@ def _inline(node: nodes.Node) -> str:
     return text
 
 
-# -- restructured parsing
+# -- lenient parsing
 
 
 _CODE = ("code", "code-block", "sourcecode", "prompt", "parsed-literal", "ipython", "doctest", "testcode")
@@ -320,7 +320,7 @@ _NAME = "opx-directive"
 
 
 class _AnyOption(dict[str, Any]):
-    """Options of any name."""
+    """Accepts options of any name."""
 
     def __bool__(self) -> bool:
         return True
@@ -330,7 +330,7 @@ class _AnyOption(dict[str, Any]):
 
 
 class _Any(Directive):  # type: ignore[misc]
-    """Any directive: its arguments, its options where they say something, and what is below it."""
+    """Any directive: its arguments, its meaningful options, and its content."""
 
     optional_arguments = 1
     final_argument_whitespace = True
@@ -370,9 +370,11 @@ class _Any(Directive):  # type: ignore[misc]
         lines = [nodes.strong("", names[0])]
         if text:
             lines += [nodes.Text(" "), nodes.literal("", " ".join(text.split()))]
-        told = ", ".join(f"{key}: {value}" for key, value in self.options.items() if isinstance(value, str) and value)
-        if told:
-            lines.append(nodes.Text(f" ({told})"))
+        options = ", ".join(
+            f"{key}: {value}" for key, value in self.options.items() if isinstance(value, str) and value
+        )
+        if options:
+            lines.append(nodes.Text(f" ({options})"))
         return [nodes.paragraph("", "", *lines)]
 
     def _nested(self) -> list[nodes.Node]:
@@ -389,11 +391,11 @@ def _titled(text: str) -> str:
 
 
 class _Lenient:
-    """Mixed into the states of docutils' parser."""
+    """Mixin for the states of docutils' parser."""
 
     state_machine: Any
     nested_sm_cache: ClassVar[list[Any]] = []
-    """Not docutils' own, whose machines have its own states."""
+    """Separate from docutils' own cache, whose machines have its own states."""
 
     def __init__(self, state_machine: Any, debug: bool = False) -> None:
         super().__init__(state_machine, debug)  # type: ignore[call-arg]
@@ -412,11 +414,11 @@ class _Lenient:
 
 
 STATES = tuple(type(state.__name__, (_Lenient, state), {}) for state in states.state_classes)
-"""docutils' own states, more lenient; it finds them by these names."""
+"""docutils' own states, more lenient; docutils finds them by these names."""
 
 
 def _inliner() -> states.Inliner:
-    """Shows roles that docutils doesn't know as their text: `:ref:`title <target>`` as the title.
+    """Renders roles unknown to docutils as their text: `:ref:`title <target>`` as the title.
 
     Not a subclass: docutils looks for its patterns in the class of the object itself.
     """
@@ -441,7 +443,7 @@ _KNOWN_ROLES = frozenset(
 
 
 class SphinxParser(Parser):  # type: ignore[misc]
-    """For one document."""
+    """Parses one document."""
 
     def __init__(self) -> None:
         super().__init__(inliner=_inliner())

@@ -1,4 +1,4 @@
-"""Word documents, by mammoth to HTML and on to Markdown as HTML pages are."""
+"""Converts Word documents to HTML by mammoth and on to Markdown like HTML pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _MARGINS = re.compile(r"word/(?:header|footer)\d*\.xml")
 
 
 def read_docx(path: Path, job: ReadingJob, output: Output) -> None:
-    """Headings by style, lists, tables, links, notes; headers and footers once, at the end; pictures where they are."""
+    """Reads headings by style, lists, tables, links, notes; headers and footers once, at the end; pictures in their
+    positions."""
     with checked_package(path, job.unpacked_bytes) as package:
         if "word/document.xml" not in package.namelist():
             raise UnparsableDocumentError("it is no Word document; save it again as .docx")
@@ -52,8 +53,8 @@ def read_docx(path: Path, job: ReadingJob, output: Output) -> None:
 
 
 class _Pictures:
-    """Takes pictures as they come, and leaves marks in the text, beside what the author said of them, that no text can
-    hold by chance."""
+    """Collects pictures in document order and leaves markers in the text, with the author's alternative text. The
+    markers can't occur in any text by chance."""
 
     def __init__(self) -> None:
         self.found: list[bytes] = []
@@ -67,7 +68,7 @@ class _Pictures:
 
 
 def _write(text: str, pictures: _Pictures, output: Output) -> None:
-    """The text, in pieces with the pictures after the paragraph, list or table that they are in."""
+    """Writes the text in pieces, with the pictures after the paragraph, list or table that contains them."""
     waiting: list[int] = []
     piece: list[str] = []
     for line in text.splitlines():
@@ -84,8 +85,8 @@ def _write(text: str, pictures: _Pictures, output: Output) -> None:
 
 
 def _with_headers(html: str) -> str:
-    """The same with the first row of each table as its header, as tables in Markdown need one; tables within cells as
-    text, and without those that are empty."""
+    """Makes the first row of each table its header, which tables in Markdown need; tables within cells become text,
+    empty ones are dropped."""
     soup = BeautifulSoup(html, "html.parser")
     for table in soup.find_all("table"):
         if table.find_parent("table"):
@@ -106,7 +107,7 @@ def _cells_as_text(table: Tag) -> str:
 
 
 def _margins(package: zipfile.ZipFile) -> list[str]:
-    """What headers and footers say, each text once."""
+    """Texts of headers and footers, each once."""
     found: dict[str, None] = {}
     for name in sorted(filter(_MARGINS.fullmatch, package.namelist())):
         try:

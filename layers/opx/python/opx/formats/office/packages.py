@@ -1,4 +1,4 @@
-"""Office files are ZIP archives of XML: what is checked before a library opens one, and what they say of themselves."""
+"""Checks Office files, which are ZIP archives of XML, before a library opens them, and reads their metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.formats.sandbox.output import OutputTooLargeError
 
 MAX_ENTRIES = 10_000
 MAX_RATIO = 250
-"""Times its size that an entry may unpack to, if it is large at all: deflate reaches 1,032 and XML up to about 100."""
+"""Compression ratio that a large entry may have: deflate reaches 1,032 and XML up to about 100."""
 _LARGE = 10 * 1024 * 1024
 _BLOCK = 256 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -24,9 +24,9 @@ _NAMES = {"title": "title", "creator": "author", "created": "created_at", "modif
 
 
 def checked_package(path: Path, limit: int) -> zipfile.ZipFile:
-    """The archive, after all of it was unpacked once within the limits and no XML in it was found to declare entities.
+    """Opens the archive after unpacking all of it once within the limits and finding no entity declarations in its XML.
 
-    Raises `UnparsableDocumentError`. Sizes that the archive states are checked first, and then what really comes out.
+    Raises `UnparsableDocumentError`. Sizes stated by the archive are checked first, and then the actual ones.
     """
     with path.open("rb") as file:
         if file.read(len(_OLE)) == _OLE:
@@ -41,7 +41,7 @@ def checked_package(path: Path, limit: int) -> zipfile.ZipFile:
 
 
 def core_metadata(package: zipfile.ZipFile) -> tuple[str, dict[str, Any]]:
-    """The title, and the author and times, as far as they are there."""
+    """The title, and the author and times, as far as present."""
     try:
         root = ET.fromstring(package.read(_CORE))  # noqa: S314 - it declares no entities, which was checked
     except (KeyError, ET.ParseError):

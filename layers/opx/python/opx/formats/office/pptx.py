@@ -1,4 +1,4 @@
-"""PowerPoint presentations, slide by slide."""
+"""Reads PowerPoint presentations slide by slide."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from opx.formats.sandbox.output import Output, ReadingJob
 _SLIDE_LEVEL = 2
 _MAX_DEPTH = 20
 _SAME_LINE = 100_000
-"""EMU (914,400 an inch): shapes whose tops differ by less stand beside each other."""
+"""EMU (914,400 an inch): shapes whose tops differ by less are beside each other."""
 
 
 def read_pptx(path: Path, job: ReadingJob, output: Output) -> None:
-    """A section for each slide: its title, texts, tables, charts' figures, pictures and notes, from top to bottom."""
+    """Writes a section per slide: its title, texts, tables, charts' figures, pictures and notes, from top to bottom."""
     with checked_package(path, job.unpacked_bytes) as package:
         title, metadata = core_metadata(package)
     try:
@@ -91,7 +91,7 @@ def _text(frame: Any) -> str:
 
 
 def _chart(chart: Any) -> str:
-    """What a chart draws, as a table of categories and series."""
+    """A chart's data as a table of categories and series."""
     title = one_line(chart.chart_title.text_frame.text) if chart.has_title and chart.chart_title.has_text_frame else ""
     rows: list[list[str]] = []
     for plot in chart.plots:

@@ -1,4 +1,4 @@
-"""Excel workbooks: a section with tables for each sheet, comments, and formulas that nobody calculated yet."""
+"""Reads Excel workbooks: a section with tables for each sheet, comments, and the count of formulas without a value."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from opx.formats.office.packages import checked_package, core_metadata
 from opx.formats.sandbox.output import Output, ReadingJob
 
 MAX_ROWS = 10_000
-"""Of a sheet. More are data for a database, not knowledge to search in words."""
+"""Rows of a sheet. More are data for a database, not knowledge for text search."""
 MAX_COLUMNS = 100
 _TABLE_CHARACTERS = 1200
-"""A longer table is written as several with the same header: about what is searched in one piece, so that cells keep
-their meaning wherever the text is cut."""
+"""A longer table is split into several with the same header: about the size of a chunk, so that cells keep their column
+names wherever the text is cut."""
 _SHEET_LEVEL = 2
 _EMPTY_ROWS_AT_END = 1000
 
@@ -38,11 +38,11 @@ _BROKEN = (KeyError, ET.ParseError, TypeError, ValueError)
 _WORKBOOK = "xl/workbook.xml"
 _MAIN = f"{{{SHEET_MAIN_NS}}}"
 _THREADED, _TEXT_OF_THREADED = "[Threaded comment]", "Comment:"
-"""What Excel writes into old-style comments beside newer ones, and where their own text begins."""
+"""Excel's marker in old-style comments beside threaded ones, and the label where their own text begins."""
 
 
 def read_xlsx(path: Path, job: ReadingJob, output: Output) -> None:
-    """Values as they were last calculated; dates and numbers as people write them; hidden sheets are left out."""
+    """Reads values as last calculated; dates and numbers formatted for people; hidden sheets are left out."""
     with checked_package(path, job.unpacked_bytes) as package:
         if "xl/workbook.xml" not in package.namelist():
             raise UnparsableDocumentError("it is no Excel workbook; save it again as .xlsx")
@@ -66,7 +66,7 @@ def _write_sheets(path: Path, package: ZipFile, output: Output) -> None:
 
 
 def _write_besides(title: str, package: ZipFile, part: str, output: Output) -> None:
-    """Comments, as a list below the sheet's tables, and how many formulas show nothing."""
+    """Writes comments as a list below the sheet's tables, and the number of formulas without a value."""
     notes: list[str] = []
     try:
         notes += islice(comments(package, part), MAX_COMMENTS + 1)
@@ -103,7 +103,7 @@ def _write_sheet(sheet: Any, output: Output) -> None:
 
 
 class _Rows:
-    """A sheet's rows as texts, within bounds. `cut` once something was left out."""
+    """Rows of a sheet as strings, within limits. `cut` once something was left out."""
 
     def __init__(self, sheet: Any) -> None:
         self._sheet = sheet
@@ -122,7 +122,7 @@ class _Rows:
 
 
 def _regions(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-    """Runs of rows between empty ones, without the columns that are empty at their left."""
+    """Runs of rows between empty ones, without empty columns at the left."""
     for filled, run in groupby(rows, key=any):
         if filled:
             region = list(run)
@@ -131,7 +131,7 @@ def _regions(rows: Iterable[list[str]]) -> Iterator[list[list[str]]]:
 
 
 def _tables(region: list[list[str]]) -> Iterator[str]:
-    """A title above a table, and what stands in one column, as text; the rest as tables with their header."""
+    """Writes a title above a table and single columns as text; the rest as tables with their header."""
     while region and (len(region) == 1 or _width(region[0]) == 1 < _width(region[1])) and _width(region[0]) == 1:
         yield plain(" ".join(filter(None, region[0])))
         region = region[1:]
@@ -161,12 +161,12 @@ def _pieces(rows: list[list[str]]) -> Iterator[list[list[str]]]:
 
 
 def _width(row: Sequence[str]) -> int:
-    """The number of cells that hold something."""
+    """The number of cells that are not empty."""
     return sum(map(bool, row))
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    """Words, each once, and no figures."""
+    """True for distinct words without figures."""
     cells = [cell for cell in row if cell]
     return len(set(cells)) == len(cells) and not any(cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
 
@@ -187,7 +187,7 @@ def _shown(value: object) -> str:
 
 
 def sheet_paths(package: zipfile.ZipFile) -> dict[str, str]:
-    """The part of each sheet by the sheet's name. Raises `UnparsableDocumentError` if the workbook doesn't tell."""
+    """The part of each sheet by the sheet's name. Raises `UnparsableDocumentError` if the workbook doesn't list them."""
     try:
         targets = {each.Id: each.target for each in get_dependents(package, get_rels_path(_WORKBOOK))}
         root = ET.fromstring(package.read(_WORKBOOK))  # noqa: S314 - it declares no entities, as checked
@@ -199,7 +199,7 @@ def sheet_paths(package: zipfile.ZipFile) -> dict[str, str]:
 
 
 def formulas_without_value(package: zipfile.ZipFile, path: str, rows: int) -> int:
-    """How many formulas in the first rows have no calculated value, as programs write them that are not Excel."""
+    """Counts formulas in the first rows without a calculated value, as written by programs other than Excel."""
     count = 0
     with suppress(ET.ParseError), package.open(path) as stream:  # broken below what was read of its values
         for _, element in ET.iterparse(stream):  # noqa: S314 - it declares no entities, as checked
@@ -214,12 +214,12 @@ def formulas_without_value(package: zipfile.ZipFile, path: str, rows: int) -> in
 
 
 def _has_value(cell: ET.Element) -> bool:
-    """An empty text that was calculated is one, too."""
+    """True if the cell has a calculated value; an empty string is one, too."""
     return bool(cell.findtext(f"{_MAIN}v")) or cell.get("t") == "str"
 
 
 def comments(package: zipfile.ZipFile, path: str) -> Iterator[str]:
-    """`cell: text` of each comment on the sheet. Raises `UnparsableDocumentError` if they can't be read."""
+    """Yields `cell: text` of each comment on the sheet. Raises `UnparsableDocumentError` if they can't be read."""
     relations = get_rels_path(path)
     if relations not in package.namelist():
         return

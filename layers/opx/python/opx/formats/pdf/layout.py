@@ -1,4 +1,4 @@
-"""Rows of a PDF page to blocks of Markdown: headings, paragraphs, lists, code and tables."""
+"""Converts rows of a PDF page to blocks of Markdown: headings, paragraphs, lists, code and tables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from opx.formats.pdf.rows import BULLET, Segment, TextRow, Word
 MAX_HEADING = 160
 _ITEM = re.compile(r"(?:\d{1,3}|[a-z])[.)]\s")
 _GAPS = {"heading": 0.6, "text": 0.9, "code": 1.5}
-"""Times the height of a line: from this gap on, the next line is of another block."""
+"""In line heights: from this gap on, the next line is of another block."""
 _SENTENCE_END = (".", "!", "?", ":", ";", "。")
 _PITCH = 0.6
-"""Width of a character of most fonts of fixed pitch, in sizes of the font."""
+"""Character width of most fixed-pitch fonts, in font sizes."""
 _MAX_SPACES = 60
 _HYPHENATED = re.compile(r"[^\W\d_]\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What is common to a document: the size of its running text, and of its headings from the largest down."""
+    """Font sizes of a document: its running text, and its headings from the largest down."""
 
     body: float
     headings: tuple[float, ...] = ()
@@ -63,7 +63,7 @@ def blocks(rows: Sequence[TextRow], tables: Sequence[Grid], style: Style) -> Ite
 
 
 def _joined_flows(parts: Iterator[Grid | list[TextRow]]) -> Iterator[Grid | list[TextRow]]:
-    """Runs of rows below each other in one; rows in pieces that share no columns are such, with wide spaces."""
+    """Joins runs of consecutive rows; rows of several segments that share no columns count as text with wide spaces."""
     for is_flow, run in groupby(parts, key=lambda part: not isinstance(part, Grid) and not shared_columns(part)):
         if is_flow:
             yield [row for part in run if not isinstance(part, Grid) for row in part]
@@ -72,7 +72,7 @@ def _joined_flows(parts: Iterator[Grid | list[TextRow]]) -> Iterator[Grid | list
 
 
 def _parts(rows: Sequence[TextRow], tables: Sequence[Grid]) -> Iterator[Grid | list[TextRow]]:
-    """Rows between tables: runs of rows in one piece, and runs of rows in several, which may stand side by side."""
+    """Rows between tables: runs of rows with one segment, and runs of rows with several, which may be columns."""
     run: list[TextRow] = []
     done: list[Grid] = []
     for row in rows:
@@ -93,9 +93,9 @@ def _parts(rows: Sequence[TextRow], tables: Sequence[Grid]) -> Iterator[Grid | l
 
 
 def _parted(run: list[TextRow], row: TextRow) -> bool:
-    """Whether the row begins a run: one in several pieces after one in one, or the other way round.
+    """True if the row begins a run: one of several segments after one of a single segment, or the other way round.
 
-    A row in one piece within a table (only its first cell, say, or the rest of a cell) stays if it fits the columns.
+    A row of one segment within a table (only its first cell, say, or the rest of a cell) stays if it fits the columns.
     """
     if not any(len(each.segments) > 1 for each in run):
         return len(row.segments) > 1
@@ -117,7 +117,7 @@ class _Block:
 
 
 def _flow(rows: Sequence[TextRow], style: Style) -> Iterator[str]:
-    """Blocks of rows below each other."""
+    """Blocks of consecutive rows."""
     right = _right_edge(rows)
     block = _Block("")
     for row in rows:
@@ -132,7 +132,7 @@ def _flow(rows: Sequence[TextRow], style: Style) -> Iterator[str]:
 
 
 def _right_edge(rows: Sequence[TextRow]) -> float:
-    """Where full lines end: the ninth of ten, so that one long line doesn't make all others short."""
+    """Right edge of full lines: the 90th percentile, so that one long line doesn't make all others short."""
     ends = sorted(row.x1 for row in rows)
     return ends[int(len(ends) * 0.9)] if ends else 0.0
 
@@ -156,7 +156,7 @@ def _is_bold_heading(row: TextRow, style: Style) -> bool:
 
 
 def _begins(block: _Block, row: TextRow, right: float) -> bool:
-    """Whether a row of the same kind begins a new block."""
+    """True if a row of the same kind begins a new block."""
     above = block.rows[-1]
     height = max(above.y1 - above.y0, row.y1 - row.y0, row.size)
     gap = above.y0 - row.y1
@@ -172,7 +172,7 @@ def _begins(block: _Block, row: TextRow, right: float) -> bool:
 
 
 def _new_paragraph(block: _Block, row: TextRow, right: float) -> bool:
-    """An indented first line, or one after a line that ended early."""
+    """True for an indented first line, or one after a line that ended early."""
     above, first = block.rows[-1], block.rows[0]
     if above.segments[-1].hyphen:
         return False
@@ -193,7 +193,7 @@ def _text(block: _Block) -> str:
 
 
 def _joined(rows: Sequence[TextRow]) -> str:
-    """The rows' text in one line. A word that is parted by a hyphen is joined, unless it goes on in capitals."""
+    """Joins the rows' text into one line, and words parted by a hyphen, unless they go on in capitals."""
     text = ""
     hyphen = False
     for row in rows:
@@ -205,7 +205,7 @@ def _joined(rows: Sequence[TextRow]) -> str:
 
 
 def _code_lines(rows: Sequence[TextRow]) -> list[str]:
-    """Lines with their indentation, from where they begin on the page, and gaps as blank lines."""
+    """Lines with their indentation, by their position on the page, and gaps as blank lines."""
     left = min(row.x0 for row in rows)
     lines: list[str] = []
     above: TextRow | None = None
@@ -218,7 +218,7 @@ def _code_lines(rows: Sequence[TextRow]) -> list[str]:
 
 
 def _spaced(row: TextRow) -> str:
-    """Words as far apart as they are on the page; their boxes leave out what is empty around letters."""
+    """Spaces words by their distance on the page; their boxes exclude the space around letters."""
     text = ""
     end = row.x0
     for word in (word for segment in row.segments for word in segment.words):
@@ -232,23 +232,23 @@ def _spaced(row: TextRow) -> str:
 
 
 _THIN = 2.5
-"""Points: a stroke that rises no more than this is level."""
+"""Points: a stroke that rises no more than this is horizontal."""
 _NEAR = 3.0
 _MIN_LENGTH = 8.0
 _MAX_STROKES = 5000
 """A page with more has a drawing, not a table."""
 _FILLED = 0.6
-"""Of a table's cells, at least."""
+"""Minimum share of a table's cells with text."""
 _TORN = 0.3
-"""Of its rows, at most, have a wide space within a cell."""
+"""Maximum share of its rows with a wide space within a cell."""
 _FILLED_BOXES = 0.4
 _LONG_CELL = 30
-"""Characters of a line, on average, from which two columns are of text and no table's."""
+"""Average characters of a line from which two columns are running text and no table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Where cells end: `xs` ascending, `ys` from the top down."""
+    """Cell borders: `xs` ascending, `ys` from the top down."""
 
     xs: tuple[float, ...]
     ys: tuple[float, ...]
@@ -262,7 +262,7 @@ class Grid:
         )
 
     def fits(self, segments: Sequence[Segment]) -> bool:
-        """Whether these are cells, and not boxes around words or a drawing: filled mostly, and no word across a line."""
+        """True if these are cells, not boxes around words or a drawing: mostly filled, and no word across a line."""
         cells = self.cells(segments)
         filled = sum(bool(cell) for row in cells for cell in row)
         if filled < 3 or filled < _FILLED_BOXES * len(cells) * (len(self.xs) - 1):
@@ -286,7 +286,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """From `start` to `end` along its direction, at `at` across it."""
+    """A line from `start` to `end` along its direction, at `at` across it."""
 
     at: float
     start: float
@@ -308,7 +308,7 @@ def grids(page: pdfium.PdfPage) -> list[Grid]:
 
 
 def _lines(page: pdfium.PdfPage) -> tuple[list[_Line], list[_Line]]:
-    """Level and upright lines; none at all of a drawing."""
+    """Horizontal and vertical lines; none for a drawing."""
     level: list[_Line] = []
     upright: list[_Line] = []
     drawn = 0
@@ -328,7 +328,7 @@ _Point = tuple[float, float]
 
 
 def _corners(shape: pdfium.PdfObject) -> Iterator[list[_Point]]:
-    """The points of each line of a shape, as they are on the page; curves as their ends."""
+    """End points of each line of a shape, in page coordinates; curves by their ends."""
     matrix = shape.get_matrix()
     x, y = ctypes.c_float(), ctypes.c_float()
     points: list[_Point] = []
@@ -366,7 +366,7 @@ def _cross(level: _Line, upright: _Line) -> bool:
 
 
 def _distinct(values: Iterable[float]) -> list[float]:
-    """Ascending, those nearer than a few points as one."""
+    """Sorts values, merging those closer than a few points."""
     kept: list[float] = []
     for value in sorted(values):
         if not kept or value - kept[-1] > _NEAR:
@@ -387,7 +387,7 @@ def columns_of(rows: Sequence[TextRow]) -> list[tuple[float, float]]:
 
 
 def shared_columns(rows: Sequence[TextRow]) -> list[tuple[float, float]]:
-    """The columns that rows have in common; none if these are lines of text with wide spaces, as of justified text."""
+    """The columns that rows have in common; none for lines of text with wide spaces, such as justified text."""
     several = [row for row in rows if len(row.segments) > 1]
     columns = columns_of(rows)
     if len(columns) < 2 or len(several) < (2 if len(columns) > 2 else 3):
@@ -409,7 +409,7 @@ def in_columns(row: TextRow, columns: Sequence[tuple[float, float]]) -> list[lis
 
 
 def is_running_text(rows: Sequence[TextRow], columns: Sequence[tuple[float, float]]) -> bool:
-    """Whether rows side by side are columns of text: a few wide ones, filled from edge to edge."""
+    """True if rows side by side are columns of text: a few wide ones, filled from edge to edge."""
     if len(columns) > 3 or len(rows) < 5:
         return False
     for index in range(len(columns)):
@@ -422,7 +422,7 @@ def is_running_text(rows: Sequence[TextRow], columns: Sequence[tuple[float, floa
 
 
 def aligned_cells(rows: Sequence[TextRow], columns: Sequence[tuple[float, float]]) -> list[list[str]]:
-    """The table's rows; a row whose first cell is empty goes on with the one above if it stands right below."""
+    """The table's rows; a row with an empty first cell continues the one above if it is right below it."""
     found: list[list[str]] = []
     above: TextRow | None = None
     for row in rows:

@@ -1,4 +1,4 @@
-"""PDF files, by PDFium: text page by page, without margins, under the headings of the outline; comments, attachments."""
+"""Reads PDF files by PDFium: text page by page, without margins, under the outline's headings; comments, attachments."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from opx.formats.pdf.rows import PageText, TextRow, rows_of
 from opx.formats.sandbox.output import Output, ReadingJob
 
 _SAMPLED = 24
-"""Pages that tell the sizes of text and headings."""
+"""Pages sampled for the sizes of text and headings."""
 _MAX_HEADING_SIZES = 4
 _MAX_ATTACHMENTS = 50
 _PICTURE_SHARE = 0.04
-"""Pictures that cover less of a page are logos and icons."""
+"""Pictures that cover a smaller share of a page are logos and icons."""
 _LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-"""Hebrew, Arabic and the scripts beside them."""
+"""Hebrew, Arabic and related right-to-left scripts."""
 _MAY_BE_REVERSED = (
     "it has text that is written from right to left, the first on page {page}, whose letters or words may be in reversed "
     "order; put the document it was made from into the corpus instead"
@@ -53,14 +53,14 @@ _DIGITS = re.compile(r"\d+")
 
 MAX_COMMENTS = 500
 _MAX_ANNOTATIONS = 2000
-"""Of a page; most are links."""
+"""Annotations of a page; most are links."""
 _MAX_LENGTH = 2000
 _NO_COMMENTS = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FILEATTACHMENT)
 
 
 @dataclass(slots=True)
 class _Page:
-    """What was found on a page (from 0). `drawn`: there is something on it."""
+    """Content of a page (from 0). `drawn`: it has graphics."""
 
     index: int
     height: float
@@ -70,12 +70,12 @@ class _Page:
 
 
 def read_pdf(path: Path, job: ReadingJob, output: Output) -> None:
-    """Text as Markdown, in the order of reading; pages without any are named; attachments are handed on."""
+    """Writes text as Markdown in reading order; pages without text are reported; attachments are passed on."""
     document = opened(path)
     count = len(document)
     read = min(count, job.pages)
     comments = Comments(output)
-    if document.formenv is not None:  # filled forms are made part of the page, and the comments on it with them
+    if document.formenv is not None:  # filled forms become part of the page, and with them the comments on it
         comments.add_all(document, read)
     outline = PdfOutline(document)
     sampled = _sampled(document, read)
@@ -103,7 +103,7 @@ def _pages(
         try:
             page = page_of(document, index)
         except pdfium.PdfiumError:
-            yield _Page(index, 0.0, [], [], drawn=True)  # broken, and listed like a page that is only a picture
+            yield _Page(index, 0.0, [], [], drawn=True)  # broken, and treated like a page that is only a picture
             continue
         comments.add(page, index)
         rows = known.pop(index, None) or _rows(page)
@@ -128,7 +128,7 @@ def _tables(page: pdfium.PdfPage, rows: list[TextRow]) -> list[Grid]:
 
 
 def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[TextRow]]:
-    """The rows of some pages from all over the document."""
+    """Rows of a sample of pages spread over the document."""
     rows = {}
     for index in range(0, count, -(-count // _SAMPLED)):
         try:
@@ -139,7 +139,7 @@ def _sampled(document: pdfium.PdfDocument, count: int) -> dict[int, list[TextRow
 
 
 def _style(pages: Iterable[list[TextRow]], *, by_outline: bool) -> Style:
-    """The size most characters have, and the larger sizes."""
+    """The size that most characters have, and the larger sizes."""
     sizes: Counter[float] = Counter()
     for row in (row for rows in pages for row in rows):
         sizes[round(row.size * 2) / 2] += len(row.text)
@@ -151,7 +151,7 @@ def _style(pages: Iterable[list[TextRow]], *, by_outline: bool) -> Style:
 
 
 class _Paragraphs:
-    """Writes blocks; the last of a page waits for the next page, on which its sentence may go on."""
+    """Writes blocks; the last one of a page waits for the next page, on which its sentence may continue."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -178,7 +178,7 @@ class _Paragraphs:
 
 
 def _goes_on(before: str, after: str) -> bool:
-    """Whether the second paragraph begins within a sentence of the first."""
+    """True if the second paragraph continues a sentence of the first."""
     return (
         "\n" not in before + after
         and before[0] not in "#|`\\"
@@ -199,7 +199,7 @@ def _write_page(page: _Page, outline: PdfOutline, style: Style, paragraphs: _Par
 
 
 def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: ReadingJob, paragraphs: _Paragraphs) -> None:
-    """Large pictures on pages that have text, too: of others the whole page is a picture."""
+    """Writes large pictures of pages that also have text: of others the whole page is rendered."""
     if not found.rows:
         return
     page = document[found.index]
@@ -213,7 +213,7 @@ def _write_pictures(document: pdfium.PdfDocument, found: _Page, job: ReadingJob,
 
 
 def _picture(shape: Any, job: ReadingJob) -> bytes:
-    """The picture as PNG, or only its bytes as they are if nobody will look at it."""
+    """The picture as PNG, or only its raw bytes if no model will describe it."""
     if not job.images:
         return bytes(shape.get_data())
     import io
@@ -260,7 +260,7 @@ class PdfOutline:
         return bool(self._entries)
 
     def mark(self, page: int, rows: Sequence[TextRow]) -> list[str]:
-        """Set the levels of the page's rows that are headings; what isn't among the rows is returned as headings."""
+        """Sets the levels of the page's rows that are headings; returns headings that aren't among the rows."""
         missing = []
         at = 0
         for level, title in self._entries.get(page, []):
@@ -274,7 +274,7 @@ class PdfOutline:
 
 
 def _is_heading(row: TextRow, title: str) -> bool:
-    """Whether a row says what the entry does: numbering, spaces and punctuation aside; the title may go on below."""
+    """True if a row matches an outline entry: numbering, spaces and punctuation aside; the title may continue below."""
     text, wanted = _letters(row.text), _letters(title)
     return bool(text) and (text == wanted or (len(text) > 12 and wanted.startswith(text)))
 
@@ -284,7 +284,7 @@ def _letters(text: str) -> str:
 
 
 def without_margins(pages: Iterable[_Page]) -> Iterator[_Page]:
-    """The same pages without rows near the upper or lower edge that are page numbers, or are at the same place on a
+    """Removes rows near the upper or lower edge that are page numbers, or that are repeated in the same position on a
     page nearby. Holds a few pages at a time."""
     before: deque[tuple[list[TextRow], float]] = deque(maxlen=_NEIGHBOURS)
     waiting: deque[tuple[_Page, list[TextRow], float]] = deque()
@@ -317,7 +317,7 @@ def _edge_rows(page: _Page) -> list[TextRow]:
 
 
 def _is_margin(row: TextRow, page: _Page, near: Sequence[TextRow], *, numbered: bool) -> bool:
-    """Whether the row is a page's number, or the same on a page nearby; if `numbered`, numbers in it may differ."""
+    """True if the row is a page number, or repeated on a page nearby; if `numbered`, numbers in it may differ."""
     text = row.text.strip()
     if _NUMBER.match(text) and (str(page.index + 1) in text or any(_same_place(row, other) for other in near)):
         return True
@@ -337,14 +337,14 @@ def _same_place(row: TextRow, other: TextRow) -> bool:
 
 
 def _is_small(row: TextRow, page: _Page) -> bool:
-    """Not larger than the page's text: numbered titles at the same place stay."""
+    """True unless larger than the page's text: numbered titles in the same position stay."""
     sizes = sorted(each.size for each in page.rows)
     return row.size <= sizes[len(sizes) // 2] * 1.05
 
 
 class Comments:
-    """Gathers the comments on pages (ISO 32000-1, 12.5.6: markup annotations), which come at the end: in between they would
-    part sentences."""
+    """Collects the comments on pages (ISO 32000-1, 12.5.6: markup annotations) and writes them at the end: in between
+    they would interrupt sentences."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -352,7 +352,7 @@ class Comments:
         self._left_out = 0
 
     def add(self, page: pdfium.PdfPage, index: int) -> None:
-        """Those of a page (from 0); one that is there already, as flattening may leave some, is not taken again."""
+        """Adds the comments of a page (from 0); duplicates, which flattening may leave, are skipped."""
         for text in _comments_of(page):
             line = f"- Page {index + 1}: {text}"
             if len(self._found) < MAX_COMMENTS:
@@ -377,7 +377,7 @@ class Comments:
 
 
 def _comments_of(page: pdfium.PdfPage) -> Iterator[str]:
-    """What comments on the page say, and who says it where that is known. They are gone once the page is flattened."""
+    """Comments on the page, with their authors where known. They are gone once the page is flattened."""
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
         annotation = raw.FPDFPage_GetAnnot(page, index)
         if not annotation:
@@ -393,18 +393,18 @@ def _comments_of(page: pdfium.PdfPage) -> Iterator[str]:
 
 def _value(annotation: object, key: bytes) -> str:
     size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
-    if size <= 2:  # nothing but the character at its end
+    if size <= 2:  # nothing but the terminating character
         return ""
     buffer = (ctypes.c_ushort * (size // 2 + 1))()
     raw.FPDFAnnot_GetStringValue(annotation, key, buffer, size)
     return one_line(bytes(buffer)[: size - 2].decode("utf-16-le", "replace"))[:_MAX_LENGTH]
 
 
-# -- document
+# -- opening and rendering
 
 
 _DPI = 200
-"""Dots an inch; characters of ten points are then 28 dots high, of which readers want 20 or more."""
+"""Dots per inch; characters of ten points are then 28 dots high, and OCR needs 20 or more."""
 _WRONG_PASSWORD = "password"  # noqa: S105 - a word of PDFium's message
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _NO_TITLE = re.compile(r"untitled|\(?anonymous\)?|.*\.(?:docx?|pptx?|xlsx?|tex|dvi|indd|qxd|rtf|odt)", re.IGNORECASE)
@@ -413,7 +413,7 @@ _TITLE_OF_PROGRAM = re.compile(r"microsoft (?:word|powerpoint|excel) - ", re.IGN
 
 
 def opened(path: Path) -> pdfium.PdfDocument:
-    """The document, which may be encrypted with an empty password. Raises `UnparsableDocumentError`."""
+    """Opens the document, which may be encrypted with an empty password. Raises `UnparsableDocumentError`."""
     try:
         document = pdfium.PdfDocument(path, password="")
         pages = len(document)
@@ -429,7 +429,7 @@ def opened(path: Path) -> pdfium.PdfDocument:
 
 
 def page_of(document: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
-    """A page (from 0), with what was filled into its forms as part of its text. Raises `PdfiumError`."""
+    """Loads a page (from 0), with filled form fields as part of its text. Raises `PdfiumError`."""
     page = document[index]
     if document.formenv is None:
         return page
@@ -439,13 +439,13 @@ def page_of(document: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
 
 
 def title_of(document: pdfium.PdfDocument) -> str:
-    """The title; "" for none, and for what programs put there by themselves."""
+    """The title; "" for none, and for a generated one."""
     title = _TITLE_OF_PROGRAM.sub("", document.get_metadata_value("Title")).strip()
     return "" if _NO_TITLE.fullmatch(title) else title
 
 
 def metadata_of(document: pdfium.PdfDocument) -> dict[str, Any]:
-    """Author and times, as far as they are there."""
+    """Author and times, as far as present."""
     author = document.get_metadata_value("Author").strip()
     found = {"author": "" if author.casefold() in _NOBODY else author}
     found["created_at"] = _date(document.get_metadata_value("CreationDate"))
@@ -454,7 +454,7 @@ def metadata_of(document: pdfium.PdfDocument) -> dict[str, Any]:
 
 
 def _date(text: str) -> str:
-    """ISO 8601 of a PDF's date (ISO 32000-1, 7.9.4), "" for what is none."""
+    """Converts a PDF date (ISO 32000-1, 7.9.4) to ISO 8601; "" if it is invalid."""
     match = _DATE.match(text.strip())
     if not match:
         return ""
@@ -468,7 +468,7 @@ def _date(text: str) -> str:
 
 
 def draw_pages(path: Path, job: ReadingJob, output: Output) -> None:
-    """A picture of each page that the job names."""
+    """Renders each page that the job names."""
     from opx.formats.pictures import MAX_SIDE, encoded  # only here: reading the text needs no Pillow
 
     document = opened(path)

@@ -1,4 +1,4 @@
-"""Rows of a PDF page, from PDFium's characters: words, segments of them, and what stands on one base line."""
+"""Builds rows of a PDF page from PDFium's characters: words, segments of words, and segments on one baseline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BULLET = re.compile(r"[•●▪■◦○‣⁃∙·\uf0b7\uf0a7\uf0d8–—]\s*
 _MARK_OF_ITEM = re.compile(r"(?:\d{1,3}|[a-zA-Z])[.)]|\((?:\d{1,3}|[a-z])\)")
 
 WIDE_GAP = 1.0
-"""Times the font's size: a gap this wide may part columns or cells; between words it mostly has a quarter to one half."""
+"""In font sizes: a gap this wide may part columns or cells; between words it is mostly a quarter to one half."""
 
 
 _HYPHEN = "\x02"
@@ -32,7 +32,7 @@ _NAME_BYTES = 128
 
 @dataclass(slots=True)
 class TextRow:
-    """Segments on one base line, from left to right. `level` is set for headings."""
+    """Segments on one baseline, from left to right. `level` is set for headings."""
 
     segments: list[Segment]
     level: int = 0
@@ -62,12 +62,12 @@ class TextRow:
 
 
 def _is_mark(text: str) -> bool:
-    """Whether the text only marks an item of a list."""
+    """True if the text is only a list item's mark."""
     return bool(_MARK_OF_ITEM.fullmatch(text) or (len(text) == 1 and BULLET.match(text)))
 
 
 def rows_of(segments: Iterator[Segment]) -> list[TextRow]:
-    """Segments that follow each other on one base line become a row; a page drawn out of order is put in order."""
+    """Groups consecutive segments on one baseline into rows; a page drawn out of order is sorted."""
     groups = _grouped(segments, -1)
     if _out_of_order(groups):
         drawn = (segment for group in groups for segment in group)
@@ -76,7 +76,7 @@ def rows_of(segments: Iterator[Segment]) -> list[TextRow]:
 
 
 def _grouped(segments: Iterable[Segment], at: int) -> list[list[Segment]]:
-    """Segments that are on one line with the first (0) or the last (-1) of those before them."""
+    """Groups segments that are on one line with the first (0) or the last (-1) of the group."""
     groups: list[list[Segment]] = []
     for segment in segments:
         if groups and _same_line(groups[-1][at], segment):
@@ -94,7 +94,7 @@ def _same_line(one: Segment, other: Segment) -> bool:
 
 
 def _out_of_order(groups: list[list[Segment]]) -> bool:
-    """Whether the page jumps up more often than a few columns, a header and a footer explain."""
+    """True if the page jumps up more often than a few columns, a header and a footer explain."""
     jumps = sum(after[0].y0 > before[0].y1 for before, after in pairwise(groups))
     return jumps > max(4, len(groups) // 10)
 
@@ -112,7 +112,7 @@ class Word:
 
 @dataclass(slots=True)
 class Segment:
-    """Words next to each other, and the box around them. `hyphen`: the last one goes on in the next line."""
+    """Adjacent words, and the box around them. `hyphen`: the last one continues on the next line."""
 
     words: list[Word]
     size: float
@@ -133,7 +133,7 @@ class Segment:
 
 
 class PageText:
-    """Asks PDFium for what is needed of a page's characters: all codes, and the places of the ends of words."""
+    """Queries PDFium for a page's characters as little as possible: all codes, and the boxes of the ends of words."""
 
     def __init__(self, page: pdfium.PdfPage) -> None:
         self._page = page.get_textpage()
@@ -147,11 +147,15 @@ class PageText:
         self._page.close()
 
     def segments(self) -> Iterator[Segment]:
-        """In the order of drawing."""
+        """Segments in drawing order."""
         words: list[Word] = []
         first, size = 0, 1.0
         for run in _RUN.finditer(self._text()):
-            start, text, ended = run.start(), run[1], run[2]  # `ended`: what ends its line after it, None for nothing
+            start, text, ended = (
+                run.start(),
+                run[1],
+                run[2],
+            )  # `ended`: the line break or hyphen after it, None for neither
             if text:
                 word = self._word(start, text)
                 if words and not _next_to(words[-1], word, size):
@@ -167,8 +171,8 @@ class PageText:
             yield self._segment(words, first, size)
 
     def _text(self) -> str:
-        """A character for each that PDFium counts. It can give them at once, but where some have no code or one beyond
-        16 bits, that text is of another length than their count."""
+        """One character per character that PDFium counts. It can return them at once, but where some have no code or
+        one beyond 16 bits, that string's length differs from the count."""
         count = raw.FPDFText_CountChars(self._page)
         buffer = (ctypes.c_ushort * (count + 1))()
         written = raw.FPDFText_GetText(self._page, 0, count, buffer) - 1
@@ -191,7 +195,7 @@ class PageText:
         return left.value, right.value, bottom.value, top.value
 
     def _size(self, index: int) -> float:
-        """Points; a font's own size says nothing where the page scales it."""
+        """Points; a font's own size is meaningless where the page scales it."""
         size = float(raw.FPDFText_GetFontSize(self._page, index))
         if raw.FPDFText_GetMatrix(self._page, index, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)

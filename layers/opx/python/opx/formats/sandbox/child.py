@@ -1,4 +1,4 @@
-"""The process that reads one file: `python -m opx.formats.sandbox.child FOLDER`, with limits that it sets for itself."""
+"""Entry point of the process that reads one file, `python -m opx.formats.sandbox.child FOLDER`, under limits that it sets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _READERS = {
 
 
 def main(folder: Path) -> int:
-    """Read what the job says; 0, or a code that tells what went wrong, with words for people in a file."""
+    """Runs the job; returns 0, or an exit code for the failure, with the reason in a file."""
     task = json.loads((folder / JOB).read_text(encoding="utf-8"))
     _limit(task["seconds"], task["memory_bytes"], task["job"]["unpacked_bytes"])
     job = ReadingJob.from_json(task["job"])
@@ -52,7 +52,7 @@ def main(folder: Path) -> int:
 
 
 def _broken(error: Exception) -> str:
-    """Without the error's own words, which may quote the document."""
+    """A generic reason without the error's own message, which may quote the document."""
     return f"it is broken, or not of the format that its name says ({type(error).__name__}); save it again"
 
 
@@ -62,7 +62,7 @@ def _refuse(folder: Path, reason: str) -> int:
 
 
 def _limit(seconds: float, memory: int, written: int) -> None:
-    """Set before any parser is loaded. Where the system has no such limits (Windows), only the parent's clock counts."""
+    """Sets the limits before any parser is loaded. Where the system has none (Windows), only the parent's clock counts."""
     try:
         import resource
     except ImportError:
@@ -72,7 +72,7 @@ def _limit(seconds: float, memory: int, written: int) -> None:
     _lower(resource, resource.RLIMIT_CPU, whole)
     _lower(resource, resource.RLIMIT_FSIZE, max(written, 1024 * 1024))
     _lower(resource, resource.RLIMIT_CORE, 0)
-    if sys.platform == "linux":  # macOS knows the limit, and fails at values that hold elsewhere
+    if sys.platform == "linux":  # macOS has the limit, but fails at values that work elsewhere
         _lower(resource, resource.RLIMIT_AS, memory)
 
 

@@ -1,4 +1,4 @@
-"""What a reading process leaves behind: parts in the order of the document, as JSON lines, and files that they name."""
+"""Output of a reading process: parts in document order as JSON lines, and the files that they name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROBLEM = "problem.txt"
 
 
 class OutputTooLargeError(UnparsableDocumentError):
-    """A limit of sizes was reached, which a setting can raise."""
+    """A size limit was reached, which a setting can raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingJob:
-    """What to read, and how much of it. `images`: write pictures out; without it they are only named.
+    """The file to read, and its limits. `images`: write pictures out; without it they are only named.
 
-    `draw` are the pages (from 1) that the job `pdf_pages` makes pictures of.
+    `draw` are the pages (from 1) that the job `pdf_pages` renders.
     """
 
     kind: str
@@ -57,24 +57,24 @@ class Output:
         self._parts.close()
 
     def text(self, markdown: str) -> None:
-        """A block of Markdown; blank lines are put between blocks."""
+        """Writes a block of Markdown; blocks are separated by blank lines."""
         if markdown.strip():
             self._part(kind="text", text=markdown.strip("\n"))
 
     def unread(self, text: str) -> None:
-        """A part of the document that isn't read: what and why."""
+        """Records a part of the document that isn't read, with the reason."""
         self._part(kind="unread", text=text)
 
     def irregular(self, text: str) -> None:
-        """What was read and may be wrong all the same, and what to do."""
+        """Records content that was read but may be wrong, with the remedy."""
         self._part(kind="irregular", text=text)
 
     def scan(self, page: int) -> None:
-        """A page (from 1) without a text layer."""
+        """Records a page (from 1) that has no text layer."""
         self._part(kind="scan", page=page)
 
     def picture(self, data: bytes, name: str) -> None:
-        """A picture within the document; the same one again is left out, as is one too small to show anything."""
+        """Writes a picture within the document; duplicates are skipped, as are pictures too small to show anything."""
         digest = hashlib.sha256(data).hexdigest()
         if digest in self._known_images:
             return
@@ -89,15 +89,15 @@ class Output:
             self._part(kind="picture", name=name, file=self.file(image.data), media_type=image.media_type)
 
     def image(self, data: bytes, media_type: str) -> None:
-        """The document is this picture."""
+        """Writes the picture that is the document."""
         self._part(kind="image", file=self.file(data), media_type=media_type)
 
     def attachment(self, data: bytes, name: str) -> None:
-        """A document within the document."""
+        """Writes a document within the document."""
         self._part(kind="attachment", name=name, file=self.file(data))
 
     def file(self, data: bytes) -> str:
-        """The name under which the data is left."""
+        """Writes a file; returns its name."""
         self._count(len(data))
         self._files += 1
         name = f"{self._files:05}"
@@ -105,11 +105,11 @@ class Output:
         return name
 
     def drawn(self, page: int, data: bytes, media_type: str) -> None:
-        """The picture of a page."""
+        """Writes the rendered picture of a page."""
         self._part(kind="drawn", page=page, file=self.file(data), media_type=media_type)
 
     def finish(self, title: str = "", metadata: Mapping[str, Any] | None = None) -> None:
-        """Say what the document is called and what else it says about itself. Nothing comes after."""
+        """Writes the document's title and metadata. Nothing comes after."""
         head = {"title": title, "metadata": dict(metadata or {})}
         (self._folder / HEAD).write_text(json.dumps(head), encoding="utf-8")
 

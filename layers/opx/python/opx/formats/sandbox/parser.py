@@ -1,4 +1,4 @@
-"""Binary formats: read in a process of their own, which has no credentials and no network."""
+"""Parses binary formats in a process of its own, which has no credentials and no network."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _OLD = {".doc": ("Word", ".docx"), ".xls": ("Excel", ".xlsx"), ".ppt": ("PowerPo
 NO_OCR = "there is no OCR: install tesseract, or set OPX_OCR=textract where Amazon Textract may be used"
 NO_VISION = "there is no model to describe pictures: set OPX_VISION_MODEL (and OPX_VISION_URL where it isn't Bedrock's)"
 _DRAWN_AT_ONCE = 8
-"""Scanned pages that are drawn together: more would need more disk, fewer more processes."""
+"""Scanned pages that are rendered together: more would need more disk, fewer more processes."""
 _LEVEL_OF_ATTACHMENTS = 2
 
 
 def refuse_old_office(source: Source) -> ParsedSource:
-    """Word, Excel and PowerPoint files from before 2007."""
+    """Refuses Word, Excel and PowerPoint files from before 2007."""
     program, extension = _OLD[PurePosixPath(source.name).suffix.lower()]
     raise UnparsableDocumentError(
         f"{source.name}: {program}'s format from before 2007 is not read; save it as {extension} or PDF"
@@ -50,7 +50,7 @@ def refuse_old_office(source: Source) -> ParsedSource:
 
 
 def refuse_mailbox(source: Source) -> ParsedSource:
-    """A file of many messages."""
+    """Refuses a file of many messages."""
     raise UnparsableDocumentError(
         f"{source.name}: a mailbox holds many documents; declare it as a source of kind `mailbox`, or save each message "
         "as .eml"
@@ -76,27 +76,27 @@ def _read(source: Source, kind: str) -> ParsedSource:
 
 
 parse_pdf = partial(_read, kind="pdf")
-"""The text of the pages; headings from the outline, or from the sizes of fonts."""
+"""Parses the text of the pages; headings from the outline, or from the font sizes."""
 parse_docx = partial(_read, kind="docx")
-"""A Word document: headings, lists, tables, links, footnotes, headers and footers."""
+"""Parses a Word document: headings, lists, tables, links, footnotes, headers and footers."""
 parse_pptx = partial(_read, kind="pptx")
-"""Slides with their titles as headings, tables and notes."""
+"""Parses slides with their titles as headings, tables and notes."""
 parse_xlsx = partial(_read, kind="xlsx")
-"""Sheets as sections with a table each."""
+"""Parses sheets as sections with a table each."""
 parse_email = partial(_read, kind="email")
 parse_msg = partial(_read, kind="msg")
-"""A message, as it was sent or as Outlook saved it, and what is attached to it."""
+"""Parses a message, as it was sent or as Outlook saved it, and its attachments."""
 parse_image = partial(_read, kind="image")
-"""What a picture shows and the text in it; its name alone if nobody can look at it."""
+"""Parses a picture: its description and its text by OCR; its name alone without either service."""
 
 
 def _short(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What a file says about itself is no reason to refuse it."""
+    """Truncates a file's own metadata, which is no reason to refuse it."""
     return {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in metadata.items()}
 
 
 class SandboxReading:
-    """Parts of one file to text. `remarks` grows while `blocks` is consumed."""
+    """Converts the parts of one file to text. `remarks` grows while `blocks` is consumed."""
 
     def __init__(self, source: Source, job: ReadingJob, workspace: Workspace) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class SandboxReading:
         self.remarks: list[Remark] = []
 
     def blocks(self) -> Iterator[str]:
-        """The text. Raises `UnparsableDocumentError` at the end if there is none."""
+        """Yields the text. Raises `UnparsableDocumentError` at the end if there is none."""
         try:
             for part in self._workspace.parts():
                 yield from self._part(part)
@@ -155,7 +155,7 @@ class SandboxReading:
         return f"{pages} without text, and {NO_OCR}" if self._tools.ocr is None else f"{pages}, and OCR found no text"
 
     def _unread(self, text: str) -> str:
-        """No text, and a remark why."""
+        """Adds a remark with the reason; returns no text."""
         self._remark(RemarkKind.UNREAD_PART, text)
         return ""
 
@@ -179,7 +179,7 @@ class SandboxReading:
         return plain(text)
 
     def _draw(self, page: int) -> None:
-        """Have this page and the next scanned ones drawn; the pictures before are not needed any more."""
+        """Renders this page and the next scanned ones; the previous pictures are deleted."""
         at = self._scans.index(page)
         job = replace(self._job, kind="pdf_pages", draw=tuple(self._scans[at : at + _DRAWN_AT_ONCE]))
         drawing = Workspace()
@@ -192,7 +192,7 @@ class SandboxReading:
         return workspace.file(part["file"]).read_bytes()
 
     def _picture(self, part: dict[str, Any]) -> str:
-        """A picture within the document as a paragraph that says what it shows."""
+        """A picture within the document, as a paragraph with its description."""
         if self._tools.describer is None or not part["file"]:
             self._undescribed += 1
             return ""
@@ -208,19 +208,19 @@ class SandboxReading:
             return ""
 
     def _image(self, part: dict[str, Any]) -> str:
-        """The document is a picture: what it shows and says, or at least its name."""
+        """The document as a picture: its description and its text, or at least its name."""
         name = self._source.name
-        shown = said = ""
+        shown = recognized = ""
         if self._tools.describer is not None:
             shown = self._described(part, name)
         else:
             self._undescribed += 1
         if self._tools.ocr is not None:
             try:
-                said = self._tools.ocr.read(self._bytes(part), media_type=part["media_type"]).strip()
+                recognized = self._tools.ocr.read(self._bytes(part), media_type=part["media_type"]).strip()
             except UnparsableDocumentError as exc:
                 self._remark(RemarkKind.UNREAD_PART, f"the text in the picture is not read: {exc}")
-        found = [plain(shown), f"Text in the picture:\n\n{plain(said)}" if said else ""]
+        found = [plain(shown), f"Text in the picture:\n\n{plain(recognized)}" if recognized else ""]
         return "\n\n".join(text for text in found if text) or f"Picture: {plain(_readable(name))}"
 
     def _attachment(self, part: dict[str, Any]) -> Iterator[str]:
@@ -255,7 +255,7 @@ def _demoted(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _about(inner: ParsedSource) -> str:
-    """What an attached document says about itself."""
+    """An attached document's own metadata."""
     known = (
         ("Title", inner.title),
         ("Author", inner.metadata.get("author")),
@@ -272,17 +272,16 @@ def _readable(name: str) -> str:
     return PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name
 
 
-# -- process
+# -- sandbox process
 
 
 COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", "opx.formats.sandbox.child")
 _AT_ONCE = threading.BoundedSemaphore(2)
-"""Processes of this program that read: more would want more memory than a function has, and no machine here is faster
-with them."""
+"""Concurrent sandbox processes: more would need more memory than a function has, and no machine here is faster with them."""
 
 
 class Workspace:
-    """A folder for one file: what is to be read, and what reading it left. Removed at the latest with this object."""
+    """A folder for one file: the input, and the output of reading it. Removed at the latest with this object."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="opx-read-"))
@@ -298,18 +297,17 @@ class Workspace:
         return found
 
     def parts(self) -> Iterator[dict[str, Any]]:
-        """What was found, in the order of the document."""
+        """Yields the parts in document order."""
         with (self.folder / PARTS).open(encoding="utf-8") as lines:
             for line in lines:
                 yield json.loads(line)
 
     def file(self, name: str) -> Path:
-        """A file that a part names."""
+        """Path of a file that a part names."""
         return self.folder / name
 
     def run(self, job: ReadingJob, limits: ParsingLimits) -> None:
-        """Read the input as the job says. Raises `UnparsableDocumentError` with the reason, or the limit that was
-        reached."""
+        """Runs the job on the input. Raises `UnparsableDocumentError` with the reason, or the limit that was reached."""
         task = {"job": asdict(job), "seconds": limits.seconds, "memory_bytes": limits.memory_bytes}
         (self.folder / JOB).write_text(json.dumps(task), encoding="utf-8")
         with _AT_ONCE:
@@ -336,11 +334,11 @@ class Workspace:
 
 
 def _run(folder: Path, seconds: float) -> int | None:
-    """The code with which the process ended, None if it had to be ended.
+    """Returns the process's exit code, None if it had to be killed.
 
-    It gets none of this process's environment, and so no credentials: only where its modules and libraries are.
+    It inherits no environment, and so no credentials: only the paths of its modules and libraries.
     """
-    # Its errors may quote the document, and are no use to whoever has to act.
+    # Its errors may quote the document, and are of no use to the operator.
     process = subprocess.Popen(  # noqa: S603 - nothing in the command comes from outside
         [*COMMAND, str(folder)],
         env=_environment(folder),
@@ -368,7 +366,7 @@ def _run(folder: Path, seconds: float) -> int | None:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """Lambda's Python finds its shared library by `LD_LIBRARY_PATH`."""
+    """The child's environment: Lambda's Python finds its shared library by `LD_LIBRARY_PATH`."""
     library = str(Path(opx.__file__).resolve().parents[1])
     paths = [library, *(path for path in sys.path if path and path != library)]
     return {
