@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 
 from opx.domain.queries import Fusion
@@ -53,6 +54,12 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
 
 MOST_RESEARCH_SECONDS = 25.0
 """On AWS: five seconds less than the HTTP API and the function have."""
+
+
+def index_module(scheme: str) -> str:
+    """The module of an index adapter that has the name of its scheme (`opx.adapters.index_qdrant`); "" if there is none."""
+    name = f"opx.adapters.index_{scheme}"
+    return name if scheme.isidentifier() and find_spec(name) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +243,7 @@ class Settings:
         for port, allowed in PORT_SCHEMES.items():
             address = getattr(self, port)
             scheme = address.partition(":")[0]
-            if address and scheme not in allowed:
+            if address and scheme not in allowed and not (port == "index" and index_module(scheme)):
                 choices = " or ".join(map(repr, allowed.values()))
                 raise InvalidInputError(f"{env_name(port)} must be {choices}, not {scheme!r}")
         if self.store.removeprefix("s3:").strip("/") == "" != self.store:

@@ -6,6 +6,7 @@ ingestion.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
-from opx.settings import FOLDER, Settings, secret_of_environment
+from opx.settings import FOLDER, Settings, index_module, secret_of_environment
 
 if TYPE_CHECKING:
     from opx.adapters.aws.ports import AwsClients, NewClient
@@ -204,7 +205,11 @@ class Ports:
             return HomeIndexes(self.settings.home_path)
         if address.startswith("aoss:"):
             return self._serverless_indexes(address)
-        return self._node_indexes(address)
+        if address.startswith("opensearch"):
+            return self._node_indexes(address)
+        adapter = importlib.import_module(index_module(address.partition(":")[0]))
+        opened: IndexService = adapter.open_indexes(address, self.settings)
+        return opened
 
     def _serverless_indexes(self, address: str) -> IndexService:
         from opx.adapters.aws.ports import OpenSearchIndexes

@@ -23,7 +23,7 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.formats.data.replies import since_of
-from opx.formats.registry import EXTENSIONS
+from opx.formats.registry import is_known
 from opx.ports.objects import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
             raise SourceUnavailableError(str(exc)) from exc
 
     def _is_taken(self, key: str) -> bool:
-        return PurePosixPath(key).suffix.lower() in EXTENSIONS and not key.endswith(".metadata.json")
+        return is_known(PurePosixPath(key).suffix) and not key.endswith(".metadata.json")
 
     def _key(self, found: ObjectInfo) -> str:
         return found.key.removeprefix(self.options.prefix).lstrip("/") or found.key

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import importlib
+import importlib.util
 import io
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -42,6 +43,7 @@ _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
 """Control characters that text doesn't use; backspace and escape are left out, as logs colour and overstrike."""
 
+_FAMILIES = ("markup", "data", "code")
 _MAX_CONTROL_SHARE = 0.1
 _HTML_START = re.compile(
     r"\s*+(?:<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -82,7 +84,7 @@ _FORMATS = {
     "config": Format("markup.plain", "parse_config", " ".join(CONFIGURATION)),
     "code": Format("code.outline", "parse_code", " ".join(LANGUAGES)),
 }
-EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
+_EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
 
 
 def parse(
@@ -101,10 +103,11 @@ def parse(
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
-    kind = EXTENSIONS.get(PurePosixPath(name).suffix.lower(), "") or binary_format(head)
+    suffix = PurePosixPath(name).suffix.lower()
+    kind = _EXTENSIONS.get(suffix, "") or (suffix if _own_parser(suffix) else binary_format(head))
     if kind == "json" and category.path == ALERT_RULES_CATEGORY and not category.json_mapping:
         kind = "config"
-    if not (kind and _FORMATS[kind].binary):
+    if not _is_binary(kind):
         problem = binary_problem(head)
         if problem:
             raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
@@ -113,12 +116,16 @@ def parse(
 
 def is_known(extension: str) -> bool:
     """True if the extension (`.md`, in any case) belongs to a supported format."""
-    return extension.lower() in EXTENSIONS
+    return extension.lower() in _EXTENSIONS or _own_parser(extension.lower()) is not None
 
 
 def is_binary(extension: str) -> bool:
     """True if files with this extension are binary."""
-    return is_known(extension) and _FORMATS[EXTENSIONS[extension.lower()]].binary
+    return _is_binary(_EXTENSIONS.get(extension.lower(), ""))
+
+
+def _is_binary(kind: str) -> bool:
+    return kind in _FORMATS and _FORMATS[kind].binary
 
 
 def _read_head(stream: BinaryIO) -> bytes:
@@ -130,9 +137,26 @@ def _read_head(stream: BinaryIO) -> bytes:
 
 def _parser(kind: str) -> Parser:
     """Imports the parser on first use: most parsers' libraries take longer to load than most files to parse."""
+    if kind not in _FORMATS:
+        own = _own_parser(kind)
+        assert own is not None, kind
+        return own
     found = _FORMATS[kind]
     parser: Parser = getattr(importlib.import_module(f"opx.formats.{found.module}"), found.function)
     return parser
+
+
+@lru_cache(maxsize=256)
+def _own_parser(extension: str) -> Parser | None:
+    """The parser of a text format whose module has the name of its extension: `parse` of `markup/org.py` parses `.org`."""
+    name = extension.removeprefix(".")
+    if not name.isidentifier() or name.startswith("_"):
+        return None
+    for family in _FAMILIES:
+        if importlib.util.find_spec(f"opx.formats.{family}.{name}"):
+            found: Parser | None = getattr(importlib.import_module(f"opx.formats.{family}.{name}"), "parse", None)
+            return found
+    return None
 
 
 def binary_problem(head: bytes) -> str:

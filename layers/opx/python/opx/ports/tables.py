@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers come back as they went in."""
@@ -144,7 +144,11 @@ class IndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds."""
+    """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
+
+    `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that
+    offboarding finds and deletes a client's items.
+    """
 
     name: str
     partition: str
@@ -152,6 +156,13 @@ class TableSpec:
     indexes: tuple[IndexSpec, ...] = ()
     ttl: str = ""
     numbers: tuple[str, ...] = ()
+    archived: bool = False
+    partitioned_by: Literal["", "client", "scope"] = ""
+
+    @property
+    def short_name(self) -> str:
+        """`gaps` of `opx-knowledge-gaps`."""
+        return self.name.removeprefix("opx-knowledge-")
 
     def index(self, name: str) -> IndexSpec:
         for index in self.indexes:
@@ -207,13 +218,14 @@ PROJECTS = TableSpec(
     partition="clientId",
     sort="projectId",
     indexes=(IndexSpec("group-index", "groupKey", "projectId"),),
+    archived=True,
 )
 """One item a project, and in the partition `#clients` one a client: whether it is served, or was removed."""
 
 IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="expiration")
 """Used by the ingestion function to skip events that were handled already."""
 
-SOURCES = TableSpec(name="opx-knowledge-sources", partition="sourceId", sort="entry")
+SOURCES = TableSpec(name="opx-knowledge-sources", partition="sourceId", sort="entry", archived=True)
 """Of each source where its pulls are (`entry` = `state`), and an item for each of its documents (`item#<key>`) and for each
 address whose validators are kept (`page#<hash>`). What was registered while the system ran is in partitions of its own:
 `#registered` for sources, `#streams` for streams, an entry each."""
@@ -224,7 +236,7 @@ DELIVERIES = TableSpec(name="opx-knowledge-deliveries", partition="deliveryId", 
 WEB_CACHE = TableSpec(name="opx-knowledge-web-cache", partition="cacheKey", ttl="expiresAt")
 """Answers of web searches."""
 
-BASELINES = TableSpec(name="opx-knowledge-baselines", partition="seriesKey", sort="day", ttl="expiresAt")
+BASELINES = TableSpec(name="opx-knowledge-baselines", partition="seriesKey", sort="day", ttl="expiresAt", archived=True)
 """What was measured, a sketch a day: `seriesKey` = scope, node and metric."""
 
 GAPS = TableSpec(
@@ -233,6 +245,7 @@ GAPS = TableSpec(
     sort="gapId",
     indexes=(IndexSpec("status-lastAskedAt-index", "statusKey", "lastAskedAt"),),
     ttl="expiresAt",
+    partitioned_by="scope",
 )
 """Questions without a good answer, one item a cluster of them."""
 
@@ -262,6 +275,8 @@ ALIASES = TableSpec(
     partition="clientId",
     sort="aliasArea",
     indexes=(IndexSpec("canonical-index", "canonicalPlace", "aliasArea"),),
+    archived=True,
+    partitioned_by="client",
 )
 """Other names of things, an item for each name and scope; `clientId` is `global` for what everybody may see."""
 
@@ -273,13 +288,14 @@ STAGING = TableSpec(
         IndexSpec("scope-index", "scopeKey", "timestamp"),
     ),
     ttl="expiresAt",
+    archived=True,
 )
 """What work taught, as it was captured. Entries that no checkpoint has taken in yet have a `waitingPlace`, their scope."""
 
-PATTERNS = TableSpec(name="opx-knowledge-patterns", partition="place", sort="entry", ttl="expiresAt")
+PATTERNS = TableSpec(name="opx-knowledge-patterns", partition="place", sort="entry", ttl="expiresAt", archived=True)
 """How often each pattern worked and failed, in the place of its scope, and each occurrence of it, in a place of its own."""
 
-OUTCOMES = TableSpec(name="opx-knowledge-outcomes", partition="place", sort="entry", ttl="expiresAt")
+OUTCOMES = TableSpec(name="opx-knowledge-outcomes", partition="place", sort="entry", ttl="expiresAt", archived=True)
 """What came of documents that were retrieved: of each document what is known of it, in the place of a scope, and each
 outcome that was told, in a place of its own."""
 

@@ -30,7 +30,7 @@ from opx.errors import InvalidInputError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, since_of
 from opx.formats.markdown import block, facts, joined, nested, one_line, reference, relation
 from opx.formats.metadata import fitting
-from opx.formats.registry import EXTENSIONS
+from opx.formats.registry import is_known
 
 STEP_PAGES = 25
 """Pages that are read before they are stored."""
@@ -124,7 +124,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
     ) -> None:
         try:
             listed = confluence.attachments(page.id)
-            found = [each for each in listed if PurePosixPath(each.name).suffix.lower() in EXTENSIONS]
+            found = [each for each in listed if is_known(PurePosixPath(each.name).suffix)]
         except OddRecordError as exc:
             raise SourceShapeError(f"{self.name}: in the attachments of page {page.id}: {exc}") from exc
         keys = {each: f"{page.id}/attachments/{each.name}" for each in found}

@@ -32,18 +32,12 @@ from opx.lifecycle.report import ExportReport
 from opx.lifecycle.retention.holds import HOLDS, LIFTED
 from opx.ports import Item, Storage, Tables
 from opx.ports.tables import (
-    ALIASES,
+    ALL_TABLES,
     AUDIT,
-    BASELINES,
     DOCUMENTS,
     GAPS,
     KEYS,
     LIFECYCLE,
-    OUTCOMES,
-    PATTERNS,
-    PROJECTS,
-    SOURCES,
-    STAGING,
     TableSpec,
     to_json,
 )
@@ -322,15 +316,9 @@ class ArchivedTable:
 
 
 ARCHIVED = (
-    ArchivedTable(PROJECTS),
-    ArchivedTable(ALIASES),
-    ArchivedTable(STAGING),
-    ArchivedTable(PATTERNS),
-    ArchivedTable(OUTCOMES),
+    *(ArchivedTable(spec) for spec in ALL_TABLES if spec.archived),
     ArchivedTable(LIFECYCLE, lambda item: item["subject"] in (HOLDS, LIFTED)),
-    ArchivedTable(BASELINES),
     ArchivedTable(GAPS, lambda item: item["scopeKey"] != INSTALLATION),
-    ArchivedTable(SOURCES),
     ArchivedTable(AUDIT, private=True),
     ArchivedTable(GAPS, lambda item: item["scopeKey"] == INSTALLATION, name="installation-key", private=True),
 )

@@ -18,7 +18,7 @@ from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, d
 from opx.lifecycle.retention.holds import LIFTED
 from opx.ports import Item, Storage, Tables, WorkQueue
 from opx.ports.tables import (
-    ALIASES,
+    ALL_TABLES,
     AUDIT,
     BASELINES,
     CALENDAR,
@@ -29,6 +29,7 @@ from opx.ports.tables import (
     PROJECTS,
     SOURCES,
     STAGING,
+    TableSpec,
 )
 from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.gaps.log import DROPPED
@@ -36,14 +37,16 @@ from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import recorded_partition, series_partition
 
+_NAMES = {AUDIT: "audit records"}
+
 
 def scope_holdings(tables: Tables) -> list[Holding]:
     rows = ScopeRows(tables)
+    special = {GAPS: rows.gaps, AUDIT: rows.audit, BASELINES: rows.baselines}
+    specs = (*special, *(spec for spec in ALL_TABLES if spec.partitioned_by and spec not in special))
     return [
-        in_table(tables, "gaps", GAPS, rows.gaps),
-        in_table(tables, "audit records", AUDIT, rows.audit),
-        in_table(tables, "baselines", BASELINES, rows.baselines),
-        in_table(tables, "aliases", ALIASES, rows.aliases),
+        in_table(tables, _NAMES.get(spec, spec.short_name), spec, special.get(spec, partial(rows.of, spec)))
+        for spec in specs
     ]
 
 
@@ -64,10 +67,8 @@ class ScopeRows:
         self._tables = tables
 
     def gaps(self, held: HeldItems) -> Iterator[Item]:
-        table = self._tables.table(GAPS)
-        for scope in held.scopes:
-            yield from table.query(scope)
-        yield from table.get_many(
+        yield from self.of(GAPS, held)
+        yield from self._tables.table(GAPS).get_many(
             [{"scopeKey": partition, "gapId": scope} for partition in (DROPPED, GAP_SCOPES) for scope in held.scopes]
         )
 
@@ -90,8 +91,10 @@ class ScopeRows:
             yield from (*series, *records)
         yield from table.get_many([{"seriesKey": BASELINE_SCOPES, "day": scope} for scope in held.scopes])
 
-    def aliases(self, held: HeldItems) -> Iterator[Item]:
-        return self._tables.table(ALIASES).query(held.client_id)
+    def of(self, spec: TableSpec, held: HeldItems) -> Iterator[Item]:
+        """Items of a table that is partitioned by client or scope."""
+        for partition in (held.client_id,) if spec.partitioned_by == "client" else held.scopes:
+            yield from self._tables.table(spec).query(partition)
 
 
 class InstallationSources:
