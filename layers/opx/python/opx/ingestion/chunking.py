@@ -250,7 +250,7 @@ def _count_line(parts: list[_Run]) -> int:
 
 
 def _cut(runs: list[_Run], seen: int, limit: int, overlap: int) -> tuple[Window, list[_Run], int]:
-    """The first window of `runs` (more than `limit` tokens), the remaining runs with the overlap, and its number of tokens."""
+    """The first window of `runs` (more than `limit` tokens), the remaining runs with the overlap, and its token count."""
     at, next_unit = _best_cut(runs, seen, limit)
     head, tail = _split_at(runs, at)
     while (count := _count(head)) > limit and at - (count - limit) > seen + 4:

@@ -202,7 +202,8 @@ class ProjectRegistry:
         return self._members(client_id, group_id) if group_id else ()
 
     def reader(self, identity: Identity) -> Reader:
-        """The reader of an identity, with the scopes that it may see now. Raises `InvalidScopeError` for malformed ids, and `ClientRemovedError`."""
+        """The reader of an identity, with the scopes that it may see now. Raises `InvalidScopeError` for malformed ids, and
+        `ClientRemovedError`."""
         alone = reader_of(identity)  # refuses malformed ids before they become keys
         client, project = identity.client_id, identity.project_id
         if not client:
