@@ -261,7 +261,7 @@ def test_entries_are_listed_the_newest_first_page_by_page(school: School) -> Non
 def test_entries_are_listed_by_state(school: School) -> None:
     waiting, ready = school.failure(success_verified=False, occurrence="a"), school.failure(occurrence="b")
     taken = school.failure(occurrence="c")
-    assert school.services.learning.staging.take_in(school.entry(taken), "p", "2026-01-01T00:00:00Z")
+    assert school.services.learning.staging.mark_processed(school.entry(taken), "p", "2026-01-01T00:00:00Z")
     listed = {state: [entry.id for entry in school.capture().entries(state)] for state in EntryState}
     assert listed == {EntryState.WAITING: [waiting], EntryState.READY: [ready], EntryState.TAKEN_IN: [taken]}
     with pytest.raises(InvalidInputError, match="waiting, ready, taken_in"):

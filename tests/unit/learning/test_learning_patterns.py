@@ -213,9 +213,9 @@ def test_patterns_are_listed_after_one_of_them(store: PatternStore) -> None:
 
 
 def test_a_new_pattern_is_fresh_for_a_day(store: PatternStore, time: FakeTime) -> None:
-    store.announce(SEED)
+    store.add_fresh(SEED)
     time.now += 3_600
-    store.announce(replace(SEED, pattern_id="p0"))
+    store.add_fresh(replace(SEED, pattern_id="p0"))
     assert list(store.fresh(SCOPE)) == [replace(SEED, pattern_id="p0"), SEED]
     time.now += 23 * 3_600 + 1
     assert [one.pattern_id for one in store.fresh(SCOPE)] == ["p0"]

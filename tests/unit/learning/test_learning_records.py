@@ -23,7 +23,7 @@ from opx.domain.learning import (
     StagingEntry,
 )
 from opx.domain.outcomes import Counts, RecordedOutcome, Tally
-from opx.learning.outcome_store import head_item, read_head, told_item
+from opx.learning.outcome_store import head_item, outcome_item, read_head
 from opx.learning.pattern_rows import fresh_in, fresh_row, head_row, occurrence_row, pattern_in
 from opx.learning.staging import KEPT_SECONDS, Staging
 from opx.ports.tables import STAGING
@@ -206,7 +206,7 @@ def test_outcomes_of_earlier_versions_are_read_and_written_as_they_were() -> Non
     last = RecordedOutcome.from_json(OUTCOMES_ROW["last"])
     assert head_item("client:acme", "k1", head, last, 3) == OUTCOMES_ROW
     keys = {"place": "told#client:acme#k1", "entry": "o1", "revision": 3, "expiresAt": 9}
-    assert told_item("client:acme", "k1", last, 3, 9) == {**LAST, **keys}
+    assert outcome_item("client:acme", "k1", last, 3, 9) == {**LAST, **keys}
     assert RecordedOutcome.from_json({**LAST, **keys}) == last
 
 

@@ -20,7 +20,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning import learned_words as learning
-from opx.learning.learned_words import MAX_SAID, LearntStore, ScopedWords, said_of
+from opx.learning.learned_words import MAX_REPORT, LearntStore, ScopedWords, report_of
 from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_partition, rows_of
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
@@ -200,14 +200,14 @@ class TestWordsOfAScope:
 
 class TestSaid:
     def test_it_is_one_line(self) -> None:
-        assert said_of("Kasse\n hängt", "", "seit  9") == "Kasse hängt seit 9"
-        assert said_of("", " ") == ""
+        assert report_of("Kasse\n hängt", "", "seit  9") == "Kasse hängt seit 9"
+        assert report_of("", " ") == ""
 
     @pytest.mark.parametrize("text", ["kasse " * 400, "k" * 2_000])
     def test_it_is_cut_between_words_where_there_are_any(self, text: str) -> None:
-        said = said_of(text)
-        assert MAX_SAID - 10 < len(said) <= MAX_SAID
-        assert set(said.split()) <= {"kasse", "k" * MAX_SAID}
+        said = report_of(text)
+        assert MAX_REPORT - 10 < len(said) <= MAX_REPORT
+        assert set(said.split()) <= {"kasse", "k" * MAX_REPORT}
 
 
 def told(outcome_id: str, result: OutcomeResult = OutcomeResult.RESOLVED, **more: str) -> RecordedOutcome:
@@ -534,7 +534,7 @@ class TestRecording:
 
     def test_long_notes_are_cut(self, services: System) -> None:
         tell(services, "kasse " * 333)
-        assert len(rows(services)[0]["said"]) <= MAX_SAID
+        assert len(rows(services)[0]["said"]) <= MAX_REPORT
 
     def test_a_correction_takes_it_back_and_another_one_brings_it_back(self, services: System) -> None:
         receipt, document = ask(services, "payment gateway").receipt_id, id_of(services, GATEWAY)

@@ -52,7 +52,7 @@ def known(table: HookedTable) -> DocumentOutcomes:
 
 
 def own_items(table: HookedTable) -> dict[str, OutcomeResult]:
-    return {one.outcome_id: one.result for one in a_store(table).told(SCOPE, KEY)}
+    return {one.outcome_id: one.result for one in a_store(table).outcomes(SCOPE, KEY)}
 
 
 class TestCounting:

@@ -28,7 +28,7 @@ PutBaseline = Callable[[Mapping[str, Any], Scope], object]
 
 
 class DocumentGraph(Protocol):
-    """The graph, as far as ingestion needs it."""
+    """The graph's interface to ingestion."""
 
     @property
     def writer(self) -> GraphWriter: ...
@@ -39,8 +39,8 @@ class DocumentGraph(Protocol):
 
 
 class Ingestion:
-    """`copies` also get what the index gets. `new_chat` gives the language model of a name. `after` is called
-    after each batch of documents."""
+    """Ingestion of an installation. `copies` get the same changes as the index. `new_chat` creates the language model of a
+    name. `after` is called after each batch of documents."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Ingestion:
 
     @cached_property
     def context_writer(self) -> ContextWriter | None:
-        """Has contexts of chunks written as documents are ingested; None if no model is chosen for that."""
+        """Writes contexts of chunks during ingestion; None if no model is configured for that."""
         model = self._installation.settings.context_model
         if not model:
             return None
@@ -112,7 +112,7 @@ class Ingestion:
 
     @cached_property
     def written_contexts(self) -> ContextCache:
-        """The cache of what language models wrote about passages."""
+        """Cache of generated contexts."""
         from opx.ingestion.contexts import ContextCache
 
         days = self._installation.settings.embedding_cache_days
@@ -134,7 +134,7 @@ class Ingestion:
 
     @property
     def drain(self) -> QueueDrain | None:
-        """Works on the queue in this process; None where functions do."""
+        """Processes the queue in this process; None where Lambda functions do."""
         if not self._work.in_process:
             return None
         from opx.ingestion.worker import QueueDrain
@@ -146,7 +146,7 @@ class Ingestion:
         return self.pipeline.fingerprint(info, sidecar)
 
     def manager_of(self, scope: Scope, ways: WaysIn | None = None) -> IngestionManager:
-        """Puts documents of this scope into the corpus."""
+        """The manager that puts documents of this scope into the corpus."""
         from opx.ingestion.manager import IngestionManager
 
         return IngestionManager(
@@ -163,7 +163,7 @@ class Ingestion:
 
     @cached_property
     def evidence_rules(self) -> EvidenceRules:
-        """The categories of evidence. Raises `KnowledgeConfigError`."""
+        """Rules that choose the category of evidence. Raises `KnowledgeConfigError`."""
         from opx.ingestion.evidence import read_evidence_rules
 
         return read_evidence_rules(self._installation.knowledge, self._installation.knowledge_path)

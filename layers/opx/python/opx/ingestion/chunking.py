@@ -1,4 +1,4 @@
-"""A document's text to chunks: split at headings, small neighbours joined, long sections in overlapping windows."""
+"""Splits a document's text into chunks: at headings, small neighbours joined, long sections in overlapping windows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChunkOwner:
 def chunk_document(
     pieces: Iterable[str], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
 ) -> Iterator[DocumentChunk]:
-    """The chunks of a normalised text that comes in pieces (lines, very long ones cut), lazily and in bounded memory.
+    """Chunks of normalised text that is given in pieces (lines, very long ones cut), lazily and in bounded memory.
 
     See `chunk_lines`.
     """
@@ -56,7 +56,7 @@ def chunk_document(
 def chunk_lines(
     lines: Iterable[Line], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
 ) -> Iterator[DocumentChunk]:
-    """The chunks of classified lines.
+    """Chunks of classified lines.
 
     Every character is in at least one chunk, except white space that would be a chunk of its own; no chunk is over
     `tokens` tokens; the same text gives the same chunks everywhere. Raises `InvalidInputError` unless
@@ -104,7 +104,7 @@ def _names(path: list[tuple[int, str]], title: str) -> tuple[str, ...]:
 
 
 class _Sections:
-    """Lines, handed out a section at a time; a section begins at a heading."""
+    """Iterates lines a section at a time; a section begins at a heading."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = iter(lines)
@@ -209,7 +209,7 @@ def split_section(lines: Iterable[Line], limit: int, overlap: int) -> Iterator[W
 
 
 def _runs(lines: Iterable[Line]) -> Iterator[_Run]:
-    """Lines with their tokens. A very long line comes in pieces, which are parted anew where a token surely ends."""
+    """Lines with their tokens. The pieces of a very long line are re-split where a token certainly ends."""
     rest = ""
     for line in lines:
         text, start = rest + line.text, line.start - len(rest)
@@ -221,7 +221,7 @@ def _runs(lines: Iterable[Line]) -> Iterator[_Run]:
 
 
 def _end_of_word(text: str) -> int:
-    """Where the last word but one ends, if that is near the end of the text, else the end of the text."""
+    """End of the last word but one, if that is near the end of the text, else the end of the text."""
     near = max(0, len(text) - _WORDS_WITHIN)
     ends = [match.end() for match in _BETWEEN_WORDS.finditer(text, near)]
     return ends[-1] if ends else len(text)
@@ -250,7 +250,7 @@ def _count_line(parts: list[_Run]) -> int:
 
 
 def _cut(runs: list[_Run], seen: int, limit: int, overlap: int) -> tuple[Window, list[_Run], int]:
-    """The first window of `runs` (more than `limit` tokens), what is left with the overlap, and how long that is."""
+    """The first window of `runs` (more than `limit` tokens), the remaining runs with the overlap, and its token count."""
     at, next_unit = _best_cut(runs, seen, limit)
     head, tail = _split_at(runs, at)
     while (count := _count(head)) > limit and at - (count - limit) > seen + 4:
@@ -272,7 +272,7 @@ def _ends(runs: list[_Run]) -> list[int]:
 
 
 def _best_cut(runs: list[_Run], seen: int, limit: int) -> tuple[int, int]:
-    """Where to end the window, in tokens, and how long the unit is that begins there (0 if it may be torn)."""
+    """End of the window, in tokens, and the length of the unit that begins there (0 if it may be torn)."""
     ends = _ends(runs)
     for strength in (Break.BLOCK, Break.NESTED):
         cut = 0
@@ -290,7 +290,7 @@ def _best_cut(runs: list[_Run], seen: int, limit: int) -> tuple[int, int]:
 
 
 def _unit_length(runs: list[_Run], ends: list[int], cut: int, strength: Break) -> int:
-    """Tokens from `cut` to the next break of this strength, or to the end of what is known."""
+    """Tokens from `cut` to the next break of this strength, or to the end of the buffered runs."""
     for run, end in zip(runs[1:], ends, strict=False):
         if end > cut and run.break_before >= strength:
             return end - cut
@@ -298,13 +298,13 @@ def _unit_length(runs: list[_Run], ends: list[int], cut: int, strength: Break) -
 
 
 def _stays_whole(runs: list[_Run], ends: list[int], cut: int) -> bool:
-    """Whether the unit at `cut` is a list item, or has lines that belong together: code, a table."""
+    """True if the unit at `cut` is a list item, or has lines that belong together: code, a table."""
     first, *others = [run for run, end in zip(runs, ends, strict=True) if end > cut][:2]
     return is_item(first.text) or any(other.break_before in (Break.INSIDE, Break.NESTED) for other in others)
 
 
 def _split_at(runs: list[_Run], at: int, *, forward: bool = False) -> tuple[list[_Run], list[_Run]]:
-    """Divide runs at a token position, moved to the start of a character (back, or forward) if it falls within one."""
+    """Divides runs at a token position, moved to the start of a character (back, or forward) if it falls within one."""
     before: list[_Run] = []
     for index, run in enumerate(runs):
         if at >= len(run.tokens):

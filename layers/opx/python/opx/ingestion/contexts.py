@@ -1,8 +1,8 @@
-"""A sentence or two about the place of each chunk in its document, written by a language model.
+"""Writes contexts with a language model: a sentence or two that situate each chunk in its document.
 
-A chunk such as "Then restart it." is found by a question about the payment service only if something says that this is
-what it is about. What was written is a projection of the corpus, as vectors are: it is embedded and searched, kept in a
-cache, and written anew where the cache has lost it. Chunks, their ids and their files don't depend on it.
+A chunk such as "Then restart it." is found by a question about the payment service only if its context names the service.
+Contexts are a projection of the corpus, as vectors are: they are embedded and searched, cached, and written again when the
+cache has lost them. Chunks, their ids and their files don't depend on them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
 
 
 class ContextCache:
-    """Keeps texts in the table of `tables.EMBEDDINGS` for `days`, under keys that no vector has.
+    """Caches contexts in the table of `tables.EMBEDDINGS` for `days`, under keys that no vector has.
 
-    If the table can't be read or written, the work is done without it.
+    If the table can't be read or written, contexts are written without it.
     """
 
     def __init__(self, table: Table, *, days: float, clock: Clock = time.time) -> None:
@@ -40,7 +40,7 @@ class ContextCache:
         self._clock = clock
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
-        """The texts that are known."""
+        """Cached contexts by key."""
         try:
             items = self._table.get_many([{"cacheKey": key} for key in keys]) if keys else []
         except StoreUnavailableError as exc:
@@ -49,7 +49,7 @@ class ContextCache:
         return {item["cacheKey"]: item["context"] for item in items if item.get("context")}
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Remove texts. Raises `StoreUnavailableError`."""
+        """Deletes contexts. Raises `StoreUnavailableError`."""
         for key in dict.fromkeys(keys):
             self._table.delete({"cacheKey": key})
 
@@ -66,21 +66,21 @@ class ContextCache:
 
 
 MAX_CHUNKS = 200
-"""Of a document that contexts are written for, in their order: 100,000 tokens, and 25 calls."""
+"""Chunks of a document that get contexts, the first ones: 100,000 tokens, and 25 calls."""
 CHUNKS_A_CALL = 8
 CALLS_AT_ONCE = 4
 CALL_SECONDS = 30.0
 ROUND_SECONDS = 120.0
-"""After which no more calls are begun for the documents that are worked on together: a function has five minutes."""
+"""Time after which a round of documents begins no more calls: a Lambda function has five minutes."""
 FAILURES_A_ROUND = 3
-"""Calls that failed after which no more are begun: the next ones would fail, and be waited for, too."""
+"""Failed calls after which no more are begun: the next ones would probably time out, too."""
 MAX_CONTEXT_CHARACTERS = 300
 MAX_PASSAGE_CHARACTERS = 3000
 MAX_OUTLINE_CHARACTERS = 2000
 MAX_BEGINNING_CHARACTERS = 2000
 _TOKENS_AROUND, _TOKENS_A_CONTEXT = 100, 120
 _VERSION = 1
-"""Of the instructions below: what was written by other ones is written anew."""
+"""Version of the instructions below: contexts of another version are written again."""
 
 INSTRUCTIONS = """\
 You help a search engine for an operations team. You get the title, the outline and the beginning of a document, and \
@@ -105,23 +105,23 @@ class _Contexts(ModelAnswer, frozen=True):
 
 
 def are_missing(document: KnowledgeDocument) -> bool:
-    """Whether contexts should have been written for a version, and were not: taken in again, it may get them."""
+    """True if contexts of a version are missing because of an error: ingested again, it may get them."""
     return any(remark.kind is RemarkKind.MISSING_CONTEXT for remark in document.remarks)
 
 
 @dataclass(slots=True)
 class Round:
-    """The documents that are worked on together: how long, and how often it may still go wrong."""
+    """Limits for documents that are processed together: a deadline, and the failures left."""
 
     ends: float
     failures_left: int = FAILURES_A_ROUND
 
 
 class ContextWriter:
-    """Asks a model about several chunks of a document at a time, and only about those that the cache doesn't know.
+    """Queries a model for contexts of several chunks at a time, but for those in the cache.
 
-    What a model fails to write is left out and told: a chunk without context is found as before. Texts are data to the
-    model. What it writes is cut, put on one line, and left out if it has instructions to a model in it.
+    A context that the model fails to write is left out, with a remark: its chunk is found as without contexts. Passages are
+    data to the model. Its output is cut, put on one line, and dropped if it contains instructions to a model.
     """
 
     def __init__(self, chat: ChatModel, cache: ContextCache, *, clock: Clock = time.monotonic) -> None:
@@ -131,17 +131,17 @@ class ContextWriter:
 
     @property
     def name(self) -> str:
-        """Who writes, and how it is asked."""
+        """Identifies the model and the instructions."""
         return f"{self._chat.name} {_VERSION}"
 
     def kept(self, document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> dict[str, str]:
-        """What the cache has written for chunks of a version, by chunk id."""
+        """Cached contexts of chunks of a version, by chunk id."""
         keys = {chunk.chunk_id: self._key(document, chunk) for chunk in chunks}
         texts = self._cache.get(list(dict.fromkeys(keys.values())))
         return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}
 
     def forget(self, document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> None:
-        """Remove from the cache what was written for chunks of a version. Raises `StoreUnavailableError`."""
+        """Deletes the cached contexts of chunks of a version. Raises `StoreUnavailableError`."""
         self._cache.forget([self._key(document, chunk) for chunk in chunks])
 
     def new_round(self) -> Round:
@@ -150,7 +150,7 @@ class ContextWriter:
     def write(
         self, document: KnowledgeDocument, chunks: Iterable[DocumentChunk], current: Round
     ) -> tuple[dict[str, str], list[Remark]]:
-        """Contexts by chunk id, and remarks on what is missing of them and why."""
+        """Contexts by chunk id, and remarks on missing ones with the reason."""
         found = list(islice(chunks, MAX_CHUNKS + 1))
         keys = {chunk.chunk_id: self._key(document, chunk) for chunk in found[:MAX_CHUNKS]}
         texts = self._cache.get(list(dict.fromkeys(keys.values())))
@@ -164,13 +164,13 @@ class ContextWriter:
         return {chunk_id: texts[key] for chunk_id, key in keys.items() if key in texts}, remarks
 
     def _key(self, document: KnowledgeDocument, chunk: DocumentChunk) -> str:
-        """What a context depends on: who wrote it, how it was asked for, the document's text and the chunk's."""
+        """Cache key: a hash of all that a context depends on (model, instructions, the document's text and the chunk's)."""
         return f"context#{stable_hash(self.name, document.content_hash, chunk.own_text)}"
 
     def _written(
         self, about: Mapping[str, Any], missing: Mapping[str, DocumentChunk], current: Round
     ) -> tuple[dict[str, str], str]:
-        """Contexts by key, and what is missing and why."""
+        """Contexts by key, and the number of missing ones with the first reason."""
         batches = list(_batches(missing))
         written: dict[str, str] = {}
         problems: list[str] = []
@@ -186,7 +186,7 @@ class ContextWriter:
     def _ask(
         self, about: Mapping[str, Any], batch: Sequence[tuple[str, DocumentChunk]], current: Round
     ) -> tuple[dict[str, str], str]:
-        """Contexts by key, and what is wrong with the rest."""
+        """Contexts by key, and the problem with the others."""
         if self._clock() >= current.ends or current.failures_left <= 0:
             return {}, "the model failed, or took too long, for documents or passages before these"
         try:
@@ -228,6 +228,6 @@ def _request(about: Mapping[str, Any], chunks: Sequence[DocumentChunk]) -> ChatR
 
 
 def _usable(text: str) -> str:
-    """What of a context may be searched: "" for none."""
+    """The context as it is indexed: secrets masked and cut; "" if it looks like instructions to a model."""
     masked, _ = mask(one_line(text))
     return "" if suspicions(masked) else masked[:MAX_CONTEXT_CHARACTERS].rstrip()

@@ -1,4 +1,4 @@
-"""Documents as objects of the corpus store: put, recognised when nothing changed, and removed."""
+"""Puts documents into the corpus store, detects unchanged ones, and removes them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
 
 Content = str | bytes | Mapping[str, Any]
-"""A document as callers give it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
+"""A document as callers pass it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
 
 
 MAX_OBJECT_METADATA = 1000
-"""Bytes of metadata that an object has itself: S3 takes 2 KB, in an encoding that makes some texts a third longer."""
+"""Maximum bytes of metadata on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer."""
 
 
 class CorpusWriter:
-    """Puts and removes documents of one scope. The pipeline takes them from there.
+    """Puts and removes documents of one scope; the pipeline ingests them from there.
 
-    `fingerprint` is the pipeline's: it tells from an object and its sidecar what the catalog notes of them. `records` is
-    given each record of `operations/baselines` before it is put, to keep it where baselines are asked for.
+    `fingerprint` is the pipeline's: it computes from an object and its sidecar the fingerprint that the catalog records.
+    `records` is called with each record of `operations/baselines` before it is put, to store it among the baselines.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class CorpusWriter:
     def put_batch(
         self, category: str, documents: Iterable[Content], *, dedupe: bool = True
     ) -> list[str | InvalidInputError]:
-        """Put several documents, as `ingest_batch` does, and leave the rest to the pipeline. For each, in order, its
-        object key (equal ones may share it), or why it is refused. Raises `UnknownCategoryError`."""
+        """Puts several documents for asynchronous ingestion, as `ingest_batch` does. Returns for each, in order, its
+        object key (equal ones may share it), or the error. Raises `UnknownCategoryError`."""
         path = self._knowledge.category(category).path
         copies: Counter[str] = Counter()
         put: list[str | InvalidInputError] = []
@@ -86,10 +86,10 @@ class CorpusWriter:
         return known.path
 
     def put_document(self, category: str, document: Content, metadata: Mapping[str, Any]) -> str:
-        """Put a document into the corpus store and return its object key; the pipeline does the rest.
+        """Puts a document into the corpus store and returns its object key; the pipeline ingests it.
 
         `metadata` as for `ingest_document`. Raises `UnknownCategoryError`, and `InvalidInputError` for a mapping that
-        can't be written as JSON, for text that isn't Unicode, and for a name that no document can have.
+        can't be written as JSON, for text that isn't Unicode, and for a name that is not allowed.
         """
         known = self._knowledge.category(category)
         facts = dict(metadata)
@@ -97,7 +97,9 @@ class CorpusWriter:
         name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
         stored = _with_extension(name, document)
         if name.endswith(SIDECAR_SUFFIX) or stored.endswith(SIDECAR_SUFFIX):
-            raise InvalidInputError(f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another")
+            raise InvalidInputError(
+                f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another name"
+            )
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
         _check_facts(facts, name)
         if self._records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
@@ -106,25 +108,24 @@ class CorpusWriter:
         return key
 
     def put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
-        """Put an object with what is said about it: in its metadata, or in a file beside it if it is long."""
-        said = metadata_text(facts)
-        beside = len(said.encode("utf-8")) > MAX_OBJECT_METADATA
-        if beside:
+        """Puts an object with its facts: in the object's metadata, or in a sidecar if they are long."""
+        text = metadata_text(facts)
+        if len(text.encode("utf-8")) > MAX_OBJECT_METADATA:
             self._store.put(key + SIDECAR_SUFFIX, metadata_text({"metadataAttributes": facts}).encode("utf-8"))
-            said = metadata_text({"category": facts["category"]})
+            text = metadata_text({"category": facts["category"]})
         elif self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
-        self._store.put(key, data, metadata={OBJECT_METADATA: said})
+        self._store.put(key, data, metadata={OBJECT_METADATA: text})
 
     # -- files
 
     def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
-        """The files under `paths`, as `plan_files` gives them."""
+        """The files under `paths`; see `plan_files`."""
         return plan_files(paths, base)
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
-        """Copy a file and its sidecar into the corpus store. An outcome only if there is nothing more to do: it is
-        `UNCHANGED`, or `FAILED` because the file can't be read."""
+        """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or
+        `FAILED` because the file can't be read."""
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
         text = metadata_text(described(file.source, metadata))
         try:
@@ -140,8 +141,8 @@ class CorpusWriter:
         return None
 
     def current_if(self, key: str, text: str, same: Callable[[ObjectInfo, ObjectInfo | None], bool]) -> str:
-        """The document id if the stored object has this metadata, `same` says that it and its sidecar are what is to be
-        put, and it is indexed as it would be now; else ""."""
+        """The document id if the stored object has this metadata, `same` is true for it and its sidecar, and it is indexed
+        by the current rules; else ""."""
         info = self._store.head(key)
         if info is None or info.metadata.get(OBJECT_METADATA) != text:
             return ""
@@ -166,7 +167,7 @@ class CorpusWriter:
     # -- removing
 
     def delete(self, document_id: str) -> list[KnowledgeDocument]:
-        """Remove the current documents with this id from the corpus; their versions stay readable.
+        """Removes the current documents with this id from the corpus; their versions stay readable.
 
         Raises `DocumentNotFoundError`.
         """
@@ -188,7 +189,7 @@ class CorpusWriter:
 
 
 def _check_facts(facts: Mapping[str, Any], name: str) -> None:
-    """Raise `InvalidInputError` for metadata that no document can have, before anything is put."""
+    """Raises `InvalidInputError` for invalid metadata, before anything is put."""
     try:
         validated(facts, name=name)
     except UnparsableDocumentError as exc:
@@ -196,7 +197,7 @@ def _check_facts(facts: Mapping[str, Any], name: str) -> None:
 
 
 def stored_bytes(document: Content) -> bytes:
-    """The document as it is stored. Raises `InvalidInputError` if it can't be."""
+    """The document's bytes as stored. Raises `InvalidInputError` if it can't be encoded."""
     if isinstance(document, bytes):
         return document
     try:
@@ -216,13 +217,13 @@ def _digest(data: bytes) -> str:
 
 
 def _suffix(facts: Mapping[str, Any]) -> str:
-    """The extension of the file's name, if it says what format the file has."""
+    """The extension of the file's name, if it is one of a known format."""
     suffix = PurePosixPath(str(facts.get("name") or "")).suffix
     return suffix if is_known(suffix) else ""
 
 
 def _with_extension(name: str, document: Content) -> str:
-    """The name with an extension by which the document is read as what it is."""
+    """The name with an extension of the document's format."""
     suffix = PurePosixPath(name).suffix
     if isinstance(document, bytes):
         return name
@@ -232,7 +233,7 @@ def _with_extension(name: str, document: Content) -> str:
 
 
 def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) -> bool:
-    """Whether a file and its sidecar are stored already, by etags that are digests."""
+    """True if a file and its sidecar are stored already: etags are digests."""
     if info.etag != digest:
         return False
     sidecar = sidecar_of(path)
@@ -240,5 +241,5 @@ def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) 
 
 
 def metadata_text(facts: Mapping[str, Any]) -> str:
-    """What is known about a document, as its object's metadata have it: equal facts, equal texts."""
+    """Facts of a document as JSON for its object's metadata: deterministic."""
     return json.dumps(facts, ensure_ascii=False, sort_keys=True)

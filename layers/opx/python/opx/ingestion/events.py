@@ -1,6 +1,6 @@
-"""What happened to an object of the corpus, in the form in which Amazon S3 reports it through EventBridge.
+"""Events of corpus objects in the format of Amazon S3's notifications through EventBridge, and outcomes of events.
 
-The embedded store sends the same form, so that one code path reads both.
+The embedded store sends the same format, so that one code path reads both.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ DOCUMENTS_FOLDER = "documents/"
 CREATED = "Object Created"
 DELETED = "Object Deleted"
 SEQUENCER_WIDTH = 40
-"""Sequencers of one key are compared as texts of equal length, filled up with zeros on the left, as S3 documents it."""
+"""Sequencers of one key are compared as strings of equal length, padded with zeros on the left, as S3 documents it."""
 
 
 def is_document(source: str) -> bool:
-    """Whether an object of this key, its scope aside, is a document, and not what describes or was made of one."""
+    """True if the object of this key (without its scope) is a document, not a sidecar or a derived file."""
     return source.startswith(DOCUMENTS_FOLDER) and not source.endswith(SIDECAR_SUFFIX)
 
 
@@ -41,7 +41,7 @@ class ObjectEvent:
 
     @property
     def document_key(self) -> str:
-        """The key of the document that this object is or describes."""
+        """Key of the document: that of the object itself, or of the one that a sidecar describes."""
         return self.key.removesuffix(SIDECAR_SUFFIX)
 
     def to_json(self) -> str:
@@ -51,10 +51,10 @@ class ObjectEvent:
 
 
 def parse_event(body: str) -> ObjectEvent:
-    """Read an EventBridge envelope. Raises `InvalidInputError` for anything else."""
+    """Parses an EventBridge envelope. Raises `InvalidInputError` for anything else."""
     try:
         event = json.loads(body)
-    except (ValueError, RecursionError) as exc:  # ValueError also for a number of thousands of digits
+    except (ValueError, RecursionError) as exc:  # json raises ValueError for numbers with thousands of digits, too
         raise InvalidInputError(f"the event is not JSON: {exc}") from exc
     if not isinstance(event, Mapping):
         raise InvalidInputError("the event is not a JSON object")
@@ -71,7 +71,7 @@ def _object_event(event: Mapping[str, Any], *, deleted: bool) -> ObjectEvent:
     except (KeyError, TypeError, AttributeError) as exc:
         raise InvalidInputError("the event has no detail.object.key") from exc
     if not (isinstance(key, str) and key and isinstance(sequencer, str)):
-        raise InvalidInputError("the event's object key or sequencer is not a text")
+        raise InvalidInputError("the event's object key or sequencer is not a string")
     if len(sequencer) > SEQUENCER_WIDTH:
         raise InvalidInputError(f"the sequencer of {key} is over {SEQUENCER_WIDTH} characters")
     return ObjectEvent(key, deleted, sequencer.upper().rjust(SEQUENCER_WIDTH, "0"))
@@ -91,10 +91,10 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """`reason` is empty for what went as expected. `delay_seconds` says when to try again, for `RETRY`.
+    """Outcome of an event. `reason` is empty if all went as expected. `delay_seconds` is the delay of a `RETRY`.
 
     `attempts` counts failures of the document since its last success, as far as known. `stale` marks an event that was
-    skipped because a newer one was applied: it says nothing about how the document is now.
+    skipped because a newer one was applied: it doesn't describe the document's current state.
     """
 
     result: Result
@@ -112,7 +112,7 @@ class EventOutcome:
 
 @dataclass(frozen=True, slots=True)
 class IngestionResult:
-    """The outcomes of a batch, counted. `failures` have their reasons."""
+    """The outcomes of a batch, with counts. `failures` have their reasons."""
 
     outcomes: tuple[EventOutcome, ...]
 

@@ -1,7 +1,7 @@
-"""What agents found out, as documents.
+"""Converts evidence of agents to documents.
 
-The category follows from the rules; the first that fits counts. Where the category reads records of its fields, evidence
-becomes one, else Markdown.
+The category follows from the rules; the first that fits counts. Evidence becomes a JSON record if the category's mapping can
+read it, else Markdown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 @dataclass(frozen=True, slots=True)
 class EvidenceDocument:
-    """Evidence as it is put. `metadata` has `source`, the name that stays."""
+    """Evidence as a document. `metadata` has `source`, its stable name."""
 
     category: str
     content: str | Mapping[str, Any]
@@ -49,15 +49,15 @@ class EvidenceDocument:
 
 
 def read_evidence(given: object) -> Evidence:
-    """The evidence in an object that a caller wrote. Raises `InvalidInputError` that names the field."""
+    """Parses evidence from a caller's object. Raises `InvalidInputError` that names the field."""
     if not isinstance(given, Mapping):
         raise InvalidInputError("evidence must be an object (a mapping of fields)")
     return read_record(Evidence, given)
 
 
 def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:
-    """Put evidence into the corpus and return its object key. What the same evidence was in another category (before it
-    was verified, say) goes. Raises `InvalidInputError` that names the field which its category needs."""
+    """Puts evidence into the corpus and returns its object key. The document of the same evidence in another category
+    (before it was verified, say) is deleted. Raises `InvalidInputError` that names the field which its category needs."""
     document = evidence_document(rules, evidence)
     source = document.metadata["source"]
     key = manager.put_document(document.category, document.content, document.metadata)
@@ -72,7 +72,7 @@ def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules
 
 
 def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocument:
-    """The document that evidence becomes: the same for the same evidence. Raises `InvalidInputError`."""
+    """The document of evidence: deterministic. Raises `InvalidInputError`."""
     category = rules.category_of(evidence)
     record = _record(evidence)
     _check_needs(category, record)
@@ -91,10 +91,10 @@ def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocum
 
 
 def _record(evidence: Evidence) -> dict[str, Any]:
-    """All fields that have a value, under the names by which the categories of evidence find them."""
+    """Fields with a value, under the names that the mappings of the categories read."""
     given = evidence.to_json()
     conclusions = given.pop("conclusion", None)
-    given.pop("tags", None)  # which the metadata have
+    given.pop("tags", None)  # they are in the metadata
     title = evidence.title or evidence.problem or evidence.task or next(iter(conclusions or ()), "")
     record = {
         **given,
@@ -108,7 +108,7 @@ def _record(evidence: Evidence) -> dict[str, Any]:
 
 
 def _check_needs(category: Category, record: Mapping[str, Any]) -> None:
-    """Of the fields that the category searches, those that are one text are needed, and of lists at least one."""
+    """Raises `InvalidInputError` unless every searched string field, and at least one searched field, has a value."""
     searched = [name for name in category.embed if name in record or name in EVIDENCE_FIELDS or name == "conclusions"]
     texts = [name for name in searched if category.schema[name] == "string"]
     missing = [name for name in texts if not record.get(name)]
@@ -119,7 +119,7 @@ def _check_needs(category: Category, record: Mapping[str, Any]) -> None:
 
 
 def _is_read_by(category: Category, record: Mapping[str, Any]) -> bool:
-    """Whether the category's mapping finds a title and a content in the record."""
+    """True if the category's mapping finds a title and a content in the record."""
     if not category.json_mapping:
         return False
     from opx.formats.data.json_mapping import compile_paths
@@ -129,7 +129,7 @@ def _is_read_by(category: Category, record: Mapping[str, Any]) -> bool:
 
 
 def _markdown(record: Mapping[str, Any]) -> str:
-    """For a category that doesn't read such records."""
+    """The record as Markdown, for a category that doesn't read such records."""
     parts = [f"# {record['title']}\n"]
     for name, value in record.items():
         if name in ("title", "author", "created_at", "details"):
@@ -148,8 +148,8 @@ _CONDITIONS = ("agent_type", "outcome", "verified", "has")
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRule:
-    """Fits evidence whose agent type and outcome are among those named (any, if none is), whose `verified` is as said
-    (either, if nothing is), and that has the fields `has`."""
+    """Fits evidence whose agent type and outcome are listed (an empty list fits any), whose `verified` is equal (None fits
+    both), and that has the fields `has`."""
 
     category: str
     agent_types: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class EvidenceRule:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRules:
-    """Which category evidence belongs to: that of the first rule that fits, or else the default."""
+    """Rules for the category of evidence: that of the first rule that fits, else the default."""
 
     knowledge: KnowledgeModel
     default: str
@@ -181,12 +181,12 @@ class EvidenceRules:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """All that evidence may end up in."""
+        """All categories that evidence may get."""
         return tuple(dict.fromkeys((self.default, *(rule.category for rule in self.rules))))
 
 
 def read_evidence_rules(knowledge: KnowledgeModel, path: Path | None = None) -> EvidenceRules:
-    """The rules of the file. Without them all evidence is of the default category. Raises `KnowledgeConfigError` with
+    """Reads the rules from the file. Without them all evidence is of the default category. Raises `KnowledgeConfigError` with
     file and line."""
     section = read_section("evidence", path)
     if section is None:
@@ -205,7 +205,7 @@ def _rule(entry: Marked, knowledge: KnowledgeModel) -> EvidenceRule:
     for name in has:
         if name not in EVIDENCE_FIELDS:
             raise given["has"].error(
-                f"has names {name!r}, which evidence has not; there are: {', '.join(EVIDENCE_FIELDS)}"
+                f"has names {name!r}, which is no field of evidence; there are: {', '.join(EVIDENCE_FIELDS)}"
             )
     return EvidenceRule(
         category=_category(given["category"], knowledge),

@@ -1,4 +1,4 @@
-"""Files of this machine as documents: which there are, how they are named, and what they hold."""
+"""Local files as documents: finds them, derives their source names, and reads digests and sidecars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HASH_BLOCK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileToIngest:
-    """A file on disk and the source name that its document keeps."""
+    """A file on disk and the source name of its document."""
 
     path: Path
     source: str
@@ -45,12 +45,12 @@ def source_name(path: Path, base: Path) -> str:
 
 
 def described(source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata that a file's object gets: its name and source, and what the caller adds."""
+    """Metadata for a file's object: its name and source, and the caller's metadata."""
     return {"name": source.rsplit("/", 1)[-1], "source_uri": source, **metadata}
 
 
 def sidecar_of(path: Path) -> Path | None:
-    """The file that holds the metadata of the document `path`, if there is one."""
+    """The sidecar of the document `path`, if there is one."""
     sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
     return sidecar if sidecar.is_file() else None
 

@@ -1,4 +1,4 @@
-"""The ways in, as callers know them: each one ends in an object in the corpus store, and the pipeline takes it from there."""
+"""Ingestion API of a scope: each method puts an object into the corpus store, and the pipeline ingests it from there."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class WaysIn(Protocol):
-    """Sources, webhooks and streams of an installation. Raises as the methods of `IngestionManager` say."""
+    """Registration of sources, webhooks and streams of an installation. Raises the errors of `IngestionManager`'s methods."""
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
-        """The address that webhooks of this category are sent to."""
+        """URL of the webhook of this category."""
 
     def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
-        """Register a source; returns its id."""
+        """Registers a source; returns its id."""
 
     def pull(self, source_id: str) -> PullReport | None:
-        """Pull a source now; None where a function does."""
+        """Pulls a source now; None where a Lambda function does."""
 
     def watch(self, path: str, category: str, pattern: str) -> str:
-        """Register a directory or a bucket's prefix as a source, and pull it; returns its id."""
+        """Registers a directory or a bucket's prefix as a source, and pulls it; returns its id."""
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
-        """Have a stream's records become documents; returns the subscription's id."""
+        """Subscribes to a stream, whose records become documents; returns the subscription's id."""
 
 
 class IngestionManager(CorpusWriter):
-    """Takes documents in for one scope. On a laptop `drain` does the work at once; on AWS functions do, and it is None.
+    """Ingests documents of one scope: at once through `drain`, or asynchronously by Lambda functions, where it is None.
 
-    `ways` are those that need more than the corpus: sources, webhooks, streams; None for scopes that have none of their own.
+    `ways` registers sources, webhooks and streams; None for scopes that have none of their own.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class IngestionManager(CorpusWriter):
     def ingest_document(
         self, tier: str, category: str, document: Content, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Take in one document: Markdown text, a file's bytes, or a mapping that is read as JSON of the category.
+        """Ingests one document: Markdown text, a file's bytes, or a mapping that is read as JSON of the category.
         Returns its id.
 
-        Where functions do the work, the id isn't known yet and the object's key is returned. `metadata` may have title,
+        Where Lambda functions ingest it, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
-        document changes (else a hash of the document); its extension, or that of `name`, tells a file's format. Raises
-        `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError` for what can't be read.
+        document changes (else a hash of the document); its extension, or that of `name`, determines a file's format. Raises
+        `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError`.
 
-        A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also what `get_baseline`
-        answers with where there are no values. Values are not documents: `system.telemetry.baselines.add` takes them.
+        A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also the reply of
+        `get_baseline` where there are no values. Values are not documents: use `system.telemetry.baselines.add`.
         """
         key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
-        return self._taken_in(key)
+        return self._ingested_id(key)
 
-    def _taken_in(self, key: str) -> str:
-        """The id of the document, worked on here; its object's key where functions do it."""
+    def _ingested_id(self, key: str) -> str:
+        """Ingests the object and returns the document's id; its object key where Lambda functions do that."""
         outcomes = [outcome for outcome in self.work() if outcome.object_key == key]
         if outcomes and outcomes[-1].result is Result.FAILED:
             raise outcomes[-1].error or OpxError(outcomes[-1].reason)
@@ -93,8 +93,8 @@ class IngestionManager(CorpusWriter):
     def ingest_batch(
         self, tier: str, category: str, documents: Iterable[Content], *, dedupe: bool = True
     ) -> IngestionResult:
-        """Take in several documents; with `dedupe`, equal ones of the batch once, without, each under a name of its own
-        (the same one the next time). Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
+        """Ingests several documents; with `dedupe`, equal ones of the batch once, else each under a stable name of its own.
+        Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
         put = self.put_batch(self.category_of_tier(tier, category), documents, dedupe=dedupe)
         refused = [EventOutcome(Result.FAILED, "", str(one), error=one) for one in put if not isinstance(one, str)]
         return IngestionResult((*refused, *self._work_on({one for one in put if isinstance(one, str)})))
@@ -102,30 +102,30 @@ class IngestionManager(CorpusWriter):
     # -- sources, evidence, webhooks, streams
 
     def put_evidence(self, evidence: Mapping[str, Any]) -> str:
-        """Put what an agent found out, and leave the rest to the pipeline. Returns the object's key; raises as
+        """Puts evidence of an agent for asynchronous ingestion. Returns the object's key; raises as
         `ingest_from_evidence`."""
         from opx.ingestion.evidence import put_evidence, read_evidence
 
         return put_evidence(self, self._store, self._evidence_rules(), read_evidence(evidence))
 
     def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
-        """Take in what an agent found out, as a document of the category that knowledge.yaml's rules say. Returns its
-        id, as `ingest_document`. Raises `InvalidInputError` for evidence without what its rules need."""
-        return self._taken_in(self.put_evidence(evidence))
+        """Ingests evidence of an agent as a document of the category that knowledge.yaml's rules choose. Returns its
+        id, as `ingest_document`. Raises `InvalidInputError` for evidence without the fields that its category needs."""
+        return self._ingested_id(self.put_evidence(evidence))
 
     def register_source(
         self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str
     ) -> str:
-        """Have a source pulled at its times (a five-field cron expression, "" for by hand). Returns its id.
+        """Registers a source with a schedule (a five-field cron expression, "" for manual pulls). Returns its id.
 
-        A mapping has `name` and `kind`, and what else a source of knowledge.yaml has; it is kept. An object that
-        fetches by itself is known to this process alone. Raises `InvalidInputError`.
+        A mapping has `name` and `kind`, and the other fields of a source in knowledge.yaml; it is stored. An object that
+        implements the source itself is known to this process alone. Raises `InvalidInputError`.
         """
         return self._ways().register(source, schedule, tier, self.category_of_tier(tier, category))
 
     def pull_now(self, source_id: str) -> IngestionResult:
-        """Pull a source, and take in what it brings. Empty where functions do it. Raises `InvalidInputError` for a
-        source that isn't there, `SourceBusyError`, and what is wrong with the source as `OpxError`."""
+        """Pulls a source and ingests its documents. Empty where Lambda functions do that. Raises `InvalidInputError` for an
+        unknown source, `SourceBusyError`, and `OpxError` for an error of the source."""
         report = self._ways().pull(source_id)
         if report is None:
             return IngestionResult(())
@@ -139,12 +139,12 @@ class IngestionManager(CorpusWriter):
         return IngestionResult((*refused, *outcomes))
 
     def watch_directory(self, path: str, tier: str, category: str, pattern: str = "*.md") -> str:
-        """Keep the knowledge in step with a directory, or with `s3://bucket/prefix`. Returns the id of the source that
-        it becomes. On a laptop `opx run` follows its changes at once. Raises `InvalidInputError`."""
+        """Registers a directory, or `s3://bucket/prefix`, as a source that is kept in sync. Returns the source's id. On a
+        laptop `opx run` follows its changes at once. Raises `InvalidInputError`."""
         return self._ways().watch(str(path), self.category_of_tier(tier, category), pattern)
 
     def get_webhook_endpoint(self, tier: str, category: str) -> str:
-        """The address that webhooks of this category are sent to."""
+        """URL of the webhook of this category."""
         return self._ways().webhook_endpoint(tier, self.category_of_tier(tier, category))
 
     def subscribe_stream(
@@ -154,21 +154,21 @@ class IngestionManager(CorpusWriter):
         category: str,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name that callers know
     ) -> str:
-        """Have the records of a stream become documents. Returns the subscription's id, the same for the same stream.
+        """Subscribes to a stream, whose records become documents. Returns its id, the same for the same stream.
 
         `stream` is the ARN of a Kinesis stream, an SQS queue or an MSK cluster, `kafka://host:port` or
-        `redis://host:port/0`, with `#topic` behind it for the last three. `filter` chooses records as Lambda's event
+        `redis://host:port/0`, with `#topic` behind it for the last three. `filter` selects records as Lambda's event
         filters do. Raises `InvalidInputError`.
         """
         return self._ways().subscribe(stream, self.category_of_tier(tier, category), filter)
 
     def _ways(self) -> WaysIn:
         if self._ways_in is None:
-            raise InvalidInputError(f"sources are those of the whole installation, not of {self._scope.key}")
+            raise InvalidInputError(f"sources belong to the whole installation, not to {self._scope.key}")
         return self._ways_in
 
     def work(self) -> Iterator[EventOutcome]:
-        """Handle what is waiting, here and now; nothing where functions do it."""
+        """Processes the waiting events; nothing where Lambda functions do that."""
         if self._drain is not None:
             yield from self._drain.run()
 

@@ -1,6 +1,6 @@
-"""From an object event to searchable chunks: claim, read, chunk, embed, index, catalog.
+"""Ingests documents: applies object events to chunks, index, graph and catalog (claim, read, chunk, embed, publish).
 
-Safe to run any number of times, in any order, by several workers: events that are not newer than what was applied are
+Safe to run any number of times, in any order, by several workers: events that are not newer than the last applied one are
 skipped, a document is changed by one worker at a time, and ids depend on content alone.
 """
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 Step = Claim | Prepared
-"""A change to make: a document to write, or the claim alone on one that is to leave the index."""
+"""A change to publish: a prepared document, or only the claim on a document to remove from the index."""
 
 
 class Publisher:
-    """Writes claimed documents. `layout` names the rules by which chunks are cut now; `copies` get what the index gets, and
-    `graph` what documents say of things; `writers` keeps others in step who make a new index meanwhile."""
+    """Writes claimed documents to index, copies, graph and catalog. `layout` identifies the current chunking rules; `graph`
+    gets the statements of documents; `writers` keeps a new edition in step that is being built meanwhile."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class Publisher:
         self._graph = graph
 
     def publish(self, steps: Sequence[Step], *, gone_by: float | None = None) -> list[bool]:
-        """Change the index in one go and note it in the catalog; one answer a step.
+        """Applies the steps to the index in one batch, then to the catalog; returns one result per step.
 
-        False if the claim was lost: another worker has the document, and what was written here is undone. Raises
-        `StoreUnavailableError`; then some steps may be done, and all may be done again. `gone_by` is as for
+        False if the claim was lost: another worker has the document, and the writes are undone. Raises
+        `StoreUnavailableError`; then some steps may be done, and all may be repeated. `gone_by` is as for
         `Catalog.withdraw`.
         """
         with self._writers.writing():
@@ -105,10 +105,10 @@ class Publisher:
         return DocumentChange(step.claim.key.id, step.document.document_id, step.entries(), old)
 
     def _old_references(self, claim: Claim) -> list[str]:
-        """References of what is in the index of this document, from our own books: the index may not show it yet.
+        """References of this document's entries, from chunk files or the catalog: the index may not show them yet.
 
-        Where the books may be wrong, the index is asked too: after an interruption, and when the chunks on file may
-        have been cut by other rules than those in the index.
+        Where these may be wrong, the index is queried too: after an interruption, and when the stored chunks may have
+        been cut by other rules than those in the index.
         """
         key = claim.key
         if self._index.derives_ids:
@@ -130,7 +130,7 @@ class Publisher:
         return True
 
     def _state(self, steps: Sequence[Step]) -> None:
-        """Have the graph say what the documents say now."""
+        """Replaces the statements of the documents in the graph."""
         if self._graph is None:
             return
         for step in steps:
@@ -153,12 +153,12 @@ class Publisher:
         return True
 
     def _undo(self, step: Step, references: list[str]) -> None:
-        """Another worker took over while this one was slow: take out what this one wrote, unless it is the same.
+        """Removes the entries of a worker that lost its claim, unless the current version has the same ones.
 
-        What it replaced or overwrote can't be known here; the event that comes again puts that right.
+        The entries that it replaced or overwrote are unknown here; the repeated event restores them.
         """
         claim = claim_of(step)
-        log.warning("lost the claim on %s, undoing", claim.event.key)
+        log.warning("lost the claim on %s, undoing its writes", claim.event.key)
         self._catalog.note_unfinished(claim.key, _document_id(step))
         current = current_id(self._catalog.head(claim.key) or {}) == _document_id(step)
         same = self._index.derives_ids and current
@@ -171,7 +171,7 @@ class Publisher:
 
 
 def _copy(step: Step) -> CopyChange:
-    """What takes the place of all versions that may have copies."""
+    """Change of the copies: the document's entries replace those of all versions that may have copies."""
     claim, document_id = claim_of(step), _document_id(step)
     others = dict.fromkeys((claim.current_id, *claim.unfinished))
     chunks = () if isinstance(step, Claim) else (entry.indexed for entry in step.entries())
@@ -194,12 +194,12 @@ __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipel
 log = logging.getLogger(__name__)
 
 PIPELINE_VERSION = 5
-"""Raise when parsing, chunking, the embedded text or what is filtered by changes: documents are then taken in again
-although unchanged."""
+"""Raise when parsing, chunking, the embedded text or the filtered fields change: unchanged documents are then
+ingested again."""
 
 EMBED_AT_ONCE = 128
 PORTION_BYTES = 32 * 1024 * 1024
-"""Size of the objects that are worked on together: chunks are spooled to disk, but the vectors of all of them (about as
+"""Size of the objects that are processed together: chunks are spooled to disk, but the vectors of all of them (about as
 large as the text) are in memory until the index has them."""
 
 _BUSY_SECONDS = 5.0
@@ -251,9 +251,9 @@ class IngestionPipeline:
         self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
-        """Handle events of different documents together, so that the index commits once; one outcome each, in order.
+        """Applies events of different documents together, so that the index commits once; one outcome each, in order.
 
-        Large ones are handled in portions. Nothing that concerns a single document is raised: its outcome is `FAILED`
+        Large batches are processed in portions. Errors of a single document are not raised: its outcome is `FAILED`
         (bad input) or `RETRY`.
         """
         outcomes: list[EventOutcome] = []
@@ -266,26 +266,26 @@ class IngestionPipeline:
         return outcomes
 
     def fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
-        """Differs if the object, its sidecar or its metadata do, or (in its first part) the rules of the pipeline."""
+        """Hash of the object, its sidecar and its metadata, after a hash of the rules of the pipeline."""
         facts = stable_hash("fingerprint", info.etag, sidecar.etag if sidecar else "", dict(info.metadata))
         return f"{self._layout()}-{facts}"
 
     def is_of(self, fingerprint: str, info: ObjectInfo) -> bool:
-        """Whether a stored object is what a document was made of, by whichever rules."""
+        """True if a document was made from the stored object, by any rules."""
         known = self.fingerprint(info, self._reader.sidecar(info.key))
         return fingerprint.rpartition("-")[2] == known.rpartition("-")[2]
 
     def remove(self, claims: Sequence[Claim], *, gone_by: float) -> list[bool]:
-        """Take claimed documents out of the index and all that goes with it, as if their objects were gone; of the version
-        that was current the catalog keeps its item until `gone_by`. Answers and raises as `Publisher.publish`."""
+        """Removes claimed documents from index, copies and graph, as if their objects were gone; the catalog keeps the item
+        of the current version until `gone_by`. Returns and raises as `Publisher.publish`."""
         return self._publisher.publish(claims, gone_by=gone_by)
 
     def read_chunks(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
-        """The chunks of any version, current or not; nothing if they are gone."""
+        """The chunks of any version, current or not; none if they are gone."""
         return self._chunks.read(key, document_id)
 
     def _layout(self) -> str:
-        """By which rules documents are cut and embedded, and into which index: another one lacks them."""
+        """Hash of the rules of chunking and embedding and of the index: documents of another layout are ingested again."""
         model, index = self._writers.lineage() or self._embedder.model_id, self._index_identity
         rules = (self._rules.tokens, self._rules.overlap, model, PIPELINE_VERSION, index)
         return stable_hash("layout", *rules, *((self._contexts.name,) if self._contexts else ()))
@@ -309,17 +309,17 @@ class IngestionPipeline:
         try:
             info = self._store.head(event.document_key)
         except (StoreUnavailableError, InvalidInputError):
-            return 0  # shows again when the document's turn has come
+            return 0  # the error occurs again when the document is read
         return info.size if info else 0
 
-    # -- one document at a time: up to its chunks
+    # -- per document: claim, read, chunk
 
     def _claims(self, events: Sequence[ObjectEvent]) -> list[EventOutcome | Claim]:
         claims: list[EventOutcome | Claim] = []
         try:
             with self._unit_of_work():
                 for event in events:
-                    claims.append(self._claim(event))  # noqa: PERF401 - those made before an error are given back
+                    claims.append(self._claim(event))  # noqa: PERF401 - claims before an error are released
         except StoreUnavailableError as exc:
             for claim in claims:
                 if isinstance(claim, Claim):
@@ -334,7 +334,7 @@ class IngestionPipeline:
                 return EventOutcome(Result.SKIPPED, event.key, f"not under {DOCUMENTS_FOLDER}")
             return self._catalog.claim(DocumentKey(scope, source), event)
         except StaleEventError:
-            return EventOutcome(Result.SKIPPED, event.key, "not newer than what was applied", stale=True)
+            return EventOutcome(Result.SKIPPED, event.key, "not newer than the last applied event", stale=True)
         except BusyError:
             return _busy(event)
         except InvalidInputError as exc:
@@ -348,13 +348,13 @@ class IngestionPipeline:
         except (StoreUnavailableError, InvalidInputError, Unparsable) as exc:
             return self._unsuccessful(claim, exc)
         except Exception as exc:
-            # Here a stranger's bytes meet parsers that we didn't write: one document must not stop all others.
-            log.exception("reading %s failed in a way that nobody foresaw", claim.event.document_key)
-            reason = f"{claim.key.source}: it can't be read, because of a mistake in this program: {exc!r}"
+            # Third-party parsers read untrusted bytes here: one document must not stop all others.
+            log.exception("reading %s failed unexpectedly", claim.event.document_key)
+            reason = f"{claim.key.source}: it can't be read because of a bug in this program: {exc!r}"
             return self._unsuccessful(claim, Unparsable(reason))
 
     def _read(self, claim: Claim, stack: ExitStack) -> EventOutcome | Step:
-        """What to write for a claimed document; the claim itself if the document is to leave the index."""
+        """Prepares a claimed document; returns the claim itself if the document has to be removed from the index."""
         key = claim.event.document_key
         info = self._store.head(key)
         if info is None:
@@ -373,8 +373,8 @@ class IngestionPipeline:
         return prepared
 
     def _is_outdated(self, claim: Claim) -> bool:
-        """Whether an unchanged document has a title that is not completed yet, or lacks contexts: a rule that concerns few
-        documents has these ingested again, and not all of them, as another `PIPELINE_VERSION` does."""
+        """True if an unchanged document has an incomplete title or lacks contexts: only such documents are ingested again,
+        and not all of them, as after a change of `PIPELINE_VERSION`."""
         known = self._catalog.version(claim.key, claim.current_id)
         if known is None:
             return False
@@ -391,7 +391,7 @@ class IngestionPipeline:
             return claim
         if claim.head.get("version"):
             self._catalog.release(claim, applied=True)
-        else:  # it never had a version, or has none any more
+        else:  # it has no versions, or lost them all
             self._catalog.give_up(claim)
         return EventOutcome(Result.SKIPPED, claim.event.key, "the object is gone")
 
@@ -404,14 +404,17 @@ class IngestionPipeline:
         if known is None:
             return document
         document = replace(document, created_at=known.created_at)
-        if _facts(claim.head.get("fingerprint")) in ("", _facts(fingerprint)):  # taken in again is not updated
+        if _facts(claim.head.get("fingerprint")) in (
+            "",
+            _facts(fingerprint),
+        ):  # ingested again without a change of the object
             document = replace(document, metadata=replace(document.metadata, last_updated=known.last_updated))
         return document
 
-    # -- all documents together: vectors, index, catalog
+    # -- per batch: embed, publish
 
     def _embed_and_write(self, steps: Sequence[Step], progress: Progress | None) -> list[EventOutcome]:
-        """One outcome a step; if the model, the index or the catalog is unavailable, all are to be retried."""
+        """One outcome per step; if the model, the index or the catalog is unavailable, all are to be retried."""
         if not steps:
             return []
         try:
@@ -432,7 +435,7 @@ class IngestionPipeline:
             document.add_contexts(self._contexts, current)
 
     def _embed(self, documents: Sequence[Prepared], progress: Progress | None) -> None:
-        """Embed chunks of all documents in batches that don't end where a document does."""
+        """Embeds chunks of all documents in batches across documents."""
         chunks = ((document, chunk.text) for document in documents for chunk in document.chunks())
         while batch := list(islice(chunks, EMBED_AT_ONCE)):
             vectors = self._embedder.embed_documents([text for _, text in batch])
@@ -442,10 +445,10 @@ class IngestionPipeline:
                 last = batch[-1][0]
                 progress(last.claim.event.document_key, len(last.vectors))
 
-    # -- what did not go well
+    # -- failures
 
     def _unsuccessful(self, claim: Claim, error: Exception) -> EventOutcome:
-        """Give the claim back; if another worker has it by now, the document is that one's to judge."""
+        """Releases the claim; if another worker has taken it over, the outcome is busy instead of the error."""
         try:
             held = self._catalog.release(claim, applied=False)
         except StoreUnavailableError as exc:
@@ -455,7 +458,7 @@ class IngestionPipeline:
 
 
 def _facts(fingerprint: object) -> str:
-    """The part of a fingerprint that says what object it is of; "" where it isn't known."""
+    """The part of a fingerprint that identifies the object; "" where it is unknown."""
     return str(fingerprint or "").partition("-")[2]
 
 

@@ -1,4 +1,4 @@
-"""A document that was read, as chunks: stored in the corpus and ready to be indexed."""
+"""Prepares documents for the index: chunks and outline, stored in the corpus, and statements for the graph."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ log = logging.getLogger(__name__)
 
 _SPOOL_BYTES = 1024 * 1024
 _UNCLOSED = (
-    "the code block that begins in line {line} of its text is never closed: steps are looked for behind it from where prose "
+    "the code block that begins in line {line} of its text is never closed: steps are searched after it from where prose "
     "seems to begin"
 )
 
 _DOCUMENT_FACTS = tuple(name for name in IndexedChunk.__struct_fields__ if name in KnowledgeDocument.__struct_fields__)
-"""What an entry has of its document, by the same names."""
+"""Fields that an index entry copies from its document."""
 
 Passages = Callable[[], Iterator[DocumentChunk]]
 Extract = Callable[
     [KnowledgeDocument, Mapping[str, tuple[str, ...]], Passages, Callable[[], AbstractContextManager[BinaryIO]]],
     Statements,
 ]
-"""Finds what a document says of things: from itself, the rest of its metadata, its chunks and its object. Raises
+"""Extracts statements from a document, its other metadata, its chunks and its object. Raises
 `StoreUnavailableError` and `ObjectNotFoundError`."""
 
 
@@ -87,13 +87,13 @@ class Prepared:
             yield replace(chunk, context=context) if context else chunk
 
     def add_contexts(self, writer: ContextWriter, current: Round) -> None:
-        """Have contexts written for the chunks; what is missing of them becomes remarks."""
+        """Writes contexts for the chunks; missing ones become remarks."""
         self.contexts, remarks = writer.write(self.document, self.chunks(), current)
-        if remarks:  # first, as a document has only so many
+        if remarks:  # first: the number of remarks is limited
             self.document = replace(self.document, remarks=bounded((*remarks, *self.document.remarks)))
 
     def add_statements(self, statements: Statements) -> None:
-        """Keep what the document says of things; what could not be understood becomes remarks."""
+        """Sets the document's statements, and adds the extractor's remarks."""
         self.statements = statements
         if statements.remarks:
             self.document = replace(self.document, remarks=bounded((*self.document.remarks, *statements.remarks)))
@@ -105,8 +105,8 @@ class Prepared:
 
 
 class Chunks:
-    """Cuts documents into chunks, and keeps the chunks of every version in the corpus store. With `extract`, it is also
-    found out what documents say of things."""
+    """Splits documents into chunks, and stores the chunks of every version in the corpus store. With `extract`, it also
+    extracts statements for the graph."""
 
     def __init__(self, store: ObjectStore, rules: ChunkingRules, extract: Extract | None = None) -> None:
         self._store = store
@@ -114,9 +114,9 @@ class Chunks:
         self._extract = extract
 
     def prepare(self, claim: Claim, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> Prepared:
-        """Cut a document and store its chunks; those of a category without embedded fields are not to be indexed.
+        """Chunks a document and stores its chunks; those of a category without embedded fields are not indexed.
 
-        Raises `UnparsableDocumentError` if there are none. `stack` closes the temporary file.
+        Raises `UnparsableDocumentError` if there are no chunks. `stack` closes the temporary file.
         """
         lines = stack.enter_context(_spool())
         document = self._cut(read, lines)
@@ -131,7 +131,7 @@ class Chunks:
         return prepared
 
     def _keep_outline(self, document: KnowledgeDocument, read: ParsedDocument) -> KnowledgeDocument:
-        """The document, with a remark on each code block that is never closed."""
+        """Stores the outline; returns the document with a remark on each unclosed code block."""
         from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
 
         read.text.seek(0)
@@ -141,14 +141,14 @@ class Chunks:
         return replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
-        """The chunks of any version, current or not; nothing if they are gone."""
+        """The chunks of any version, current or not; none if they are gone."""
         try:
             yield from read_chunks(self._store, key, document_id)
         except ObjectNotFoundError:
             return
 
     def _cut(self, read: ParsedDocument, lines: IO[bytes]) -> KnowledgeDocument:
-        """Write the chunks' lines; return the document with its counts."""
+        """Writes the chunks as lines; returns the document with its counts."""
         document = read.document
         owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
         count = tokens = 0
@@ -161,7 +161,7 @@ class Chunks:
         return replace(document, chunk_count=count, token_count=tokens)
 
     def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> None:
-        with _spool() as data:  # a copy: a store may close what it is given
+        with _spool() as data:  # a copy: a store may close the file
             lines.seek(0)
             shutil.copyfileobj(lines, data)
             data.seek(0)
@@ -169,14 +169,14 @@ class Chunks:
 
 
 def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -> Statements:
-    """What the document says of things. A mistake in a rule costs its relations, and not the document."""
+    """Extracts the document's statements. A bug in a rule loses its relations, but not the document."""
     try:
         return extract(document, *material)
     except (StoreUnavailableError, ObjectNotFoundError):
         raise
     except Exception as exc:
-        log.exception("finding relations in %s failed in a way that nobody foresaw", document.key.source)
-        text = f"its relations are not in the graph, because of a mistake in this program: {exc!r}"
+        log.exception("finding relations in %s failed unexpectedly", document.key.source)
+        text = f"its relations are not in the graph because of a bug in this program: {exc!r}"
         return Statements(remarks=(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text),))
 
 
@@ -187,9 +187,9 @@ def _spool() -> tempfile.SpooledTemporaryFile[bytes]:
 def as_indexed(
     chunk: DocumentChunk, document: KnowledgeDocument, flags: tuple[str, ...], *, fingerprint: str | None = None
 ) -> IndexedChunk:
-    """A chunk of a document, as the index has it. Making a fingerprint takes a moment: "" leaves it out for now.
+    """The index entry of a chunk. Computing a fingerprint is slow: "" leaves it out.
 
-    The facts that a chunk file has of its document are those of one among several with the same text.
+    The metadata come from the document: a chunk file is shared by documents with the same text, and has those of one.
     """
     key = document.key
     chunk = replace(chunk, metadata=ChunkMetadata.of(document))

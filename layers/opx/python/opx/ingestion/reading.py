@@ -1,4 +1,4 @@
-"""An object of the corpus to a document: parsed, with its metadata settled and its text spooled to disk."""
+"""Reads objects of the corpus as documents: parses and cleans them, merges metadata, and spools the text to disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from opx.ports.models import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language
 
 OBJECT_METADATA = "opx-document"
-"""The user metadata of an object that holds what its uploader said about it, as JSON; it wins over the document's own."""
+"""Name of the object's user metadata with the uploader's facts as JSON, which win over the document's own."""
 
 _MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024
@@ -50,9 +50,8 @@ _KEEP_LINES_BELOW = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
-    holds its lines unless it is too long to keep them. `suspected` is where in it there seem to be instructions to a
-    language model. `facts` are the fields of its metadata that mean nothing to the catalog, as lists of texts without
-    secrets."""
+    holds its lines unless it is too long to keep them. `suspected` are spans that look like instructions to a language
+    model. `facts` are the fields of its metadata that the catalog doesn't use, as lists of strings without secrets."""
 
     document: KnowledgeDocument
     category: Category
@@ -72,7 +71,7 @@ class ParsedDocument:
 
 
 class DocumentReader:
-    """Reads what is in the corpus store now, not what an event said was there."""
+    """Reads the current state of objects, whatever the event reported."""
 
     def __init__(
         self,
@@ -94,7 +93,8 @@ class DocumentReader:
 
     @contextmanager
     def read(self, key: DocumentKey, info: ObjectInfo) -> Iterator[ParsedDocument]:
-        """Raises `UnparsableDocumentError`, `UnknownCategoryError` or `ObjectNotFoundError`."""
+        """Reads a document; its text is open within the block. Raises `UnparsableDocumentError`, `UnknownCategoryError` or
+        `ObjectNotFoundError`."""
         if info.size > self._max_bytes:
             raise UnparsableDocumentError(
                 f"{key.source} has {info.size:,} bytes, the limit is {self._max_bytes:,}: "
@@ -134,7 +134,7 @@ class DocumentReader:
             return {}
 
     def _category(self, source: str, outer: Mapping[str, Any]) -> Category:
-        """What was said about the object, else what its folders imply, else the default; front matter comes later."""
+        """Category of the object's metadata, else that of its folder, else the default; front matter is applied later."""
         if outer.get("category"):
             return self._knowledge.category(str(outer["category"]))
         return self._knowledge.category_of_path(source) or self._knowledge.category(self._knowledge.default_category)
@@ -142,8 +142,8 @@ class DocumentReader:
     def _recognised(
         self, source: str, info: ObjectInfo, outer: Mapping[str, Any], stream: BinaryIO
     ) -> tuple[Category, BinaryIO]:
-        """The category, and the object from its beginning. A file of alerting rules among other documents of ours is one,
-        wherever it is: it would be found instead of the runbooks of its alerts."""
+        """The category, and the stream at its beginning. An internal file of alerting rules gets the category of rules in any
+        folder: it would be found instead of the runbooks of its alerts."""
         category = self._category(source, outer)
         rules = self._knowledge.categories.get(ALERT_RULES_CATEGORY)
         suffix = PurePosixPath(source).suffix.lower()
@@ -187,12 +187,12 @@ class DocumentReader:
     def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:
         day = expiry_day(document, self._knowledge)
         if day and day <= iso_time(self._clock()):
-            text = f"it was to be kept until {day}: nobody is shown it, and the next `opx prune` removes it"
+            text = f"it expired on {day}: it is hidden, and the next `opx prune` removes it"
             yield Remark(RemarkKind.EXPIRED, text)
 
 
 def title_path(source: str, category: str) -> str:
-    """The part of a document's name that its title may be completed by."""
+    """The part of a source that may complete a title."""
     return source.removeprefix(DOCUMENTS_FOLDER).removeprefix(f"{category}/")
 
 
@@ -210,13 +210,13 @@ def _uploaded_metadata(info: ObjectInfo, source: str) -> dict[str, Any]:
 
 
 def _cleaned_completion(title: str, path: str, cleaner: Cleaner) -> str:
-    """A title that is clean, completed if it says nothing: by a path that may hold a secret."""
+    """Completes an uninformative title by the path, which may contain a secret."""
     whole = completed(title, path)
     return title if whole == title else cleaner.value("title", whole)
 
 
 def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
-    """All but the title, which is chosen later, without secrets."""
+    """The metadata without secrets, but for the title, which is chosen later."""
     texts = {
         name: cleaner.value(name, getattr(metadata, name)) for name in ("author", "source_uri", "severity", "version")
     }
@@ -227,9 +227,9 @@ def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
 
 
 def _facts(raw: Mapping[str, Any], names: Sequence[str], cleaner: Cleaner) -> dict[str, tuple[str, ...]]:
-    """These fields as lists of texts; what is neither text, number nor list of those is left out."""
+    """These fields as lists of strings; values other than strings, numbers, dates and lists of them are left out."""
     found = {}
-    values = {str(name): value for name, value in raw.items()}  # YAML has keys that are no text
+    values = {str(name): value for name, value in raw.items()}  # YAML has keys that are no strings
     for name in names[:MAX_ITEMS]:
         value = values[name]
         several = value if isinstance(value, list | tuple) else [value]
@@ -264,13 +264,13 @@ def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
 
 
 def _language(text: IO[str]) -> str:
-    """Of the text's beginning, which says the same each time; English if it doesn't say."""
+    """Language of the text's beginning, so that it is deterministic; English if undetected."""
     text.seek(0)
     return detect_language(text.read(READ_CHARACTERS)).language
 
 
 def _title(declared: str, found: str | None, heading: str, name: str) -> str:
-    """The first of: metadata, the parser's, the first heading, the file's name made readable."""
+    """The first title of: metadata, the parser, the first heading, the file's name made readable."""
     title = declared or found or heading
     if not title:
         title = PurePosixPath(name).stem.replace("-", " ").replace("_", " ").strip() or name

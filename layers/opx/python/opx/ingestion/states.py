@@ -1,4 +1,4 @@
-"""How objects of the corpus stand, for those who put them and wait."""
+"""Reports the ingestion state of objects to callers that wait, and requests runs of a managed knowledge base."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opx.runtime.threads import Each
 
 
 class ObjectPhase(StrEnum):
-    """Where an object is on its way into the knowledge."""
+    """Phase of an object's ingestion."""
 
     WAITING = "waiting"
     INGESTED = "ingested"
@@ -29,8 +29,8 @@ class ObjectPhase(StrEnum):
 
 
 class ObjectState(Record, frozen=True, omit_defaults=True):
-    """How an object of the corpus stands. `document_id`, `title` and `chunks` of what is ingested, `reason` and `mark`
-    of what failed: `mark` tells a new failure from one that the object had before it was put again."""
+    """State of an object of the corpus. `document_id`, `title` and `chunks` of an ingested one, `reason` and `mark` of a
+    failed one: `mark` distinguishes a new failure from one that the object had before it was put again."""
 
     object_key: str
     state: ObjectPhase
@@ -42,7 +42,7 @@ class ObjectState(Record, frozen=True, omit_defaults=True):
 
 
 class ObjectStates:
-    """Compares what is stored with what the catalog has of it. `fingerprint` is the pipeline's."""
+    """Compares stored objects with the catalog. `fingerprint` is the pipeline's."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ObjectStates:
         key = DocumentKey(*scope_of_object(object_key))
         head = self._catalog.head(key) or {}
         info = self._store.head(object_key)
-        if info and self._is_taken_in(info, head):
+        if info and self._is_ingested(info, head):
             document = self._catalog.version(key, current_id(head))
             title, chunks = (document.title, document.chunk_count) if document else ("", 0)
             return ObjectState(object_key, ObjectPhase.INGESTED, current_id(head), title, chunks)
@@ -78,25 +78,25 @@ class ObjectStates:
             return ObjectState(object_key, ObjectPhase.WAITING)
         return ObjectState(object_key, ObjectPhase.DELETED)
 
-    def _is_taken_in(self, info: ObjectInfo, head: Item) -> bool:
+    def _is_ingested(self, info: ObjectInfo, head: Item) -> bool:
         if not current_id(head) or head.get("writing"):
             return False
         return bool(head.get("fingerprint") == self._fingerprint(info, self._store.head(info.key + SIDECAR_SUFFIX)))
 
 
-# -- syncing
+# -- runs of a managed knowledge base
 
 
 log = logging.getLogger(__name__)
 
 
 def sync_request(since: float) -> str:
-    """A message that asks for a run that begins after `since`, in seconds since the epoch."""
+    """A message that requests a run that begins after `since`, in seconds since the epoch."""
     return json.dumps({"since": since})
 
 
 def requested_since(body: str) -> float:
-    """What a message asks for. Raises `InvalidInputError` for one that is no request."""
+    """The `since` of a request. Raises `InvalidInputError` for other messages."""
     try:
         return float(json.loads(body)["since"])
     except (ValueError, TypeError, KeyError) as exc:
@@ -104,7 +104,7 @@ def requested_since(body: str) -> float:
 
 
 def sync_batch(bodies: Iterable[str], sync: IndexSync) -> bool:
-    """One run for all requests. False if they must come again, because it can't begin yet or the service is away."""
+    """Starts one run for all requests. False if they must be retried, because it can't begin yet or the service is down."""
     moments = []
     for body in bodies:
         try:
@@ -116,5 +116,5 @@ def sync_batch(bodies: Iterable[str], sync: IndexSync) -> bool:
     try:
         return sync.cover(max(moments))
     except StoreUnavailableError:
-        log.warning("asked for a run in vain", exc_info=True)
+        log.warning("a requested run could not be started", exc_info=True)
         return False

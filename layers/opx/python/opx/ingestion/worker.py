@@ -1,4 +1,4 @@
-"""Takes messages from the queue through the pipeline: rounds, retries with backoff, and failed items at the end."""
+"""Processes queue messages with the pipeline: rounds, retries with backoff, and failed items at the end."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _METRICS = {
     Result.RETRY: Metric.INGESTION_RETRIES,
 }
 _REMEMBERED = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.SKIPPED)
-"""Results after which the same event has nothing more to say. A failed item may be sent again, once it can succeed."""
+"""Results after which a duplicate of the event is skipped. A failed item may be sent again, once it can succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueMessage:
-    """A message as it was delivered. `receives` counts deliveries, this one included."""
+    """A delivered message. `receives` counts deliveries, this one included."""
 
     message_id: str
     body: str
@@ -44,23 +44,23 @@ class QueueMessage:
 
 
 class HandledEvents(Protocol):
-    """Remembers for a while which events were handled. It may forget: the catalog skips what isn't new anyway."""
+    """Short-term memory of handled events. It may forget: the catalog skips old events anyway."""
 
     def has(self, body: str) -> bool:
         """True only if `remember` was called with an event of the same bucket, key and sequencer."""
 
     def remember(self, body: str) -> None:
-        """Note the event as handled. A body that is no event is ignored."""
+        """Records the event as handled. A body that is no event is ignored."""
 
 
 def process_batch(
     deliveries: Sequence[QueueMessage], worker: IngestionWorker, queue: Queue, handled: HandledEvents, report: Report
 ) -> list[str]:
-    """Handle the messages and return the ids of those that must come again, each after its own delay.
+    """Processes the messages and returns the ids of those to be redelivered, each after its own delay.
 
-    A failed item is in the failure log, and done as a message. One that raises what nobody foresaw (or can't even be
-    recorded as failed) comes again when the queue lets it, until the queue moves it to its dead letters; it takes no
-    other message of the batch with it.
+    A failed item is in the failure log, and done as a message. One with an unexpected error (or that can't even be recorded
+    as failed) is redelivered after the visibility timeout, until the queue moves it to its dead letters; it doesn't affect
+    other messages of the batch.
     """
     report(Metric.EVENTS, len(deliveries))
     fresh = [delivery for delivery in deliveries if not handled.has(delivery.body)]
@@ -82,27 +82,27 @@ def process_batch(
 
 
 def _outcomes(deliveries: Sequence[QueueMessage], worker: IngestionWorker) -> list[EventOutcome | None]:
-    """One outcome a message, in order; None for one that could not be handled at all."""
+    """One outcome per message, in order; None for one that could not be handled at all."""
     try:
         return list(worker.process([(delivery.body, delivery.receives) for delivery in deliveries]))
     except Exception:  # the outermost edge: one message must not take the others to the dead letters
-        log.exception("handling %d messages failed", len(deliveries))
+        log.exception("processing %d messages failed", len(deliveries))
     if len(deliveries) == 1:
         return [None]
     alone = [_outcomes([delivery], worker)[0] for delivery in deliveries]
-    # The failed attempt may have left claims behind. They end before the queue's visibility timeout does, and coming
-    # back sooner would only use up the deliveries that the queue allows.
+    # The failed attempt may have left claims behind. They end before the queue's visibility timeout does, and an earlier
+    # redelivery would only use up the deliveries that the queue allows.
     return [None if outcome and outcome.result is Result.RETRY else outcome for outcome in alone]
 
 
 def _postpone(queue: Queue, delivery: QueueMessage, outcome: EventOutcome) -> None:
-    """Let the message come again when the outcome says, not only when the queue's long visibility timeout is over."""
+    """Redelivers the message after the outcome's delay instead of the queue's long visibility timeout."""
     about = delivery.message_id, outcome.delay_seconds, outcome.object_key, outcome.reason
     log.info("message %s is to be retried in %.0f s: %s: %s", *about)
     try:
         queue.retry(delivery.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
     except StoreUnavailableError:
-        log.warning("could not set a delay; the message comes again when the queue lets it", exc_info=True)
+        log.warning("could not set a delay; the message is redelivered after the visibility timeout", exc_info=True)
 
 
 def _measure(outcome: EventOutcome, report: Report) -> None:
@@ -126,7 +126,7 @@ UnitOfWork = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    """An item that fails for reasons that may pass is tried `attempts` times, `base_seconds`, then twice that, ... apart."""
+    """An item with a transient error is tried `attempts` times, `base_seconds`, then twice that, ... apart."""
 
     attempts: int = 3
     base_seconds: float = 1.0
@@ -141,7 +141,7 @@ def doubled(seconds: float, receives: int) -> float:
 
 
 class IngestionWorker:
-    """Turns messages into outcomes. It never loses one: what isn't done is retried, and what can't be is recorded."""
+    """Turns messages into outcomes. It never loses one: transient failures are retried, final ones recorded."""
 
     def __init__(
         self,
@@ -159,8 +159,8 @@ class IngestionWorker:
         self._after = after
 
     def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[EventOutcome]:
-        """Handle bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. In the end, `after`
-        does what concerns documents that were there before; it raises nothing."""
+        """Processes bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. Finally calls
+        `after`, which updates other documents and raises nothing."""
         outcomes: dict[int, EventOutcome] = {}
         events: dict[int, ObjectEvent] = {}
         for position, (body, _) in enumerate(messages):
@@ -180,11 +180,11 @@ class IngestionWorker:
         return [outcomes[position] for position in range(len(messages))]
 
     def _settled(self, event: ObjectEvent, outcome: EventOutcome, receives: int) -> EventOutcome:
-        """Decide on a retry, and keep the list of failed items up to date."""
+        """Decides on a retry, and updates the list of failed items."""
         if outcome.result is Result.RETRY:
             if outcome.error is None:  # busy: nothing is wrong with the document
                 return replace(outcome, delay_seconds=doubled(outcome.delay_seconds, receives))
-            # Deliveries that found the document busy are no attempts; those that an earlier event used up aren't its own.
+            # Deliveries of a busy document are no attempts, nor are those that an earlier event used up.
             attempts = min(receives, outcome.attempts or receives)
             if attempts < self._rules.attempts:
                 return replace(outcome, delay_seconds=self._rules.delay(attempts))
@@ -203,7 +203,7 @@ class IngestionWorker:
 def _rounds(events: Mapping[int, ObjectEvent], again: Set[int]) -> Iterator[list[int]]:
     """Positions in groups, each with at most one event of a document, so that a document never waits for itself.
 
-    What comes again goes alone: of those that failed together, one may be why, and must not fail the others again.
+    Redelivered events are processed alone: one of a failed group may be the cause, and must not fail the others again.
     """
     remaining = {position: event for position, event in events.items() if position not in again}
     while remaining:
@@ -215,7 +215,7 @@ def _rounds(events: Mapping[int, ObjectEvent], again: Set[int]) -> Iterator[list
 
 
 class QueueDrain:
-    """Works through a queue until nothing is waiting; for processes that are not called by the queue itself."""
+    """Processes a queue until it is empty; for processes that the queue doesn't invoke."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class QueueDrain:
         self._sleep = sleep
 
     def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[EventOutcome]:
-        """Yield outcomes as they happen; an item to be retried is waited for and yields only its last one."""
+        """Yields outcomes as they happen; an item to be retried is waited for and yields only its last one."""
         with self._exclusive():
             while self._queue.waiting():
                 messages = self._take()

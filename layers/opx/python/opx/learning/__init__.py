@@ -1,1 +1,1 @@
-"""What work taught: captured while it goes on, taken in at checkpoints, and told to those who plan the next."""
+"""Learning from work: entries are captured, turned into patterns at checkpoints, and retrieved for later tasks."""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 class Learning:
     """Captures, patterns and outcomes of all scopes; without an identity a service is that of the installation's own.
-    `manager_of` gives the manager that puts patterns of a scope into the corpus, `incident_text` what a scope knows of an
-    incident."""
+    `manager_of` returns the manager that puts patterns of a scope into the corpus, `incident_text` the text that a scope
+    has about an incident."""
 
     def __init__(
         self,
@@ -63,21 +63,21 @@ class Learning:
 
     @cached_property
     def staging(self) -> Staging:
-        """Captures that no checkpoint has processed."""
+        """Captured entries that no checkpoint has processed."""
         from opx.learning.staging import Staging
 
         return Staging(self._tables.table(STAGING), self._installation.clock)
 
     @cached_property
     def projects(self) -> LearningProjects:
-        """The projects that captured something."""
+        """Registry of the projects with captured entries."""
         from opx.learning.pattern_rows import LearningProjects
 
         return LearningProjects(self._tables.table(PATTERNS))
 
     @cached_property
     def patterns(self) -> PatternStore:
-        """Patterns, and how often they worked and failed."""
+        """Patterns with their counts of success and failure."""
         from opx.learning.patterns import PatternStore
 
         table, clock = self._tables.table(PATTERNS), self._installation.clock
@@ -92,7 +92,7 @@ class Learning:
 
     @cached_property
     def warnings(self) -> StepWarnings:
-        """The steps that answers warn of."""
+        """Step warnings that are shown in answers."""
         from opx.learning.warnings import StepWarnings
 
         return StepWarnings(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
@@ -106,14 +106,14 @@ class Learning:
 
     @cached_property
     def learnt(self) -> LearntStore:
-        """What was said of resolved incidents."""
+        """Reports of resolved incidents, from which words are learnt."""
         from opx.learning.learned_words import LearntStore
 
         return LearntStore(self._tables.table(OUTCOMES), self.known_outcomes, self._installation.clock)
 
     @cached_property
     def experience(self) -> LearnedExperience:
-        """Outcomes, warnings and learnt words, as answers use them."""
+        """Outcomes, warnings and learnt words, as retrieval applies them to answers."""
         from opx.learning.experience import LearnedExperience
 
         table = self._tables.table(OUTCOMES)
@@ -122,7 +122,7 @@ class Learning:
         )
 
     def capture(self, identity: Identity | None = None, at: float | None = None) -> KnowledgeCaptureService:
-        """Captures for an identity what happens now, or what happened `at` a time (seconds since the epoch)."""
+        """Capture for an identity; entries are dated now, or `at` a time (seconds since the epoch)."""
         from opx.learning.capture import KnowledgeCaptureService
 
         installation = self._installation
@@ -132,7 +132,7 @@ class Learning:
         )
 
     def checkpoints(self, identity: Identity | None = None) -> CheckpointEmbeddingService:
-        """Makes patterns of what an identity captured. Raises `KnowledgeConfigError`."""
+        """Checkpoints over the entries that an identity captured. Raises `KnowledgeConfigError`."""
         from opx.learning.checkpoints import CheckpointEmbeddingService, CheckpointParts
 
         parts = CheckpointParts(
@@ -162,21 +162,21 @@ class Learning:
         )
 
     def outcomes(self, identity: Identity | None = None) -> OutcomeService:
-        """Records outcomes for an identity. Raises `KnowledgeConfigError` and `InvalidScopeError`."""
+        """Outcome recording for an identity. Raises `KnowledgeConfigError` and `InvalidScopeError`."""
         from opx.ingestion.corpus.chunk_files import read_chunks
         from opx.learning.outcome_recording import OutcomeService, Sight
 
         corpus, installation = self._corpus, self._installation
-        asked = installation.identity_of(identity)
-        own = Scope(asked.client_id, project_id=asked.project_id)
+        caller = installation.identity_of(identity)
+        own = Scope(caller.client_id, project_id=caller.project_id)
         sight = Sight(
             catalog=corpus.catalog,
             audited=self._records.audit.find if installation.settings.audit_days else None,
             chunks=partial(read_chunks, corpus.store),
-            capture_warning=self.capture(asked).capture_warning,
+            capture_warning=self.capture(caller).capture_warning,
             learnt=self.learnt,
             incident_text=self._incident_text,
             admits=corpus.clients.admit,
         )
         shared = self.rules.shared(own, corpus.projects.group_of)
-        return OutcomeService(corpus.projects.reader(asked), shared, self.outcome_store, sight, installation.clock)
+        return OutcomeService(corpus.projects.reader(caller), shared, self.outcome_store, sight, installation.clock)

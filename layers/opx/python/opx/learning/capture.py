@@ -1,7 +1,7 @@
-"""Capture of what work taught: checked, cleaned, and kept until a checkpoint takes it in. Nothing is embedded here.
+"""Captures entries: validated, cleaned, and staged until a checkpoint processes them. Nothing is embedded here.
 
-The id of an entry follows from what it says and from its occurrence (an incident, a run, an event). Without one, the same
-text of the same project within a day is the same entry, whatever clock wrote it down.
+The id of an entry is a hash of its content and its occurrence (an incident, a run, an event). Without an occurrence, the
+same content of the same project within a day is the same entry, whichever clock dated it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ATTEMPTS = 10
 
 
 class KnowledgeCaptureService:
-    """Captures for one identity, in its own scope; what each method returns is the id of the entry.
+    """Captures entries for one identity, in its own scope; each method returns the id of the entry.
 
-    All of them raise `InvalidInputError` that names the field for what an entry of the type can't be,
+    All of them raise `InvalidInputError`, naming the field, for values that the type of entry doesn't allow,
     `UnknownProjectError` for a project that isn't the identity's, and `ClientRemovedError`. The same occurrence captured
-    again is the same entry. Secrets in texts are masked.
+    again is the same entry. Secrets are masked.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class KnowledgeCaptureService:
 
     @property
     def scope(self) -> Scope:
-        """Whose the entries are."""
+        """Owner of the entries."""
         return Scope(self._identity.client_id, project_id=self._identity.project_id)
 
     def capture(self, entry_type: EntryType, given: Mapping[str, Any]) -> str:
-        """Capture an entry of any type: `given` are arguments of the type's own method below, as far as they are there."""
+        """Captures an entry of any type: `given` are arguments of the type's own method below, missing ones empty."""
         methods: dict[EntryType, Callable[..., str]] = {
             EntryType.FAILURE_SOLUTION: self.capture_failure_solution,
             EntryType.GATE_REJECTION: self.capture_gate_rejection,
@@ -83,8 +83,8 @@ class KnowledgeCaptureService:
         occurrence: str = "",
         incident: str = "",
     ) -> str:
-        """Capture what failed and what was done about it. It waits until `verify`, unless it is verified to have worked.
-        Without steps it tells of a failure alone, and waits for good."""
+        """Captures a failure and its solution. The entry waits for `verify`, unless it is captured with `success_verified`.
+        Without steps it records the failure alone, and stays waiting."""
         if not isinstance(success_verified, bool):
             raise InvalidInputError("success_verified must be true or false")
         given = {
@@ -109,7 +109,7 @@ class KnowledgeCaptureService:
         occurrence: str = "",
         incident: str = "",
     ) -> str:
-        """Capture what a person rejected at a gate, why, and how it was revised."""
+        """Captures a rejection at a gate: the person's feedback and the revision."""
         given = {
             "gate_type": gate_type,
             "human_feedback": human_feedback,
@@ -130,7 +130,7 @@ class KnowledgeCaptureService:
         occurrence: str = "",
         incident: str = "",
     ) -> str:
-        """Capture what a person approved at once."""
+        """Captures an approach that a person approved without revision."""
         given = {
             "gate_type": gate_type,
             "approved_approach": approved_approach,
@@ -152,7 +152,7 @@ class KnowledgeCaptureService:
         task_type: str = "",
         occurrence: str = "",
     ) -> str:
-        """Capture what was tried in vain (`no_effect`) or made things worse (`made_worse`), and for which problem."""
+        """Captures steps that had no effect (`no_effect`) or made things worse (`made_worse`), with their problem."""
         given = {
             "solution_steps": tried,
             "effect": effect,
@@ -163,30 +163,30 @@ class KnowledgeCaptureService:
         return self._capture(EntryType.WARNING, project_id, given, occurrence, False)
 
     def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
-        """Say whether a solution worked, and if not, what came of it. Returns the entry as it is then.
+        """Records whether a solution worked, and if not, its effect. Returns the updated entry.
 
-        Saying the same again changes nothing. Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was
-        said before: what happened later is another occurrence, which is captured and verified by itself.
+        The same verdict again changes nothing. Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was
+        recorded before: a later use is another occurrence, which is captured and verified by itself.
         """
         if not isinstance(worked, bool):
             raise InvalidInputError("worked must be true or false")
         if effect and worked:
-            raise InvalidInputError("an effect is of what didn't work: leave it out, or say that it didn't")
-        told = effect_of(effect).value if effect else ""
+            raise InvalidInputError("effect is allowed only with worked=false: leave it out, or set worked to false")
+        named_effect = effect_of(effect).value if effect else ""
         named = cleaned_line("incident", incident, 100)
         for _ in range(_ATTEMPTS):
             found = self.entry(entry_id)
-            changed = _judged(found, worked, told, named)
+            changed = _judged(found, worked, named_effect, named)
             if changed == found or self._staging.change(changed, found):
                 return changed
-        raise StoreUnavailableError(f"{entry_id} is being changed again and again; try again")
+        raise StoreUnavailableError(f"{entry_id} is being changed by other writers; try again")
 
     def entry(self, entry_id: str) -> StagingEntry:
         """An entry of the identity's own scope. Raises `EntryNotFoundError`."""
         return self._staging.get(self.scope.key, str(entry_id))
 
     def entries(self, state: str = "", limit: int = 50, after: str = "", project_id: str = "") -> list[StagingEntry]:
-        """What was captured in the identity's own scope, the newest first: of one state or project if they are given,
+        """Entries of the identity's own scope, the newest first: of one state or project if they are given,
         and `after` the entry of that id. Raises `InvalidInputError`, and `EntryNotFoundError` for an unknown `after`."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
             raise InvalidInputError(f"limit must be a whole number from 1 to {MAX_LISTED}")
@@ -219,7 +219,7 @@ class KnowledgeCaptureService:
         return self._kept(entry, named)
 
     def _kept(self, entry: StagingEntry, occurrence: str) -> str:
-        """The id of the entry, which is kept unless it is there."""
+        """Stores the entry unless it exists; returns its id."""
         ids = (
             [_id_of(entry, occurrence)] if occurrence else [_id_of(entry, day) for day in _days_around(entry.timestamp)]
         )
@@ -232,7 +232,7 @@ class KnowledgeCaptureService:
         return self._captured_again(self._staging.get(entry.scope_key, new.id), entry)
 
     def _captured_again(self, known: StagingEntry, entry: StagingEntry) -> str:
-        """What waited may be verified by now."""
+        """Verifies the known entry if it waits and the new capture is verified; returns its id."""
         if known.state is EntryState.WAITING and entry.worked:
             self.verify(known.id, True)
         return known.id
@@ -250,47 +250,47 @@ def _state(name: str) -> EntryState | None:
 
 
 def _id_of(entry: StagingEntry, occurrence: str) -> str:
-    """The id of what an entry says of an occurrence; of the same words on another line, too."""
-    said = [
+    """Id of an entry: a hash of its content, regardless of line breaks and spaces, and its occurrence."""
+    content = [
         entry.failure_description,
         entry.error_message,
         *entry.solution_steps,
         entry.gate_type,
         entry.human_feedback,
     ]
-    said += [
+    content += [
         entry.revision_approach,
         entry.approved_approach,
         entry.effect if entry.entry_type is EntryType.WARNING else "",
     ]
-    said += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
-    texts = [" ".join(text.split()) for text in said]
+    content += [entry.reference, entry.agent_type, entry.task_type, entry.technology, entry.incident]
+    texts = [" ".join(text.split()) for text in content]
     return stable_hash("staging", entry.scope_key, entry.project_id, entry.entry_type.value, texts, occurrence)
 
 
 def _days_around(timestamp: str) -> list[str]:
-    """The day of a time, then those beside it: a clock may be ahead or behind."""
+    """The day of a time, then the days before and after: a clock may be ahead or behind."""
     today = day_number(timestamp) or 0
     return [day_text(day) for day in (today, today - 1, today + 1)]
 
 
 def _is_within_a_day(known: StagingEntry, now: float) -> bool:
-    """Whether it was captured within a day of now, before or after it."""
+    """True if the entry was captured within a day before or after now."""
     return iso_time(now - _DAY) < known.timestamp < iso_time(now + _DAY)
 
 
 def _as_captured(entry: StagingEntry) -> StagingEntry:
-    """A new entry, which waits where it has nothing to learn yet. Raises `InvalidInputError` for one of which it is said
-    that this worked."""
+    """Returns the new entry, as waiting if it has no solution yet. Raises `InvalidInputError` for a failure that is captured
+    as solved without a solution."""
     if solution_of(entry):
         return entry
     if entry.worked and entry.entry_type is EntryType.FAILURE_SOLUTION:
-        raise InvalidInputError(f"what is said to have worked has {NO_SOLUTION}, as solution_steps")
+        raise InvalidInputError(f"an entry captured as successful has {NO_SOLUTION}, as solution_steps")
     return replace(entry, success_verified=None, remarks=(*entry.remarks, NO_SOLUTION))
 
 
 def _judged(found: StagingEntry, worked: bool, effect: str, incident: str) -> StagingEntry:
-    """The entry with the verdict. Raises `InvalidInputError` where there is another already, and nothing to verify."""
+    """The entry with the verdict. Raises `InvalidInputError` if it has another verdict already, or nothing to verify."""
     if found.entry_type in GATES or found.entry_type is EntryType.WARNING:
         raise InvalidInputError(f"{found.id} is a {found.entry_type}: only a solution is verified")
     if not solution_of(found):
@@ -298,9 +298,9 @@ def _judged(found: StagingEntry, worked: bool, effect: str, incident: str) -> St
     if found.success_verified is None:
         return replace(found, success_verified=worked, effect=effect, incident=incident or found.incident)
     if found.success_verified is not worked or (effect and found.effect not in ("", effect)):
-        said = "worked" if found.worked else f"did not work{found.effect and f' ({found.effect})'}"
+        verdict = "worked" if found.worked else f"not worked{found.effect and f' ({found.effect})'}"
         raise InvalidInputError(
-            f"{found.id} is known to have {said.replace('did not work', 'not worked')} already; capture what happened "
-            "since as another occurrence, and verify that"
+            f"{found.id} was already verified to have {verdict}; capture what happened since as another occurrence, "
+            "and verify that"
         )
     return replace(found, effect=effect) if effect and not found.embedded else found

@@ -1,9 +1,9 @@
-"""Checkpoints: what was captured and is verified becomes patterns and warnings, each entry once.
+"""Checkpoints: turn verified entries into patterns and warnings, each entry once.
 
-Every step may be done again. An entry's pattern is decided and written down before anything is counted; a document is put
-before the head that says so; a head before the rows of what it counts; and an entry is marked as taken in last of all. Who
-dies leaves entries that are ready, and the next checkpoint finds what was done. Two at once do the same work, and what one
-of them did, the other finds done.
+Every step is idempotent. An entry's pattern is decided and stored before anything is counted; a document is put before the
+head that records it; a head before the rows of the entries it counts; and an entry is marked as processed last of all. A
+process that dies leaves entries that are ready, and the next checkpoint finds the steps that were completed. Two concurrent
+checkpoints do the same work, and each finds done what the other did.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class CheckpointParts:
-    """What a checkpoint works with. `manager` puts documents into a scope, `matcher` compares with its patterns, `warn` has
-    answers there warn of what an entry says."""
+    """Dependencies of a checkpoint. `manager` puts documents into a scope, `matcher` compares with its patterns, `warn` makes
+    answers there show the warning of an entry."""
 
     staging: Staging
     projects: LearningProjects
@@ -76,7 +76,7 @@ class CheckpointParts:
 
 
 class CheckpointEmbeddingService:
-    """Takes in what one identity captured."""
+    """Processes the entries that one identity captured."""
 
     def __init__(self, identity: Identity, parts: CheckpointParts) -> None:
         self._identity = identity
@@ -85,11 +85,11 @@ class CheckpointEmbeddingService:
     def process_checkpoint(
         self, project_id: str, checkpoint_type: str = CheckpointType.MANUAL.value
     ) -> CheckpointReport:
-        """Take in what was captured for a project and is verified. What nobody verified stays, and is named.
+        """Processes the verified entries of a project. Unverified ones stay, and the report names them.
 
-        Raises `UnknownProjectError`, `InvalidInputError` for another type of checkpoint, `ClientRemovedError`, and
-        `StoreUnavailableError`: then what was not taken in is still there for the next checkpoint. An entry that can't
-        be taken in is in the report, and is tried again the next time.
+        Raises `UnknownProjectError`, `InvalidInputError` for an unknown type of checkpoint, `ClientRemovedError`, and
+        `StoreUnavailableError`: then unprocessed entries are still there for the next checkpoint. An entry that can't
+        be processed is in the report, and is tried again the next time.
         """
         began = time.monotonic()
         kind = _type(checkpoint_type)
@@ -100,9 +100,9 @@ class CheckpointEmbeddingService:
         shared = self._parts.rules.shared(scope, self._parts.registry.group_of)
         run = _Run(self._parts, shared)
         for ids in self._ready(scope, project):
-            run.take_in(self._parts.staging.get_many(ids))
+            run.process(self._parts.staging.get_many(ids))
         waiting = self._waiting(scope, project)
-        run.take_in(waiting)  # what an index has not seen to be verified
+        run.process(waiting)  # entries verified since the index was updated
         run.finish()
         return replace(
             run.report(project, kind),
@@ -111,12 +111,12 @@ class CheckpointEmbeddingService:
         )
 
     def _waiting(self, scope: Scope, project: str) -> list[StagingEntry]:
-        """What is not verified, as an index has it, the oldest first."""
+        """Entries that are not verified according to the index, the oldest first."""
         found = self._parts.staging.ids(scope.key, project, EntryState.WAITING)
         return self._parts.staging.get_many(list(islice(found, MAX_WAITING)))
 
     def _ready(self, scope: Scope, project: str) -> Iterator[list[str]]:
-        """Ids of what is ready, also of what gets ready meanwhile, each once, some at a time."""
+        """Ids of ready entries in batches, each id once, including entries that become ready meanwhile."""
         seen: set[str] = set()
         while True:
             found = [one for one in self._parts.staging.ids(scope.key, project, EntryState.READY) if one not in seen]
@@ -126,12 +126,12 @@ class CheckpointEmbeddingService:
             yield from (found[start : start + _BATCH] for start in range(0, len(found), _BATCH))
 
     def _require_known(self, scope: Scope, project: str) -> None:
-        """Raise `UnknownProjectError` unless something was captured for the project, or it is one of the client's."""
+        """Raises `UnknownProjectError` unless the project has captured entries, or is one of the client's."""
         if self._parts.projects.is_known(scope.key, project):
             return
         client, own = scope.client_id, scope.project_id
         registered = self._parts.registry.projects(client) if client else iter(())
-        names = (place.project_id for place in registered if not own or place.project_id == own)
+        names = (one.project_id for one in registered if not own or one.project_id == own)
         known = list(chain(self._parts.projects.all(scope.key), names))
         if project not in known:
             raise unknown_project(project, iter(sorted(set(known))))
@@ -139,13 +139,13 @@ class CheckpointEmbeddingService:
 
 @dataclass(slots=True)
 class _Run:
-    """A checkpoint while it runs: decides which pattern each entry belongs to, counts, warns, and marks what is done."""
+    """One run of a checkpoint: assigns each entry to a pattern, counts, warns, and marks entries as processed."""
 
     _parts: CheckpointParts
     _shared: Scope
     _matcher: PatternMatcher = field(init=False)
     _manager: IngestionManager = field(init=False)
-    _taken_in: int = 0
+    _processed: int = 0
     _warnings: int = 0
     _new: set[str] = field(default_factory=set)
     _confirmed: set[str] = field(default_factory=set)
@@ -155,8 +155,8 @@ class _Run:
         self._matcher = self._parts.matcher(self._shared.key)
         self._manager = self._parts.manager(self._shared)
 
-    def take_in(self, entries: Sequence[StagingEntry]) -> None:
-        """Take in those of the entries that are ready."""
+    def process(self, entries: Sequence[StagingEntry]) -> None:
+        """Processes those of the entries that are ready."""
         ready = sorted(
             (one for one in entries if one.state is EntryState.READY), key=lambda one: (one.timestamp, one.id)
         )
@@ -166,24 +166,24 @@ class _Run:
             groups.setdefault(decided.get(entry.id, ""), []).append(entry)
         for pattern_id, group in groups.items():
             try:
-                self._take_in_group(pattern_id, group)
+                self._process_group(pattern_id, group)
             except ClientRemovedError:
                 raise
-            except InvalidInputError as exc:  # a text that no document can have
+            except InvalidInputError as exc:  # content that no document can have
                 self._refused.update((one.id, str(exc)) for one in group)
 
     def finish(self) -> None:
-        """Have the pipeline take in what was put, where this process does that."""
+        """Ingests the documents that were put, where this process runs the pipeline."""
         for outcome in self._manager.work():
             if outcome.error:
-                log.warning("%s could not be taken in: %s", outcome.object_key, outcome.reason)
+                log.warning("ingestion of %s failed: %s", outcome.object_key, outcome.reason)
 
     def report(self, project: str, kind: CheckpointType) -> CheckpointReport:
-        """What was done so far."""
+        """The report so far."""
         return CheckpointReport(
             project_id=project,
             checkpoint_type=kind,
-            taken_in=self._taken_in,
+            taken_in=self._processed,
             patterns_new=len(self._new),
             patterns_confirmed=len(self._confirmed - self._new),
             warnings=self._warnings,
@@ -191,7 +191,7 @@ class _Run:
         )
 
     def _decided(self, entries: Sequence[StagingEntry]) -> dict[str, str]:
-        """The pattern that each entry belongs to, by the entry's id; written down where it is new."""
+        """Pattern id of each entry by the entry's id; new assignments are stored."""
         scope, patterns = self._shared.key, self._parts.patterns
         keys = {entry.id: key_of(entry) for entry in entries}
         known = patterns.decided(scope, list(keys.values()))
@@ -201,16 +201,16 @@ class _Run:
             if key not in known:
                 known[key] = self._decide(entry, seed, key)
             if known[key] == seed.pattern_id:
-                self._matcher.made(seed)
+                self._matcher.add(seed)
         return {entry.id: known[keys[entry.id]] for entry in entries}
 
     def _decide(self, entry: StagingEntry, seed: Pattern, key: str) -> str:
         patterns, alike = self._parts.patterns, self._matcher.alike(entry)
         if alike is None:
-            patterns.announce(seed)
+            patterns.add_fresh(seed)
         return patterns.decide(seed.scope_key, key, (alike or seed).pattern_id)
 
-    def _take_in_group(self, pattern_id: str, entries: Sequence[StagingEntry]) -> None:
+    def _process_group(self, pattern_id: str, entries: Sequence[StagingEntry]) -> None:
         if pattern_id:
             self._count(pattern_id, entries)
         warned = [entry for entry in entries if _warns(entry)]
@@ -219,8 +219,8 @@ class _Run:
             self._manager.put_document(WARNINGS_CATEGORY, record, {"source": source.rpartition("/")[2]})
             self._parts.warn(self._shared, entry)
         now = iso_time(self._parts.clock())
-        taken = {entry.id for entry in entries if self._parts.staging.take_in(entry, pattern_id, now)}
-        self._taken_in += len(taken)
+        taken = {entry.id for entry in entries if self._parts.staging.mark_processed(entry, pattern_id, now)}
+        self._processed += len(taken)
         self._warnings += sum(entry.id in taken for entry in warned)
 
     def _count(self, pattern_id: str, entries: Sequence[StagingEntry]) -> None:
@@ -240,7 +240,7 @@ class _Run:
 
 
 def _warns(entry: StagingEntry) -> bool:
-    """Whether it says what came of something that didn't help."""
+    """True if the entry records an effect of something that didn't help."""
     return bool(entry.effect) and not entry.worked
 
 

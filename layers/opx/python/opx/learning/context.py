@@ -1,4 +1,4 @@
-"""What is known of a task, as the text that an orchestrator gets with it."""
+"""Renders the patterns for a task as framed text for an orchestrator's prompt; no pattern can break out of the frame."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ END = "[END CONTEXT]"
 
 _LABELS = ((5, "Most Common"), (3, "Moderate"), (0, "Less Common"))
 _SHARES = (("Problem", 0.3), ("Solution", 0.55), ("When to try", 0.15))
-"""How much of a pattern's room each line may have, where the pattern doesn't fit."""
+"""Share of a pattern's token budget that each line gets, where the pattern doesn't fit."""
 
 _NUMBER = re.compile(r"\s*\d+\.\s")
 
 _LEAST_TOKENS = 80
-"""With less room a pattern is left out: what remained of it would mislead."""
+"""With a smaller budget a pattern is left out: the remainder would mislead."""
 
 
 class OrchestratorContextBuilder:
-    """Renders patterns for tasks. Raises what `RAGQueryService` raises."""
+    """Renders patterns for tasks. Raises the errors of `RAGQueryService`."""
 
     def __init__(self, patterns: RAGQueryService, *, max_tokens: int = MAX_TOKENS) -> None:
         if max_tokens < 2 * _LEAST_TOKENS:
@@ -56,9 +56,8 @@ class OrchestratorContextBuilder:
         """The patterns that may help with a task, best first, in the frame that orchestrators know; "" if there is none.
 
         Of a task that is a mapping, `description`, `task_type` and `technology` are read; without a description it raises
-        `InvalidInputError`, as a text without words does. Patterns that find no room
-        within `max_tokens` (cl100k) are shortened, and the last ones left out. No text of a pattern can end the frame or
-        pass for a line of it.
+        `InvalidInputError`, as a string without words does. Patterns that don't fit into `max_tokens` (cl100k) are
+        shortened, and the last ones left out. No text of a pattern can end the frame or pass for a line of it.
         """
         facts = _facts(task)
         found = self._patterns.query_for_task(
@@ -84,7 +83,7 @@ def render(patterns: Sequence[RAGPattern], *, max_tokens: int = MAX_TOKENS) -> s
 
 
 def label(successes: int) -> str:
-    """How common a solution is that worked so often."""
+    """The frame's label for a number of successes."""
     return next(name for least, name in _LABELS if successes >= least)
 
 
@@ -93,7 +92,7 @@ def _in_frame(blocks: Sequence[str]) -> str:
 
 
 def _block(number: int, pattern: RAGPattern, room: int) -> str:
-    """One pattern within so many tokens; "" if it doesn't fit in a way that is worth reading."""
+    """One pattern within `room` tokens; "" if too little of it would fit."""
     # "successes" also after 1: readers know the line by this form.
     head = f"Pattern {number} ({label(pattern.success_count)} - {pattern.success_count} successes):"
     texts = {
@@ -115,25 +114,25 @@ def _lines(head: str, texts: Mapping[str, str]) -> str:
 
 
 def _warned(pattern: RAGPattern) -> Iterator[str]:
-    """The steps of a solution, each after what warns of it; what warns of none of them in particular comes first."""
+    """The steps of a solution, each after its warnings; warnings that quote none of the steps come first."""
     steps = pattern.solution.splitlines() or [""]
-    before: dict[int, list[str]] = {0: _said_of_all(pattern)}
-    for warning, place in zip(pattern.warnings, _places_of(pattern.warnings, steps), strict=True):
-        before.setdefault(place, []).append(f"(WARNING, {warning})")
+    before: dict[int, list[str]] = {0: _failure_rate_warning(pattern)}
+    for warning, position in zip(pattern.warnings, _quoted_steps(pattern.warnings, steps), strict=True):
+        before.setdefault(position, []).append(f"(WARNING, {warning})")
     for at, step in enumerate(steps):
         yield from before.get(at, ())
         yield step
 
 
-def _said_of_all(pattern: RAGPattern) -> list[str]:
-    """The frame counts successes alone: what fails as often as it works has to say so."""
+def _failure_rate_warning(pattern: RAGPattern) -> list[str]:
+    """A warning for a pattern that fails at least as often as it works: the frame's head counts successes alone."""
     tried = pattern.success_count + pattern.failure_count
     failed = pattern.failure_count >= max(pattern.success_count, 1)
     return [f"(WARNING, failed {pattern.failure_count} of {tried} times)"] if failed else []
 
 
-def _places_of(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
-    """Which step each warning quotes; the first if it quotes none."""
+def _quoted_steps(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
+    """Position of the step that each warning quotes; the first if it quotes none."""
     if not warnings:
         return []
     terms = [terms_of(_NUMBER.sub("", step)) for step in steps]
@@ -143,7 +142,7 @@ def _places_of(warnings: Sequence[str], steps: Sequence[str]) -> list[int]:
 
 
 def _cut(text: str, most: int) -> str:
-    """So many tokens of it, with a mark where something is missing."""
+    """The text cut to `most` tokens, with an ellipsis if something is missing."""
     tokens = encode(text)
     if len(tokens) <= most:
         return text
@@ -157,11 +156,11 @@ def _facts(task: str | Mapping[str, Any]) -> dict[str, str]:
     if isinstance(task, str):
         return {"description": task, "task_type": "", "technology": ""}
     if not isinstance(task, Mapping):
-        raise InvalidInputError(f"task must be a text or a mapping with a description, not {type(task).__name__}")
+        raise InvalidInputError(f"task must be a string or a mapping with a description, not {type(task).__name__}")
     facts = {name: task.get(name) for name in ("description", "task_type", "technology")}
     wrong = [name for name, value in facts.items() if not isinstance(value, str | None)]
     if wrong:
-        raise InvalidInputError(f"{', '.join(wrong)} of a task must be a text")
+        raise InvalidInputError(f"{', '.join(wrong)} of a task must be strings")
     return {name: value or "" for name, value in facts.items()}
 
 
@@ -169,7 +168,7 @@ def _facts(task: str | Mapping[str, Any]) -> dict[str, str]:
 
 
 MAX_CHARACTERS = 8000
-"""Of a text that are looked at; a context has room for less."""
+"""Characters of an input that are framed; a context has room for less."""
 
 _LOOK_ALIKES = str.maketrans(
     {
@@ -184,25 +183,25 @@ _ALONE = frozenset({"end", "theend", "endof", "context", "kontext"})
 _CONTEXT = re.compile("context|kontext")
 _ENDS = re.compile("end|fin|stop|close|begin|start|orchestrator|historical")
 _NEAR = 100
-"""Characters that are looked at beside a bracket that has no other half."""
+"""Characters that are inspected beside an unpaired bracket."""
 
 _COLONS = ":：∶꞉ː︓﹕"
 _COLON = re.compile(f"[{_COLONS}]")
 _LABEL = re.compile(r"(?:problem|solution|whentotry|recommendation|successes|success)\Z")
 _LABEL_CHARACTERS = 60
 _PIECES = dict.fromkeys("⎡⎢⎣", "(") | dict.fromkeys("⎤⎥⎦", ")")
-"""Of large brackets."""
+"""Characters that large brackets are drawn with."""
 
 
 def framed_line(text: str) -> str:
-    """The text on one line, that can't be taken for anything of the frame."""
-    looked_at = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
-    line = " ".join(_seen(looked_at).split())
+    """The text on one line that can't be mistaken for a mark or label of the frame."""
+    shortened = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+    line = " ".join(_visible(shortened).split())
     return _without_labels(_without_marks(line))
 
 
 def skeleton(text: str) -> str:
-    """What a text reads like: small Latin letters."""
+    """The lowercase Latin letters that the text looks like to a reader."""
     plain = text if text.isascii() else unicodedata.normalize("NFKD", text)
     folded = plain.casefold().translate(_LOOK_ALIKES)
     return _NOT_LETTERS.sub("", folded if folded.isascii() else "".join(_letters(folded)))
@@ -212,8 +211,8 @@ def _letters(text: str) -> Iterator[str]:
     return (character for character in text if character.isascii())
 
 
-def _seen(text: str) -> str:
-    """Without what nobody sees, and with brackets of other kinds as parentheses."""
+def _visible(text: str) -> str:
+    """Without invisible characters, and with other kinds of brackets as parentheses."""
     return "".join(map(_shown, removed(text)[0]))
 
 
@@ -231,7 +230,7 @@ def _shown(character: str) -> str:
 
 
 def _without_marks(line: str) -> str:
-    """With parentheses for square brackets around what could be a mark."""
+    """With parentheses instead of square brackets around anything that could be a mark of the frame."""
     characters = list(line)
     for begin, end in _pairs(line):
         low = begin + 1 if begin is not None else max(0, (end or 0) - _NEAR)
@@ -245,7 +244,7 @@ def _without_marks(line: str) -> str:
 
 
 def _pairs(line: str) -> Iterator[tuple[int | None, int | None]]:
-    """Where square brackets open and close; None for the half that is missing."""
+    """Positions of opening and closing square brackets; None for a missing half."""
     waiting: list[int] = []
     for at, character in enumerate(line):
         if character == "[":
@@ -256,7 +255,7 @@ def _pairs(line: str) -> Iterator[tuple[int | None, int | None]]:
 
 
 def _is_mark(content: str) -> bool:
-    """Whether what is in brackets could be the frame's begin or end. What isn't plain ASCII could be anything."""
+    """True if bracketed text could be the frame's begin or end. Text that isn't plain ASCII could read as anything."""
     if not content.isascii():
         return True
     letters = skeleton(content)
@@ -266,7 +265,7 @@ def _is_mark(content: str) -> bool:
 
 
 def _without_labels(line: str) -> str:
-    """With a dash for the colon of what could be a label."""
+    """With a dash instead of the colon after anything that could be a label of the frame."""
 
     def instead(match: re.Match[str]) -> str:
         before = line[max(0, match.start() - _LABEL_CHARACTERS) : match.start()]
@@ -279,7 +278,7 @@ def _without_labels(line: str) -> str:
 
 
 class PatternQueries:
-    """Queries patterns for an orchestrator's identity, or for the operator of the system, who gives none or says so."""
+    """Pattern queries for an orchestrator's identity, or for the operator of the system (no identity, or `operator`)."""
 
     def __init__(
         self,
@@ -296,13 +295,13 @@ class PatternQueries:
         self._records = records
 
     def of(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
-        """Finds patterns for a task or a failure."""
-        asked = self._installation.identity_of(identity)
-        reader = self._corpus.projects.reader(asked)
+        """The query service of an identity."""
+        caller = self._installation.identity_of(identity)
+        reader = self._corpus.projects.reader(caller)
         search = PatternSearch(
-            ask=self._questions.search(asked, recorded=False).answer,
+            ask=self._questions.search(caller, recorded=False).answer,
             heads=partial(visible_heads, self._learning.patterns, reader),
-            check=lambda: None if operator or identity is None else check_orchestrator(self._learning.rules, asked),
+            check=lambda: None if operator or identity is None else check_orchestrator(self._learning.rules, caller),
             observers=self._records.observers(reader, None, unreported, gaps=False),
         )
         return RAGQueryService(search)
@@ -310,5 +309,5 @@ class PatternQueries:
     def context_builder(
         self, identity: Identity | None = None, *, operator: bool = False
     ) -> OrchestratorContextBuilder:
-        """The same, as the text that an orchestrator gets with a task."""
+        """The builder of framed contexts of an identity."""
         return OrchestratorContextBuilder(self.of(identity, operator=operator))

@@ -1,4 +1,4 @@
-"""Outcomes and warnings of the hits of a question: one read, and none where nothing was ever recorded."""
+"""Applies recorded outcomes, warnings and learnt words to answers: one read a query, none where nothing was recorded."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_READ = 100
-"""Items of the one read: as many as DynamoDB gives in one request (BatchGetItem, its API reference)."""
+"""Items of the one read: the maximum of one DynamoDB request (BatchGetItem, its API reference)."""
 
 _SCOPES_REMEMBERED = 32
 
 
 class LearnedExperience:
-    """For all readers of a process; each is asked for with the scopes that it may see."""
+    """Recorded experience for all readers of a process; each lookup names the scopes that its reader may see."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class LearnedExperience:
         self._words: dict[str, tuple[str, ScopeWords]] = {}
 
     def seen_by(self, scopes: Sequence[str]) -> ReadersExperience:
-        """As a reader who may see these scopes."""
+        """The view of a reader who may see these scopes."""
         return ReadersExperience(self, scopes)
 
     def of(self, scopes: Sequence[str], judged: Sequence[Judged]) -> Experienced:
-        """What these scopes know of the hits. Raises `StoreUnavailableError`."""
+        """Outcomes and warnings that these scopes recorded for the hits. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)
         if not any(known.values()):
             return Inexperienced()
@@ -81,13 +81,13 @@ class LearnedExperience:
         items = self._table.get_many(keys)
         heads = [item for item in items if item["entry"] != WARNINGS]
         tried = [self._tried_in(item) for item in items if item["entry"] == WARNINGS]
-        return Told(_by_key(heads), tried, judged, self._document_of)
+        return HitExperience(_by_key(heads), tried, judged, self._document_of)
 
     def warnings_of(
         self, scopes: Sequence[str], passages: Callable[[], Sequence[JudgedPassage]]
     ) -> list[list[StepWarning]]:
-        """Warnings of steps in each passage that were tried before, by what these scopes know; `[]` where they know of
-        none at all, and the passages aren't asked for. Raises `StoreUnavailableError`."""
+        """Warnings of each passage about steps that were tried before in these scopes; `[]`, without calling `passages`,
+        where the scopes have no warnings. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)[WARNINGS]
         items = self._table.get_many([known_key(scope, WARNINGS) for scope in known]) if known else ()
         tried = [self._tried_in(item) for item in items]
@@ -96,7 +96,7 @@ class LearnedExperience:
         return [[one for each in tried for one in each.warnings(passage, self._document_of)] for passage in passages()]
 
     def words(self, scopes: Sequence[str]) -> ScopedWords | None:
-        """The words that these scopes learnt; None, and nothing is read, where they learnt none. Raises
+        """Learnt words of these scopes; None, without a read of them, where there are none. Raises
         `StoreUnavailableError`."""
         known = self._known.of(scopes)[LEARNT]
         if not known:
@@ -118,7 +118,7 @@ class LearnedExperience:
 
 
 def _remembered(kept: dict[str, tuple[str, T]], item: Item, read: Callable[[str], T]) -> T:
-    """What is known of the scope of an item, read again when its mark is another one."""
+    """The cached value of the item's scope, read again when the item's mark changed."""
     scope, mark = known_scope(item), str(item["mark"])
     found = kept.get(scope)
     if found is None or found[0] != mark:
@@ -129,7 +129,7 @@ def _remembered(kept: dict[str, tuple[str, T]], item: Item, read: Callable[[str]
 
 
 class ReadersExperience:
-    """What one reader gets to know."""
+    """Experience from the scopes that one reader may see."""
 
     def __init__(self, learned: LearnedExperience, scopes: Sequence[str]) -> None:
         self._learned = learned
@@ -139,8 +139,8 @@ class ReadersExperience:
         return self._learned.of(self._scopes, judged)
 
 
-class Told:
-    """What is known of the hits of one question: `heads` by scope and key id."""
+class HitExperience:
+    """Recorded outcomes and warnings of one query's hits: `heads` are outcome counts by key id."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Told:
         self._heads = heads
         self._tried = tried
         self._document_of = document_of
-        self._indexed = {_place(one.hit.indexed): one.hit.indexed for one in judged}
+        self._indexed = {_chunk_key(one.hit.indexed): one.hit.indexed for one in judged}
         self._moved: dict[str, float] = {}
 
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
@@ -178,8 +178,8 @@ class Told:
         try:
             results = tuple(map(self._warned, answer.results)) if self._tried else answer.results
         except StoreUnavailableError:
-            log.exception("warnings can't be looked up")
-            note = "whether steps of these documents were warned of could not be read"
+            log.exception("warnings can't be read")
+            note = "warnings about steps of these documents could not be read"
             return replace(answer, outcomes=outcomes, partial=True, notes=(*answer.notes, note))
         return replace(answer, outcomes=outcomes, results=results)
 
@@ -203,7 +203,7 @@ class Told:
 
 
 def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
-    """What is known of documents by the id of their key, the scopes in order."""
+    """Outcome counts of documents by key id, ordered by scope."""
     from opx.domain.outcomes import DocumentOutcomes
 
     found: dict[str, list[DocumentOutcomes]] = {}
@@ -212,5 +212,5 @@ def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
     return found
 
 
-def _place(indexed: IndexedChunk) -> tuple[str, str]:
+def _chunk_key(indexed: IndexedChunk) -> tuple[str, str]:
     return indexed.chunk.document_id, indexed.chunk.chunk_id

@@ -1,6 +1,6 @@
-"""What an entry may have, by its type, and what of it is refused.
+"""Validates and cleans the fields of captured entries, and reads learning events.
 
-Texts are cleaned as documents are: secrets masked, characters that nobody can see removed. What was masked is told.
+Text is cleaned as documents are: secrets masked, invisible characters removed. Masking is reported in remarks.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEFT_OUT = "\n…\n"
 
 @dataclass(frozen=True, slots=True)
 class EntryField:
-    """A field of at most `maximum` characters, on one line unless it is `long`; several texts of that length together if
-    it holds `several`. What is `kept` of it, if that is less, is its beginning and its end."""
+    """A field of at most `maximum` characters, on one line unless it is `long`; a list of strings with that many characters
+    together if it holds `several`. A longer value is cut to `kept` characters, if set: its beginning and its end."""
 
     name: str
     maximum: int
@@ -72,7 +72,7 @@ _CALLED = {
     (EntryType.WARNING, "solution_steps"): "tried",
     (EntryType.WARNING, "failure_description"): "problem",
 }
-"""Fields under other names than the entry's."""
+"""Public names of fields, where they differ from the entry's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class CheckedEntry:
 
 
 def checked(entry_type: EntryType, given: Mapping[str, Any]) -> CheckedEntry:
-    """The fields of an entry. Raises `InvalidInputError` that names the field that is missing, too long, or no text."""
+    """Validated fields of an entry. Raises `InvalidInputError`, naming a field that is missing, too long, or no string."""
     values: dict[str, Any] = {}
     remarks: list[str] = []
     for name, value in given.items():
@@ -94,7 +94,7 @@ def checked(entry_type: EntryType, given: Mapping[str, Any]) -> CheckedEntry:
     for name in _NEEDED[entry_type]:
         if name not in values:
             called = _CALLED.get((entry_type, name), name)
-            raise InvalidInputError(f"a {entry_type} needs {called}: give a text that is not empty")
+            raise InvalidInputError(f"a {entry_type} needs {called}: set it to a string that is not empty")
     if "effect" in values:
         values["effect"] = effect_of(values["effect"]).value
     return CheckedEntry(values, tuple(remarks))
@@ -109,7 +109,7 @@ def effect_of(text: str) -> TriedEffect:
 
 
 def cleaned_line(name: str, value: Any, maximum: int = MAX_LINE) -> str:
-    """A text on one line that isn't part of an entry's type, such as the name of an occurrence. Raises
+    """A cleaned single-line value that isn't a field of an entry, such as the name of an occurrence. Raises
     `InvalidInputError`."""
     return _text(EntryField(name, maximum), name, value, [])
 
@@ -119,10 +119,10 @@ def _value(field: EntryField, called: str, value: Any, remarks: list[str]) -> st
         return _text(field, called, value, remarks)
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
-        raise InvalidInputError(f"{called} must be a text, or a list of at most {MAX_STEPS} texts")
+        raise InvalidInputError(f"{called} must be a string, or a list of at most {MAX_STEPS} strings")
     texts = [_text(field, called, one, remarks) for one in given]
     if sum(map(len, texts)) > field.maximum:
-        raise InvalidInputError(f"{called} may have {field.maximum:,} characters together; keep what is to be done")
+        raise InvalidInputError(f"{called} may have {field.maximum:,} characters together; keep the instructions only")
     return tuple(text for text in texts if text)
 
 
@@ -130,7 +130,7 @@ def _text(field: EntryField, called: str, value: Any, remarks: list[str]) -> str
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidInputError(f"{called} must be a text, not {type(value).__name__}")
+        raise InvalidInputError(f"{called} must be a string, not {type(value).__name__}")
     if len(value) > field.maximum:
         raise InvalidInputError(f"{called} may have {field.maximum:,} characters, not {len(value):,}")
     text, _ = invisible.removed(normalise(well_formed(value)))
@@ -150,7 +150,7 @@ def _text(field: EntryField, called: str, value: Any, remarks: list[str]) -> str
 SOURCE = "opx.learning"
 CLIENT_FIELD, PROJECT_FIELD, SCOPE_FIELD = "client_id", "project_id", "scope"
 PRINCIPAL = "learning events"
-"""Who captured what came as an event."""
+"""Principal of entries that were captured through events."""
 
 ENVELOPE_REASON, ENVELOPE_EVENT = "reason", "event"
 _QUOTED = 60
@@ -170,7 +170,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LearningEvent:
-    """An event that was read. `at` is when it happened, in seconds since the epoch; None if the event doesn't say."""
+    """A parsed event. `at` is its time in seconds since the epoch; None if the event has none."""
 
     kind: EntryKind
     identity: Identity
@@ -179,9 +179,9 @@ class LearningEvent:
 
 
 def read_event(body: str, configured: Identity) -> LearningEvent:
-    """The event that a message holds: as EventBridge sends it, or one that was set aside with a reason and sent again.
+    """Parses a message: an event as EventBridge sends it, or a rejected one that is sent again in its envelope.
 
-    Raises `InvalidInputError` that says what is wrong.
+    Raises `InvalidInputError` with the reason.
     """
     event = _object(_json(body), "the event")
     if ENVELOPE_EVENT in event and ENVELOPE_REASON in event:
@@ -194,14 +194,14 @@ def read_event(body: str, configured: Identity) -> LearningEvent:
 
 
 def checkpoint_message(scope: Scope, project_id: str, checkpoint_type: CheckpointType) -> str:
-    """An event that asks for a checkpoint of what one scope captured for a project."""
+    """An event that requests a checkpoint of the entries that one scope captured for a project."""
     detail = {SCOPE_FIELD: scope.key, PROJECT_FIELD: project_id, "checkpoint_type": checkpoint_type.value}
     return json.dumps({"source": SOURCE, "detail-type": EntryKind.CHECKPOINT.value, "detail": detail})
 
 
 def _identity(detail: dict[str, Any], configured: Identity) -> Identity:
-    """Whose event it is; the client is taken out of the detail. Raises `InvalidScopeError` for a malformed one, and for
-    another client than the installation's."""
+    """The identity that the event is for; removes the client from the detail. Raises `InvalidScopeError` for a malformed one,
+    and for a client other than the installation's."""
     project = text_of(detail, PROJECT_FIELD)
     if SCOPE_FIELD in detail:
         scope = scope_of_key(text_of(detail, SCOPE_FIELD))
@@ -211,7 +211,9 @@ def _identity(detail: dict[str, Any], configured: Identity) -> Identity:
         project = (configured.project_id or project) if client else ""
     detail.pop(CLIENT_FIELD, None)
     if configured.client_id and client != configured.client_id:
-        raise InvalidScopeError(f"the event is of client {client or GLOBAL_KEY!r}, which is not the one here")
+        raise InvalidScopeError(
+            f"the event is of client {client or GLOBAL_KEY!r}, which is not the client of this installation"
+        )
     Scope(client, project_id=project)
     return Identity(client, project, PRINCIPAL)
 
@@ -224,12 +226,12 @@ def _kind(value: object) -> EntryKind:
 
 
 def text_of(detail: Mapping[str, Any], name: str) -> str:
-    """A field of the detail, "" without one. Raises `InvalidInputError` for what is no text."""
+    """A string field of the detail, "" if it is missing. Raises `InvalidInputError` for other types."""
     value = detail.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+        raise InvalidInputError(f"{name} must be a string, not {type(value).__name__}")
     return value.strip()
 
 
@@ -248,5 +250,5 @@ def _object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def quoted(value: object) -> str:
-    """A little of it, for a message."""
+    """The beginning of the value's representation, for error messages."""
     return repr(value)[:_QUOTED]

@@ -1,8 +1,7 @@
-"""Finds the pattern that an entry belongs to if none says the same word by word: one that a search finds, or one so new that
-a search may miss it.
+"""Matches an entry with a pattern in other words: one that a search finds, or one so new that a search may miss it.
 
 Two vectors are compared, of the problem and of the solution (of a long text, the mean of its vectors), and two things that
-vectors don't tell apart: "increase the pool" and "decrease the pool" have a cosine of 0.93 with the built-in embedder, and
+vectors don't distinguish: "increase the pool" and "decrease the pool" have a cosine of 0.93 with the built-in embedder, and
 two errors of a product that differ in their code alone one of 0.6.
 """
 
@@ -22,16 +21,16 @@ from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vecto
 from opx.text.fields import query_terms
 
 CANDIDATES = 20
-"""Hits of each leg that are compared."""
+"""Hits of each leg that are compared with the entry."""
 
 _MAX_SEARCHED = 1000
-"""Characters of a problem that are searched by their words."""
+"""Characters of a problem that the lexical leg searches."""
 
 MIN_PROBLEM = 0.45
 MIN_SOLUTION = 0.60
 """Cosines. With the built-in embedder, 28 of 37 entries that repeat one of 81 patterns in other words are recognised, and
 none of 18 that solve its problem in another way (docs/decisions/0041-learning.md). A wrong match spoils the counts of a
-pattern, a missed one shows two that are alike."""
+pattern, a missed one leaves two that are alike."""
 
 _NUMBER = re.compile(r"(?m)^\d+\. ")
 _CODES = (
@@ -55,13 +54,13 @@ _OPPOSITES = tuple(
         ("lock", "unlock"),
     )
 )
-"""Terms of what can be done, and of its opposite."""
+"""Stems of actions and of their opposites."""
 
 
 class PatternMatcher:
     """Finds patterns of one scope for the entries of one checkpoint.
 
-    `documents` embeds texts (the cached embedder), `questions` says whether the engine is given vectors.
+    `documents` embeds texts (the cached embedder); `questions` is true if searches have a vector leg.
     """
 
     def __init__(
@@ -82,13 +81,13 @@ class PatternMatcher:
         self._vectors: dict[str, Vector] = {}
 
     def prepare(self, entries: Iterable[StagingEntry]) -> None:
-        """Embed what these entries say in one go. Raises `EmbeddingError`."""
+        """Embeds problems and solutions of these entries in one batch. Raises `EmbeddingError`."""
         self._embed([text for entry in entries for text in (_problem_text(entry), _solution_text(entry))])
 
     def alike(self, entry: StagingEntry) -> Pattern | None:
-        """The pattern that is most alike, if one is alike enough.
+        """The most similar pattern above the thresholds.
 
-        Raises `IndexUnavailableError` where a leg of the search is missing: it might have found the pattern.
+        Raises `IndexUnavailableError` if a leg of the search failed: it might have found the pattern.
         """
         candidates = [one for one in self._candidates(entry) if _may_be_same(entry, one)]
         self._embed([text for one in candidates for text in (_problem_text(one), _solution_text(one))])
@@ -96,8 +95,8 @@ class PatternMatcher:
         best = max(rated, key=lambda each: (each[0], each[1].pattern_id), default=None)
         return best[1] if best and best[0] > 0 else None
 
-    def made(self, pattern: Pattern) -> None:
-        """Know a pattern that is being made."""
+    def add(self, pattern: Pattern) -> None:
+        """Adds a pattern that this checkpoint creates, to compare later entries with it."""
         self._known_fresh().setdefault(pattern.pattern_id, pattern)
 
     def _candidates(self, entry: StagingEntry) -> Iterator[Pattern]:
@@ -106,7 +105,7 @@ class PatternMatcher:
         return chain(fresh.values(), self._patterns.heads([self._scope_key], found))
 
     def _found(self, entry: StagingEntry) -> list[str]:
-        """Ids of the patterns whose documents a search finds."""
+        """Ids of the patterns whose documents a search finds for the entry's problem."""
         self.prepare([entry])
         vector = self._vectors[_problem_text(entry)] if self._questions else None
         where = SearchFilter(scopes=(self._scope_key,), categories=(PATTERNS_CATEGORY,))
@@ -126,7 +125,7 @@ class PatternMatcher:
         return self._fresh
 
     def _likeness(self, entry: StagingEntry, pattern: Pattern) -> float:
-        """Above 0 if they are alike enough. What is approved at a gate has no problem to compare."""
+        """Sum of the cosines; 0 if one is below its minimum. A gate approval has no problem to compare."""
         problem = _cosine(self._vectors[_problem_text(entry)], self._vectors[_problem_text(pattern)])
         if problem < MIN_PROBLEM and entry.entry_type is not EntryType.GATE_APPROVAL:
             return 0.0
@@ -140,20 +139,20 @@ class PatternMatcher:
             self._vectors.update(zip(missing, vectors, strict=True))
 
 
-def _problem_text(told: StagingEntry | Pattern) -> str:
-    """What the vector of a problem is made of."""
-    problem = told.problem if isinstance(told, Pattern) else problem_of(told)
-    return f"{problem}\n{told.error_message}".strip()
+def _problem_text(source: StagingEntry | Pattern) -> str:
+    """The text that a problem's vector is computed from."""
+    problem = source.problem if isinstance(source, Pattern) else problem_of(source)
+    return f"{problem}\n{source.error_message}".strip()
 
 
-def _solution_text(told: StagingEntry | Pattern) -> str:
-    """What the vector of a solution is made of: its steps without their numbers."""
-    return _NUMBER.sub("", told.solution if isinstance(told, Pattern) else solution_of(told))
+def _solution_text(source: StagingEntry | Pattern) -> str:
+    """The text that a solution's vector is computed from: its steps without their numbers."""
+    return _NUMBER.sub("", source.solution if isinstance(source, Pattern) else solution_of(source))
 
 
 def _may_be_same(entry: StagingEntry, pattern: Pattern) -> bool:
-    """Whether they are of one kind, about the same technology or gate, and nothing says that they differ. A warning
-    needn't name a technology."""
+    """True if they are of one type, about the same technology or gate, and neither codes nor actions contradict each other.
+    A warning needn't name a technology."""
     tried = entry.entry_type is EntryType.WARNING
     kind = EntryType.FAILURE_SOLUTION if tried else entry.entry_type
     if kind is not pattern.entry_type or _folded(entry.gate_type) != _folded(pattern.gate_type):
@@ -164,7 +163,7 @@ def _may_be_same(entry: StagingEntry, pattern: Pattern) -> bool:
 
 
 def _cosine(one: Vector, other: Vector) -> float:
-    """Of unit vectors."""
+    """Cosine of unit vectors."""
     return float(sum(map(mul, one, other)))
 
 

@@ -1,5 +1,5 @@
-"""Records outcomes of acting upon documents that a receipt names, and captures a warning of what made things worse,
-and has words of resolved incidents stand for the page."""
+"""Records outcomes of acting upon documents that a receipt names. An outcome that made things worse is captured as a
+warning; from the reports of resolved incidents words are learnt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from opx.errors import (
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.clients import removed_error
 from opx.learning.fields import cleaned_line
-from opx.learning.learned_words import LearntStore, said_of
+from opx.learning.learned_words import LearntStore, report_of
 from opx.learning.outcome_store import DocumentStanding, OutcomeStore
 from opx.learning.warnings import followed
 from opx.ports import Clock
@@ -44,15 +44,17 @@ from opx.records.audit import AuditRecord
 
 log = logging.getLogger(__name__)
 
-MOST_TOLD = 20
-_MOST_READ = 1_000
-"""Outcomes of a document that are looked through for the latest."""
+MAX_LATEST = 20
+"""Outcomes of a document that are returned."""
+
+_MAX_READ = 1_000
+"""Outcomes of a document that are read to find the latest."""
 
 SHORTEST_ID = 6
-"""Digits of a document's id by which one of those that a receipt names is meant."""
+"""Minimum length of the prefix of a document id that selects a document of a receipt."""
 
 MAX_SAME = 10
-"""Documents with the same text that an outcome counts for."""
+"""Documents with the same content that an outcome counts for."""
 
 _SECTIONS_NAMED = 8
 _LONGEST = {
@@ -65,14 +67,14 @@ _LONGEST = {
 }
 
 NO_AUDIT_LOG = (
-    "this installation keeps no audit log (OPX_AUDIT_DAYS=0), so that it can't be seen what a receipt returned: set it to "
-    "a number of days to take outcomes"
+    "this installation keeps no audit log (OPX_AUDIT_DAYS=0), so the documents of a receipt are unknown: set it to a "
+    "number of days to record outcomes"
 )
-NO_DOCUMENT = "the receipt has an answer without results; what came of it can't be told"
+NO_DOCUMENT = "the receipt has an answer without results; there is no document to record an outcome of"
 
 
 class WarningCapture(Protocol):
-    """Captures that something was tried; see `opx.learning.capture`."""
+    """Captures a warning about a step that was tried; see `opx.learning.capture`."""
 
     def __call__(
         self,
@@ -90,9 +92,9 @@ class WarningCapture(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the service needs to know of the installation. `audited` finds the record of a receipt among those of an
-    identity's own scope; it is None where no audit log is kept. `chunks` reads a document. `incident_text` gives what a scope
-    knows of an incident by its name, "" if nothing. `admits` says whether a scope is served, and notes it."""
+    """Dependencies of the outcome service. `audited` finds the record of a receipt among those of an identity's own scope;
+    it is None where no audit log is kept. `chunks` reads a document. `incident_text` returns the text that a scope has about
+    an incident by its name, "" if none. `admits` returns whether a scope is served, and registers it."""
 
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
@@ -104,7 +106,7 @@ class Sight:
 
 
 class OutcomeService:
-    """Outcomes of one identity. They count for everybody with whom `scope` shares what it learns."""
+    """Records outcomes for one identity. They count for all readers of `scope`."""
 
     def __init__(self, reader: Reader, scope: Scope, store: OutcomeStore, sight: Sight, clock: Clock) -> None:
         self._reader = reader
@@ -125,15 +127,15 @@ class OutcomeService:
         note: str = "",
         occurrence: str = "",
     ) -> OutcomeReport:
-        """Take down what came of acting upon a document that was returned with a receipt.
+        """Records the outcome of acting upon a document that was returned with a receipt.
 
-        Of a receipt and a document there is one outcome, or one an `occurrence`: telling it again changes nothing, telling
-        another result corrects it. What made things worse is captured as a warning, too, which the next checkpoint
-        takes in.
+        There is one outcome per receipt and document, or per `occurrence`: recording it again changes nothing, recording
+        another result corrects it. The result `made_worse` is captured as a warning, too, which the next checkpoint
+        processes.
 
         Raises `ReceiptNotFoundError` for a receipt that the audit log doesn't have of this scope, `DocumentNotFoundError`
         for a document that is gone, `ClientRemovedError`, `StoreUnavailableError`, and `InvalidInputError` for a document
-        that the receipt doesn't name, a section that the document doesn't have, and what can't be read.
+        that the receipt doesn't name, a section that the document doesn't have, and invalid values.
         """
         kind = _result_of(result)
         texts = _cleaned(
@@ -143,27 +145,27 @@ class OutcomeService:
         texts["section"] = self._section(document, texts["section"])
         if not self._sight.admits(self._scope):
             raise removed_error(self._scope.client_id)
-        told = self._told(kind, texts, document)
-        standing, *_ = [self._count(one, told) for one in (document, *others)]
+        outcome = self._recorded(kind, texts, document)
+        standing, *_ = [self._count(one, outcome) for one in (document, *others)]
         self._learn(standing, (document, *others))
-        told = standing.told  # captured from that: who dies before tells it again, perhaps in other words
+        outcome = standing.outcome  # the warning is captured from this one: a retry may have other words
         return OutcomeReport(
-            outcome_id=told.outcome_id,
+            outcome_id=outcome.outcome_id,
             document_id=document.document_id,
             title=document.title,
-            section=told.section,
-            result=told.result,
+            section=outcome.section,
+            result=outcome.result,
             counted=standing.counted,
             standing=standing.known,
-            warning_id=self._warn(told, document) if told.result is OutcomeResult.MADE_WORSE else "",
+            warning_id=self._warn(outcome, document) if outcome.result is OutcomeResult.MADE_WORSE else "",
         )
 
     def returned(self, receipt_id: str, document_id: str) -> KnowledgeDocument:
-        """The document of a receipt that is meant. Raises as `record` does."""
+        """The document of a receipt that an id or rank selects. Raises as `record` does."""
         return self._returned(_cleaned(receipt_id=receipt_id)["receipt_id"], document_id)[1][0]
 
     def standing(self, document_id: str) -> DocumentOutcomes:
-        """What is known of a document here, with the latest outcomes. Raises `DocumentNotFoundError`."""
+        """Outcome counts of a document in all visible scopes, with its latest outcomes. Raises `DocumentNotFoundError`."""
         document = self._documents(document_id)[0]
         found = self._store.heads(self._reader.visible, [document.key.id])
         known = [head.seen_from(document.document_id) for _, _, head in sorted(found, key=lambda each: each[0])]
@@ -173,50 +175,50 @@ class OutcomeService:
         return replace(together, latest=self._latest([scope for scope, _, _ in found], document))
 
     def _latest(self, scopes: Sequence[str], document: KnowledgeDocument) -> tuple[RecordedOutcome, ...]:
-        """The outcomes that these scopes were told of, the latest first."""
-        each = [one for scope in scopes for one in islice(self._store.told(scope, document.key.id), _MOST_READ)]
-        return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MOST_TOLD))
+        """Outcomes recorded in these scopes, the latest first."""
+        each = [one for scope in scopes for one in islice(self._store.outcomes(scope, document.key.id), _MAX_READ)]
+        return tuple(islice(sorted(each, key=lambda one: (one.at, one.outcome_id), reverse=True), MAX_LATEST))
 
-    def _count(self, document: KnowledgeDocument, told: RecordedOutcome) -> DocumentStanding:
-        return self._store.count(self._scope.key, document.key.id, told, document.title)
+    def _count(self, document: KnowledgeDocument, outcome: RecordedOutcome) -> DocumentStanding:
+        return self._store.count(self._scope.key, document.key.id, outcome, document.title)
 
-    # -- what is told of
+    # -- resolving receipts, documents and sections
 
     def _returned(self, receipt_id: str, document_id: str) -> tuple[str, list[KnowledgeDocument]]:
-        """The receipt's whole id, and the documents with the text of the one that is meant."""
+        """The receipt's full id, and the documents with the same content as the selected one."""
         record = self._answered(receipt_id)
-        return record.receipt_id, self._documents(_meant(document_id, record))
+        return record.receipt_id, self._documents(_selected(document_id, record))
 
     def _answered(self, receipt_id: str) -> AuditRecord:
-        """The record of the answer that is meant."""
+        """The audit record of a receipt."""
         if self._sight.audited is None:
             raise InvalidInputError(NO_AUDIT_LOG)
         record = self._sight.audited(receipt_id, self._reader.identity) if receipt_id else None
         if record is None:
             raise ReceiptNotFoundError(
-                f"there is no receipt {receipt_id!r} of yours: it is another's, or older than the audit log is kept; "
-                "`opx audit` lists them"
+                f"there is no receipt {receipt_id!r} in your scope: it belongs to another scope, or is older than the audit "
+                "log is kept; `opx audit` lists them"
             )
         return record
 
     def _documents(self, document_id: str) -> list[KnowledgeDocument]:
-        """The documents with this text that may be seen, those that are current first."""
+        """Visible documents with this content: the current ones, or the latest version if none is current."""
         found = [one for one in self._sight.catalog.find(document_id) if self._reader.may_see(one.key.scope)]
         if not found:
-            raise DocumentNotFoundError(f"document {document_id} is gone: what came of it counts for nothing")
+            raise DocumentNotFoundError(f"document {document_id} is gone: no outcome can be recorded of it")
         latest = {one.key.id: one for one in sorted(found, key=lambda one: one.version)}
         current = [one for one in latest.values() if one.state is DocumentState.CURRENT]
         return sorted(current, key=lambda one: one.key.id)[:MAX_SAME] or [max(found, key=lambda one: one.version)]
 
     def _section(self, document: KnowledgeDocument, wanted: str) -> str:
-        """The section as results name it. What is meant may be its last headings alone, in any case."""
+        """The section's name as results have it. `wanted` may be its last headings alone, in any case."""
         if not wanted:
             return ""
         try:
             sections = list(dict.fromkeys(_sections(self._sight.chunks(document.key, document.document_id))))
         except ObjectNotFoundError as exc:
             raise DocumentNotFoundError(
-                f"the text of document {document.document_id} is gone: tell the outcome without its section"
+                f"the text of document {document.document_id} is gone: record the outcome without its section"
             ) from exc
         text = wanted.casefold()
         found = [name for name in sections if name.casefold() == text] or [
@@ -228,7 +230,7 @@ class OutcomeService:
             raise InvalidInputError(f"{document.title!r} {problem} {wanted!r}; there are: {named}")
         return found[0]
 
-    def _told(self, result: OutcomeResult, texts: dict[str, str], document: KnowledgeDocument) -> RecordedOutcome:
+    def _recorded(self, result: OutcomeResult, texts: dict[str, str], document: KnowledgeDocument) -> RecordedOutcome:
         names = texts["receipt_id"], document.document_id, texts["occurrence"]
         return RecordedOutcome(
             outcome_id=stable_hash("outcome", self._scope.key, *names),
@@ -241,50 +243,49 @@ class OutcomeService:
         )
 
     def _learn(self, standing: DocumentStanding, documents: Sequence[KnowledgeDocument]) -> None:
-        """Have what was said of the incident speak for the page if it was resolved, else against it. Of copies, the page is
+        """Learns the words of the incident's report: for the page if it was resolved, else against it. Of copies, the page is
         the one that most readers may see."""
-        told = standing.told
+        outcome = standing.outcome
         page = min((one.key for one in documents), key=lambda key: self._reader.visible.index(key.scope.key))
         own = self._narrower(page)
-        if standing.counted is not Counted.NEW and told.result is not OutcomeResult.RESOLVED:
+        if standing.counted is not Counted.NEW and outcome.result is not OutcomeResult.RESOLVED:
             for scope_key in {self._narrower(one.key) for one in documents} - {own}:
-                self._sight.learnt.forget(scope_key, told)
-        said = said_of(self._incident_text(told.incident), told.note)
-        if said:
-            self._sight.learnt.enter(own, told, page, said)
+                self._sight.learnt.forget(scope_key, outcome)
+        report = report_of(self._incident_text(outcome.incident), outcome.note)
+        if report:
+            self._sight.learnt.enter(own, outcome, page, report)
         elif standing.counted is not Counted.NEW:
-            self._sight.learnt.forget(own, told)
+            self._sight.learnt.forget(own, outcome)
 
     def _narrower(self, page: DocumentKey) -> str:
-        """The scope that shares the outcome, or the page's: whichever fewer readers see. No question of others reads it."""
+        """The scope that shares the outcome, or the page's: whichever fewer readers see, so that no other query reads it."""
         return max(self._scope.key, page.scope.key, key=self._reader.visible.index)
 
     def _incident_text(self, incident: str) -> str:
-        """What those who share this outcome know of the incident. The note has to do where that can't be read."""
+        """The text of the incident in the sharing scope; "" if it can't be read: then the note alone is the report."""
         try:
             known = self._sight.incident_text(self._scope, incident) if incident else ""
         except StoreUnavailableError:
-            log.exception("what is known of an incident can't be read")
+            log.exception("the text of an incident can't be read")
             return ""
         return cleaned_line("incident", known[:MAX_NOTE], MAX_NOTE)
 
-    def _warn(self, told: RecordedOutcome, document: KnowledgeDocument) -> str:
-        """Capture the warning, under an occurrence by which it is the same each time."""
+    def _warn(self, outcome: RecordedOutcome, document: KnowledgeDocument) -> str:
+        """Captures the warning; its occurrence is the outcome's id, so that a retry captures the same entry."""
         return self._sight.capture_warning(
             self._reader.identity.project_id,
-            told.principal[:100],
-            told.step or followed(document.title, told.section),
+            outcome.principal[:100],
+            outcome.step or followed(document.title, outcome.section),
             TriedEffect.MADE_WORSE.value,
-            incident=told.incident,
-            problem=told.note,
+            incident=outcome.incident,
+            problem=outcome.note,
             reference=document.key.id,
-            occurrence=told.outcome_id,
+            occurrence=outcome.outcome_id,
         )
 
 
-def _meant(wanted: str, record: AuditRecord) -> str:
-    """The id of the document of an answer that is meant: by the beginning of its id or by its rank; without either, the
-    first."""
+def _selected(wanted: str, record: AuditRecord) -> str:
+    """The document id that `wanted` selects in an answer: by a prefix of the id or by rank; the first if it is empty."""
     returned = (*(each.document_id for each in record.documents), record.nearest)
     shown = list(dict.fromkeys(filter(None, returned)))
     if not shown:
@@ -299,12 +300,12 @@ def _meant(wanted: str, record: AuditRecord) -> str:
     problem = "several documents whose ids begin" if found else "no document whose id begins"
     raise InvalidInputError(
         f"the receipt names {problem} with {wanted[:64]!r}; it has {', '.join(one[:12] for one in shown)}"
-        + (f" and {more:,} results more that it doesn't name" if more > 0 else "")
+        + (f" and {more:,} more results that it doesn't name" if more > 0 else "")
     )
 
 
 def _sections(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
-    """All sections, those that have others in them included."""
+    """Names of all sections, parents included."""
     for chunk in chunks:
         for depth in range(1, len(chunk.section) + 1):
             yield section_name(chunk.section[:depth])
@@ -319,5 +320,5 @@ def _result_of(value: OutcomeResult | str) -> OutcomeResult:
 
 
 def _cleaned(**texts: str) -> dict[str, str]:
-    """Texts on one line each, without invisible characters and with secrets masked. Raises `InvalidInputError`."""
+    """Values on one line each, without invisible characters and with secrets masked. Raises `InvalidInputError`."""
     return {name: cleaned_line(name, text, _LONGEST[name]) for name, text in texts.items()}

@@ -1,14 +1,14 @@
-"""The rows of the table of patterns.
+"""Rows of the table of patterns, and the conversion of entries to patterns and their documents.
 
-Of a scope S there are these places:
+A scope S has these partitions:
 
-- `S`: the head of each pattern that is shared in it (`entry` = its id): what it says, and how often it worked;
+- `S`: the head of each pattern that is shared in it (`entry` = its id): its content and its counts;
 - `S|<pattern id>`: each entry that was counted for it (`entry` = the entry's id);
-- `S|keys`: for what an entry says word by word (a hash of it), the pattern that it belongs to. Written before anything is
-  counted, and never changed: whoever does it again decides the same;
+- `S|keys`: the pattern id by a hash of an entry's exact words. Written before anything is counted, and never changed: a
+  retry decides the same;
 - `S|fresh`: patterns of the last day, which a search may not find yet (`entry` = time and id). Written before a pattern is
-  decided on, so that whoever comes next compares with it;
-- `S|projects`: the projects that captured something in it.
+  decided on, so that the next checkpoint compares with it;
+- `S|projects`: the projects with captured entries.
 """
 
 from __future__ import annotations
@@ -30,73 +30,73 @@ FRESH_SECONDS = 86_400
 
 
 def heads_partition(scope_key: str) -> str:
-    """Where the heads of a scope's patterns are."""
+    """Partition key of the heads of a scope's patterns."""
     return scope_key
 
 
 def occurrences_partition(scope_key: str, pattern_id: str) -> str:
-    """Where what was counted for a pattern is."""
+    """Partition key of the occurrences of a pattern."""
     return f"{scope_key}|{pattern_id}"
 
 
 def keys_partition(scope_key: str) -> str:
-    """Where it is noted which pattern a text belongs to."""
+    """Partition key of the pattern ids by key."""
     return f"{scope_key}|keys"
 
 
 def fresh_partition(scope_key: str) -> str:
-    """Where the patterns of the last day are."""
+    """Partition key of the patterns of the last day."""
     return f"{scope_key}|fresh"
 
 
 def projects_partition(scope_key: str) -> str:
-    """Where the projects of a scope are."""
+    """Partition key of a scope's projects."""
     return f"{scope_key}|projects"
 
 
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
-    """Every row of a scope, a pattern's head after its occurrences: what is removed in this order can be found again
-    until it is gone."""
-    for place in (projects_partition(scope_key), fresh_partition(scope_key), keys_partition(scope_key)):
-        yield from table.query(place)
+    """All rows of a scope, a pattern's head after its occurrences: an interrupted removal in this order finds the
+    remaining rows again."""
+    for partition in (projects_partition(scope_key), fresh_partition(scope_key), keys_partition(scope_key)):
+        yield from table.query(partition)
     for head in table.query(heads_partition(scope_key)):
         yield from table.query(occurrences_partition(scope_key, str(head["entry"])))
         yield head
 
 
 def text_key(entry_type: EntryType, problem: str, error: str, solution: str, about: str) -> str:
-    """What a problem and its solution are found by word by word: upper and lower case and line breaks apart. `about` is
-    the technology, or the gate. What was tried in vain is found as what worked is."""
+    """Hash of the exact words of a problem and its solution, regardless of line breaks and, but for the solution, of case.
+    `about` is the technology, or the gate. A warning has the key of the same solution that worked."""
     kind = EntryType.FAILURE_SOLUTION if entry_type is EntryType.WARNING else entry_type
     loose = [" ".join(normalise(text).casefold().split()) for text in (problem, error, about)]
     return stable_hash("pattern text", kind.value, loose, " ".join(normalise(solution).split()))
 
 
 def head_row(pattern: Pattern) -> Item:
-    """What the row of a head has of its pattern."""
+    """The pattern's part of a head row."""
     facts: Item = to_json(asdict(pattern))
     del facts["pattern_id"], facts["scope_key"]
     return {**facts, "place": heads_partition(pattern.scope_key), "entry": pattern.pattern_id}
 
 
 def pattern_in(row: Item) -> Pattern:
-    """The pattern of a head."""
+    """The pattern of a head row."""
     facts = {one.encode_name: row[one.name] for one in fields(Pattern) if one.name in row}
     return Pattern.from_json({**facts, "patternId": row["entry"], "scope": scope_of_key(row["place"]).key})
 
 
 def occurrence_row(scope_key: str, pattern_id: str, fact: Item) -> Item:
-    """The row of an occurrence, from what the head notes of it."""
+    """The row of an occurrence, from its JSON in the head."""
     return {**fact, "place": occurrences_partition(scope_key, pattern_id), "entry": fact["entryId"]}
 
 
 def key_row(scope_key: str, key: str, pattern_id: str) -> Item:
-    """That a text belongs to a pattern."""
+    """Row that assigns a key to a pattern."""
     return {"place": keys_partition(scope_key), "entry": key, "patternId": pattern_id}
 
 
 def fresh_row(pattern: Pattern, at: str, expires: int) -> Item:
-    """That a pattern is new, and what it says: its head may not be there yet."""
+    """Row of a new pattern with its content: its head may not exist yet."""
     return {
         "place": fresh_partition(pattern.scope_key),
         "entry": f"{at}#{pattern.pattern_id}",
@@ -106,7 +106,7 @@ def fresh_row(pattern: Pattern, at: str, expires: int) -> Item:
 
 
 def fresh_in(row: Item) -> Pattern:
-    """The pattern of such a row, as it was when it was new."""
+    """The pattern of a fresh row, as it was when it was new."""
     return pattern_in(row["pattern"])
 
 
@@ -114,26 +114,26 @@ def fresh_in(row: Item) -> Pattern:
 
 
 DEFAULT_PROJECT = "default"
-"""Of who belongs to no project and names none."""
+"""Project of entries whose identity belongs to no project and names none."""
 
 _NAMED = 20
 
 
 class LearningProjects:
-    """The projects of scopes. A project is a name within the scope in which its entries are."""
+    """Registry of projects by scope. A project is a name within the scope of its entries."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._noted: set[tuple[str, str]] = set()
 
     def note(self, scope_key: str, project_id: str) -> None:
-        """Know a project from now on."""
+        """Registers a project."""
         if (scope_key, project_id) not in self._noted:
             self._table.put({"place": projects_partition(scope_key), "entry": project_id})
             self._noted.add((scope_key, project_id))
 
     def all(self, scope_key: str) -> Iterator[str]:
-        """Those of a scope, by name."""
+        """The projects of a scope, by name."""
         return (str(row["entry"]) for row in self._table.query(projects_partition(scope_key)))
 
     def is_known(self, scope_key: str, project_id: str) -> bool:
@@ -141,22 +141,22 @@ class LearningProjects:
 
 
 def project_of(identity: Identity, given: str) -> str:
-    """The project that is meant: the one given, else the identity's own, else `default`.
+    """The given project, else the identity's own, else `default`.
 
     Raises `UnknownProjectError` where the identity belongs to another one, and `InvalidScopeError` for a malformed name.
     """
     if not isinstance(given, str):
-        raise InvalidScopeError(f"project id must be a text, not {type(given).__name__}")
+        raise InvalidScopeError(f"project id must be a string, not {type(given).__name__}")
     if identity.project_id and given not in ("", identity.project_id):
         Scope(identity.client_id, project_id=given)
         raise UnknownProjectError(f"{given} is not your project; you work for {identity.project_id}")
     found = given or identity.project_id or DEFAULT_PROJECT
-    Scope(identity.client_id or "any", project_id=found)  # refuses what can't be a name
+    Scope(identity.client_id or "any", project_id=found)  # refuses malformed names
     return found
 
 
 def unknown_project(project_id: str, known: Iterator[str]) -> UnknownProjectError:
-    """The error, which names those that are known."""
+    """The error for an unknown project, which names the known ones."""
     names = [name for name, _ in zip(known, range(_NAMED + 1), strict=False)]
     listed = ", ".join(names[:_NAMED]) + (", and others" if len(names) > _NAMED else "")
     return UnknownProjectError(
@@ -176,13 +176,13 @@ _ID = re.compile(r"(?:.*/)?([0-9a-f]{32})\.json\Z", re.DOTALL)
 
 
 def pattern_id_of(source: str) -> str:
-    """The id of the pattern that a source or location in the corpus is the document of; "" for any other."""
+    """Pattern id in the source or object key of a pattern's document; "" for any other document."""
     match = _ID.match(source)
     return match[1] if match else ""
 
 
 def problem_of(entry: StagingEntry) -> str:
-    """What an entry says was wrong, or what was decided about; "" for a warning that doesn't say."""
+    """The problem of an entry, or the subject of its decision; "" for a warning without one."""
     if entry.entry_type is EntryType.GATE_REJECTION:
         return f"Rejected at {entry.gate_type}{entry.human_feedback and f': {entry.human_feedback}'}"
     if entry.entry_type is EntryType.GATE_APPROVAL:
@@ -191,7 +191,7 @@ def problem_of(entry: StagingEntry) -> str:
 
 
 def solution_of(entry: StagingEntry) -> str:
-    """What an entry says was done: several steps as a line each, which begins with its number. "" if it doesn't say."""
+    """The solution of an entry; several steps as numbered lines. "" if it has none."""
     if entry.entry_type is EntryType.GATE_REJECTION:
         return entry.revision_approach or (entry.human_feedback and f"Take into account: {entry.human_feedback}")
     if entry.entry_type is EntryType.GATE_APPROVAL:
@@ -202,14 +202,14 @@ def solution_of(entry: StagingEntry) -> str:
 
 
 def key_of(entry: StagingEntry) -> str:
-    """What the entry is found by word by word."""
+    """The `text_key` of an entry."""
     about = entry.gate_type or entry.technology
     return text_key(entry.entry_type, problem_of(entry), entry.error_message, solution_of(entry), about)
 
 
 def seed_of(scope_key: str, entry: StagingEntry) -> Pattern:
-    """The pattern that an entry begins, if there is none yet. What was tried in vain begins that of a solution, which
-    failed so far."""
+    """The new pattern of an entry without one. A warning begins the pattern of a solution that has only failed so
+    far."""
     tried = entry.entry_type is EntryType.WARNING
     return Pattern(
         pattern_id=stable_hash("pattern", scope_key, key_of(entry)),
@@ -227,7 +227,7 @@ def seed_of(scope_key: str, entry: StagingEntry) -> Pattern:
 
 
 def joined(seeds: Sequence[Pattern]) -> Pattern:
-    """The first of them, with the agents, tasks and error of all."""
+    """The first seed, with the agents and tasks of all and the first error message."""
     errors = [seed.error_message for seed in seeds if seed.error_message]
     return replace(
         seeds[0],
@@ -238,7 +238,7 @@ def joined(seeds: Sequence[Pattern]) -> Pattern:
 
 
 def occurrence_of(entry: StagingEntry, reason: str) -> PatternOccurrence:
-    """An entry as it is counted."""
+    """The occurrence that an entry is counted as."""
     return PatternOccurrence(
         entry_id=entry.id,
         project_id=entry.project_id,
@@ -251,7 +251,7 @@ def occurrence_of(entry: StagingEntry, reason: str) -> PatternOccurrence:
 
 
 def record_of(pattern: Pattern) -> dict[str, Any]:
-    """The pattern as a record of its category."""
+    """The pattern's document: a record of the category of patterns."""
     tags = {
         "technology": pattern.technology[:_MAX_TAG],
         "task_type": [one[:_MAX_TAG] for one in pattern.task_types],
@@ -269,7 +269,7 @@ def record_of(pattern: Pattern) -> dict[str, Any]:
 
 
 def _texts(pattern: Pattern) -> dict[str, str]:
-    """What is searched, under the names of the category's schema."""
+    """Searched fields under the names of the category's schema."""
     if pattern.entry_type is EntryType.GATE_REJECTION:
         return {"human_feedback": pattern.problem, "revision_approach": pattern.solution}
     if pattern.entry_type is EntryType.GATE_APPROVAL:
@@ -282,19 +282,19 @@ def _texts(pattern: Pattern) -> dict[str, str]:
 
 
 def _when_to_try(entry: StagingEntry) -> str:
-    """When the solution is worth a try, from what the entry says around it."""
+    """A sentence for when to try the solution, from the entry's gate, technology, task and error."""
     if entry.entry_type is EntryType.GATE_REJECTION:
-        return f"Before {entry.gate_type} is asked for, and when it was rejected for such a reason"
+        return f"Before {entry.gate_type} is requested, and when it was rejected for such a reason"
     if entry.entry_type is EntryType.GATE_APPROVAL:
-        return f"Before {entry.gate_type} is asked for"
+        return f"Before {entry.gate_type} is requested"
     parts = [f"with {entry.technology}" if entry.technology else ""]
     parts.append(f"in {entry.task_type} tasks" if entry.task_type else "")
     parts.append(f"when the error is: {_line(entry.error_message, _MAX_QUOTED)}" if entry.error_message else "")
-    said = ", ".join(filter(None, parts)) or "when the same problem occurs"
-    return said[0].upper() + said[1:]
+    phrase = ", ".join(filter(None, parts)) or "when the same problem occurs"
+    return phrase[0].upper() + phrase[1:]
 
 
 def _line(text: str, most: int) -> str:
-    """On one line of so many characters."""
+    """The text on one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"

@@ -1,9 +1,9 @@
-"""How often patterns worked and failed, counted exactly once for each entry, whoever dies or comes between.
+"""Stores patterns and their counts of success and failure: each entry is counted exactly once, despite crashes and races.
 
 There are no transactions over rows. A head names the entries that its last write counted (`lastBatch`), before each has a
-row of its own. So an entry has been counted if it has a row or is named in the head; whoever counts next first writes the
-rows that are missing. A head is read before the rows are, and written only as it was read: what another wrote meanwhile
-makes the write fail, and all is read again.
+row of its own. So an entry has been counted if it has a row or is named in the head; the next writer first adds the rows
+that are missing. A head is read before the rows are, and written with an optimistic lock: a concurrent write makes the
+write fail, and all is read again.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from opx.learning.pattern_rows import (
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 
 MOST_COUNTED = 50
-"""Entries that one write of a head counts: it names them all."""
+"""Maximum of entries that one write of a head counts: the head names them all."""
 
 MOST_FRESH = 500
 
 MOST_KEPT = 20
-"""Projects, kinds of agents and tasks, and ids of evidence that a head names: the latest. All are in the occurrences."""
+"""Latest projects, agent types, task types and evidence ids that a head names. All are in the occurrences."""
 
 REFRESH_DAYS = 30
-"""After which a pattern that is confirmed has its document put again, so that it is kept as long as it is in use."""
+"""Age at which a confirmed pattern's document is put again, so that it is retained as long as the pattern is in use."""
 
 _ATTEMPTS = 50
-"""Each failed one means that another writer got through."""
+"""Each failed attempt means that another writer succeeded."""
 
 PutDocument = Callable[[Pattern], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CountedEntry:
-    """A pattern as it is now, how many entries were counted, whether they made it one that can be found, and whether they
-    say that it worked again."""
+    """The updated pattern, the number of newly counted entries, whether its first document was put, and whether a pattern
+    with a document worked again."""
 
     pattern: Pattern
     entries: int = 0
@@ -63,7 +63,7 @@ class CountedEntry:
 
 
 class PatternStore:
-    """The only writer of patterns. All of a scope lies in places of that scope."""
+    """The only writer of patterns. All partition keys begin with the scope."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PatternStore:
         return map(pattern_in, self._table.query(heads_partition(scope_key), where=where, limit=limit))
 
     def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
-        """What was counted for a pattern, by the ids of the entries."""
+        """Occurrences of a pattern, ordered by entry id."""
         found = self._table.query(occurrences_partition(scope_key, pattern_id))
         head = self._head(scope_key, pattern_id)
         unwritten = {str(fact["entryId"]): fact for fact in (head or {}).get("lastBatch", ())}
@@ -112,22 +112,22 @@ class PatternStore:
 
     @staticmethod
     def pattern_id_of_source(source: str) -> str:
-        """The id of the pattern whose document this is; "" for another document."""
+        """Pattern id of a pattern's document; "" for another document."""
         return pattern_id_of(source)
 
     # -- deciding
 
     def decided(self, scope_key: str, keys: Sequence[str]) -> dict[str, str]:
-        """For those texts that are known, the pattern that each belongs to."""
+        """Pattern ids by key, of the keys that were decided before."""
         wanted = [{"place": keys_partition(scope_key), "entry": key} for key in dict.fromkeys(keys)]
         return {str(row["entry"]): str(row["patternId"]) for row in self._table.get_many(wanted)} if wanted else {}
 
-    def announce(self, pattern: Pattern) -> None:
-        """Have others compare with a pattern that is about to be made."""
+    def add_fresh(self, pattern: Pattern) -> None:
+        """Publishes a pattern that is about to be created, so that concurrent checkpoints compare with it."""
         self._table.put(fresh_row(pattern, self._now(), int(self._clock()) + FRESH_SECONDS))
 
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
-        """Have a text belong to this pattern, unless it belongs to one; returns the one that it belongs to."""
+        """Assigns a key to this pattern unless it has one; returns the id of the pattern that it belongs to."""
         try:
             self._table.put(key_row(scope_key, key, pattern_id), condition=KeyAbsent())
         except ConditionFailedError:
@@ -137,10 +137,10 @@ class PatternStore:
     # -- counting
 
     def count(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> CountedEntry:
-        """Count entries for a pattern, each once and for all; `seed` is the pattern where there is none yet.
+        """Counts entries for a pattern, each exactly once; `seed` is the pattern where there is none yet.
 
-        `put_document` is called before the head is written, where the pattern has no document that says this. Raises
-        `StoreUnavailableError`, and whatever `put_document` raises: then nothing more was counted.
+        `put_document` is called before the head is written, if the pattern's document is missing or outdated. Raises
+        `StoreUnavailableError`, and any error of `put_document`: then the remaining entries were not counted.
         """
         counted = CountedEntry(seed)
         for start in range(0, max(len(found), 1), MOST_COUNTED):
@@ -168,14 +168,14 @@ class PatternStore:
             if self._written(head, pattern, new, pattern.embedded_at if needed else documented):
                 worked = any(one.worked for one in new)
                 return CountedEntry(pattern, len(new), needed and not documented, worked and bool(documented))
-        raise StoreUnavailableError(f"pattern {seed.pattern_id} can't be changed: too many others do at the same time")
+        raise StoreUnavailableError(f"pattern {seed.pattern_id} can't be changed: too many concurrent writers")
 
     def _uncounted(self, seed: Pattern, head: Item, found: Sequence[PatternOccurrence]) -> list[PatternOccurrence]:
-        """Those that were not counted. The last ones that were get their rows, if they have none yet."""
+        """Occurrences that were not counted yet. Writes the missing rows of the last batch."""
         last = {str(fact["entryId"]): fact for fact in head.get("lastBatch", ())}
-        place = occurrences_partition(seed.scope_key, seed.pattern_id)
+        partition = occurrences_partition(seed.scope_key, seed.pattern_id)
         ids = dict.fromkeys([*last, *(one.entry_id for one in found)])
-        rows = self._table.get_many([{"place": place, "entry": one} for one in ids])
+        rows = self._table.get_many([{"place": partition, "entry": one} for one in ids])
         written = {str(row["entry"]) for row in rows}
         missing = [fact for one, fact in last.items() if one not in written]
         if missing:
@@ -184,7 +184,7 @@ class PatternStore:
         return [one for name, one in each.items() if name not in written and name not in last]
 
     def _written(self, head: Item | None, pattern: Pattern, new: Sequence[PatternOccurrence], documented: str) -> bool:
-        """Write the head, and then the rows of what it counts; False if the head is another by now."""
+        """Writes the head, then the rows of the entries it counts; False if the head was changed since it was read."""
         revision = int(head["revision"]) if head else 0
         facts = [one.to_json() for one in new]
         row = {**head_row(pattern), "revision": revision + 1, "lastBatch": facts, "documentAt": documented}
@@ -199,8 +199,8 @@ class PatternStore:
     # -- removing
 
     def forget(self, scope_key: str, pattern_id: str) -> bool:
-        """Remove a pattern with all that was counted for it, also what an interrupted removal left. False if it was
-        counted for meanwhile: then it stays."""
+        """Deletes a pattern with its occurrences and keys, also those that an interrupted removal left. False if the head was
+        changed meanwhile: then it stays."""
         head = self._head(scope_key, pattern_id) or {}
         rows = self._table.query(occurrences_partition(scope_key, pattern_id))
         facts = {str(fact["entryId"]): fact for fact in (*rows, *head.get("lastBatch", ()))}.values()
@@ -216,7 +216,7 @@ class PatternStore:
         return True
 
     def _forget_key(self, scope_key: str, key: str, pattern_id: str) -> None:
-        with suppress(ConditionFailedError):  # the text belongs to another pattern
+        with suppress(ConditionFailedError):  # the key belongs to another pattern
             where = {"place": keys_partition(scope_key), "entry": key}
             self._table.delete(where, condition=Equals("patternId", pattern_id))
 
@@ -232,7 +232,7 @@ def _key_of(row: Item) -> dict[str, str]:
 
 
 def advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, now: str) -> Pattern:
-    """Apply newly counted occurrences to a pattern; of agents, tasks and errors they say what `seed` says."""
+    """Applies newly counted occurrences to a pattern; their agents, tasks and error message are those of `seed`."""
     worked = sum(one.worked for one in new)
     return replace(
         known,
@@ -249,13 +249,13 @@ def advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, no
 
 
 def _latest(known: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """Each once, the newest last."""
+    """The last `MOST_KEPT` distinct values, the newest last."""
     fresh = tuple(dict.fromkeys(one for one in new if one))
     return (*(one for one in known if one not in fresh), *fresh)[-MOST_KEPT:]
 
 
 def is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
-    """Whether the pattern's document has to be put: for the first time, with new tags, or since it may grow old."""
+    """True if the pattern's document has to be put: for the first time, with new tags, or to refresh its age."""
     if not documented or known is None:
         return True
     if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:

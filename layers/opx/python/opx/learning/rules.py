@@ -1,4 +1,4 @@
-"""Who shares what was learned, and who may ask for it: section `learning` of `knowledge.yaml`."""
+"""Rules for sharing patterns and for querying them: section `learning` of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECTION = "learning"
 
 
 class Share(StrEnum):
-    """How far what a project taught is told."""
+    """Scope in which the patterns of a project are shared."""
 
     CLIENT = "client"
     GROUP = "group"
@@ -25,16 +25,16 @@ class Share(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LearningRules:
-    """What is shared with whom, and the names of those who may ask for patterns."""
+    """The scope of sharing, and the names of the principals that may query patterns."""
 
     share: Share = Share.CLIENT
     orchestrators: frozenset[str] = frozenset()
 
     def shared(self, scope: Scope, group_of: Callable[[str, str], str]) -> Scope:
-        """The scope in which is kept what an entry of `scope` teaches: never one of another client.
+        """The scope in which patterns of entries of `scope` are stored: never one of another client.
 
-        `group_of(client, project)` names the project's group. A project without one keeps to itself what it would share
-        with its group.
+        `group_of(client, project)` names the project's group. A project without one keeps the patterns that it
+        would share with its group.
         """
         if not scope.project_id or self.share is Share.PROJECT:
             return scope
@@ -45,7 +45,7 @@ class LearningRules:
 
 
 def read_learning_rules(path: Path | None = None) -> LearningRules:
-    """What the file says; shared with the client, and nobody may ask, if it says nothing.
+    """Reads the section; without it, patterns are shared with the client, and no principal may query them.
 
     Raises `KnowledgeConfigError` with file and line.
     """
@@ -73,13 +73,13 @@ def check_orchestrator(rules: LearningRules, identity: Identity) -> None:
     """
     if rules.orchestrators.isdisjoint(_names(identity.principal)):
         raise NotOrchestratorError(
-            f"{identity.principal[:100] or 'a caller without a name'} is no orchestrator, and patterns are told to these "
-            "alone: name it in knowledge.yaml under `learning: {orchestrators: [...]}`"
+            f"{identity.principal[:100] or 'a caller without a name'} is no orchestrator, and only orchestrators may query "
+            "patterns: name it in knowledge.yaml under `learning: {orchestrators: [...]}`"
         )
 
 
 def _names(principal: str) -> set[str]:
-    """What a principal may be called: as it is, and by the role that an ARN names."""
+    """Names of a principal: itself, and the role that an ARN names."""
     names = {principal} - {""}
     role = _ROLE.match(principal)
     if role:

@@ -1,4 +1,4 @@
-"""Which passages hold a step that was tried before."""
+"""Finds steps in passages that were tried before, and builds their warnings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 PLAIN = 4
-"""Terms from which on a step is particular enough to be known by itself; `restart the pods` means any of them."""
+"""Number of terms from which on a step identifies itself; `restart the pods` could be about any service."""
 
 MAX_SHOWN = 5
-"""Warnings of a passage."""
+"""Maximum of warnings per passage."""
 
 _INCIDENTS_NAMED = 5
 _STEP_CHARACTERS, _PROBLEM_CHARACTERS = 200, 160
@@ -34,11 +34,11 @@ _SAME_PROBLEM = 1 / 3
 """The share of a problem's terms that a passage must have to be about it."""
 
 Holds = Callable[[str, str], str]
-"""From scope and source of a warning to the id of its document; "" if that is not there any more, or not yet."""
+"""Maps scope and source of a warning to the id of its document; "" if that doesn't exist any more, or not yet."""
 
 
 class TriedSteps:
-    """What was tried in a scope, to look for in passages."""
+    """Tried steps of one scope, indexed by terms and by referenced document."""
 
     def __init__(self, scope_key: str, tried: Sequence[TriedStep]) -> None:
         self._scope_key = scope_key
@@ -55,17 +55,17 @@ class TriedSteps:
         self._finder = StepFinder(self._terms)
 
     def warnings(self, passage: JudgedPassage, holds: Holds) -> list[StepWarning]:
-        """In the order of the text, what is said of the document as a whole first."""
-        meant = self._meant(passage)
-        found = dict(self._in_text(passage, meant))
-        placed = {one.entry_id for step in found.values() for one in step[1]}
+        """Warnings in the order of the text, those about the document as a whole first."""
+        referenced = self._referenced(passage)
+        found = dict(self._in_text(passage, referenced))
+        located = {one.entry_id for step in found.values() for one in step[1]}
         warnings = [self._warning(line, tried, holds) for line, tried in found.values()]
-        warnings += [self._warning(None, [one], holds) for one in meant if one.entry_id not in placed]
-        there = _each_once(warning for warning in warnings if warning is not None)
-        return sorted(there, key=lambda one: (-1 if one.line is None else one.line, one.step))[:MAX_SHOWN]
+        warnings += [self._warning(None, [one], holds) for one in referenced if one.entry_id not in located]
+        distinct = _distinct(warning for warning in warnings if warning is not None)
+        return sorted(distinct, key=lambda one: (-1 if one.line is None else one.line, one.step))[:MAX_SHOWN]
 
-    def _meant(self, passage: JudgedPassage) -> list[TriedStep]:
-        """What was said of the document that the passage is of."""
+    def _referenced(self, passage: JudgedPassage) -> list[TriedStep]:
+        """Tried steps whose reference is the passage's document."""
         if not self._by_reference or not passage.key_id:
             return []
         scope_key = passage.scope_key
@@ -79,21 +79,21 @@ class TriedSteps:
         return [one for reference in references for one in self._by_reference[reference]]
 
     def _in_text(
-        self, passage: JudgedPassage, meant: Collection[TriedStep]
+        self, passage: JudgedPassage, referenced: Collection[TriedStep]
     ) -> Iterator[tuple[int, tuple[int, list[TriedStep]]]]:
-        """What was tried, by its place here, with the line of the first step that says it."""
-        said = passage_terms(passage.content)
-        possible = set(self._finder.found(said))  # most passages have none of them, and needn't be taken apart
-        about = said | terms_of(f"{passage.title}\n{passage.section}")
+        """Tried steps by their index in `_tried`, with the line of the first matching step of the passage."""
+        content = passage_terms(passage.content)
+        possible = set(self._finder.found(content))  # most passages have none of them, and needn't be split into steps
+        about = content | terms_of(f"{passage.title}\n{passage.section}")
         for step in steps_of(passage.content) if possible else ():
             for at in self._finder.found(terms_of(step.text), possible):
                 possible.discard(at)
-                tried = [one for one in self._tried[at] if one in meant or _concerns(one, self._terms[at], about)]
+                tried = [one for one in self._tried[at] if one in referenced or _concerns(one, self._terms[at], about)]
                 if tried:
                     yield at, (step.line, tried)
 
     def _warning(self, line: int | None, tried: Sequence[TriedStep], holds: Holds) -> StepWarning | None:
-        """Of those whose documents are there; None if none is."""
+        """Warning about those of the steps whose documents exist; None if none does."""
         documents = {source: holds(self._scope_key, source) for source in {one.source for one in tried}}
         kept = sorted((one for one in tried if documents[one.source]), key=lambda one: one.at)
         if not kept:
@@ -111,7 +111,7 @@ class TriedSteps:
 
 
 def _concerns(tried: TriedStep, terms: frozenset[str], about: frozenset[str]) -> bool:
-    """Whether a step of the same words is the same step: a plain one is so only where it is about the same thing."""
+    """True if a step with the same words is the same step: a plain one only in a passage about its technology or problem."""
     if len(terms) >= PLAIN:
         return True
     if len(terms) < 2:
@@ -123,23 +123,23 @@ def _concerns(tried: TriedStep, terms: frozenset[str], about: frozenset[str]) ->
     return bool(technology and technology <= about) or (shared >= 2 and shared >= _SAME_PROBLEM * len(problem))
 
 
-def _each_once(warnings: Iterable[StepWarning]) -> Iterator[StepWarning]:
+def _distinct(warnings: Iterable[StepWarning]) -> Iterator[StepWarning]:
     seen: set[tuple[str, int | None, str]] = set()
     for warning in warnings:
-        said = (warning.step, warning.line, warning.document_id)
-        if said not in seen:
-            seen.add(said)
+        identity = (warning.step, warning.line, warning.document_id)
+        if identity not in seen:
+            seen.add(identity)
             yield warning
 
 
 def _shown(text: str, most: int) -> str:
-    """On one line that can't be taken for a line of ours."""
+    """The text on one line of at most `most` characters, which can't pass for a line of a rendered answer."""
     line = one_line(text)
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def _key_ids(reference: str, scope_key: str) -> Iterator[str]:
-    """What the key of a document of this scope has as id if it is what the reference names: an id, or an object."""
+    """Key ids of the document in this scope that a reference names: by its key id, or as an object."""
     yield reference
     try:
         scope, source = scope_of_object(reference)
@@ -149,17 +149,17 @@ def _key_ids(reference: str, scope_key: str) -> Iterator[str]:
         yield DocumentKey(scope_of_key(scope_key), source).id
 
 
-# -- steps
+# -- splitting text into steps
 
 
 COVERED = 0.85
-"""The share of the terms of what was tried that a step must have to be taken for the same."""
+"""Share of a tried step's terms that a step must have to count as the same."""
 
 _BEGINS = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#|\||>|\$\s)")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _LONGEST = 60
-"""Words of a step: with more of them, every other text would be in it."""
+"""Maximum of words of a step: a longer one would match most tried steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class TextStep:
 
 
 def steps_of(content: str) -> Iterator[TextStep]:
-    """The steps of a text in order. Lines of a paragraph or item belong together, those of code don't."""
+    """Splits Markdown into steps, in order. Lines of a paragraph or item belong together, those of code don't."""
     block: list[tuple[int, str]] = []
     in_code = False
     for number, line in enumerate(content.splitlines()):
@@ -205,7 +205,7 @@ def _sentences(block: Sequence[tuple[int, str]]) -> Iterator[TextStep]:
 
 
 class StepFinder:
-    """Finds those of many sets of terms of which a text has `COVERED`. Sets are named by their place."""
+    """Finds the sets of terms that a given set covers by at least `COVERED`. Sets are identified by their index."""
 
     def __init__(self, wanted: Sequence[frozenset[str]]) -> None:
         self._wanted = wanted
@@ -213,13 +213,13 @@ class StepFinder:
         spread = Counter(term for terms in wanted for term in terms)
         self._by_term: dict[str, list[int]] = defaultdict(list)
         for at, terms in enumerate(wanted):
-            # Whoever has COVERED of the terms has one of any as many as may be missing, and one more: the rarest are few.
+            # Terms that cover the set miss at most `len - needed` terms, so they have one of the `len - needed + 1` rarest.
             rarest = sorted(terms, key=lambda term: (spread[term], term))
             for term in rarest[: len(terms) - self._needed[at] + 1]:
                 self._by_term[term].append(at)
 
     def found(self, terms: Collection[str], within: Collection[int] | None = None) -> list[int]:
-        """Which of the sets, or of those `within`."""
+        """Indexes of the covered sets, of all or of those `within`."""
         candidates = {at for term in terms for at in self._by_term.get(term, ())}
         if within is not None:
             candidates.intersection_update(within)
@@ -228,16 +228,16 @@ class StepFinder:
 
 
 def needed(terms: Collection[str]) -> int:
-    """How many of the terms."""
+    """Number of the terms that cover them."""
     return max(math.ceil(COVERED * len(terms)), 1)
 
 
 def terms_of(text: str) -> frozenset[str]:
-    """The terms by which texts are compared."""
+    """Analysed terms, by which texts are compared."""
     return frozenset(analyze(text))
 
 
 @lru_cache(maxsize=1024)
 def passage_terms(text: str) -> frozenset[str]:
-    """The same of a passage, which is often found again."""
+    """Cached `terms_of` a passage: popular ones are found again and again."""
     return terms_of(text)

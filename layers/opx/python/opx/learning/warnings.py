@@ -1,4 +1,4 @@
-"""What was tried in vain or made things worse: as documents that are searched, and as rows by which answers find the step."""
+"""Warnings of steps without effect or with harm: documents for search, and rows for matching steps in answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_TRIED = 5000
-"""Steps of a scope that answers are looked through for."""
+"""Tried steps of a scope that answers are matched with."""
 
 KEPT_DAYS = 3 * 365
-"""Longer than the documents of the category are kept, which say whether a warning still holds."""
+"""Longer than the retention of the category's documents: a warning holds while its document exists."""
 
 _FOLLOWED = "the steps of: "
 _TITLE_CHARACTERS = 120
@@ -32,8 +32,8 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class TriedStep:
-    """A step that an entry warns of. `source` names the document of the warning in the corpus, below its scope's
-    folder; `reference` is the key or source of the document that the step was taken from, "" if that isn't known."""
+    """A step that an entry warns about. `source` names the document of the warning in the corpus, below its scope's
+    folder; `reference` is the key or source of the document that the step comes from, "" if unknown."""
 
     entry_id: str
     source: str
@@ -45,25 +45,25 @@ class TriedStep:
     reference: str
     at: str
     whole: bool = False
-    """It stands for all steps of a document, so that it is found by the reference alone."""
+    """True if it stands for all steps of a document, so that only the reference matches it."""
 
 
 def followed(title: str, section: str) -> str:
-    """What was tried, where a document was followed and nobody said which step did it."""
+    """Step text for an outcome of following a document, without the step that caused it."""
     return _FOLLOWED + " > ".join(part for part in (title, section) if part)
 
 
 def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
-    """The name of the document in the corpus, below its scope's folder, and its record (`learning/warnings` in
-    knowledge.yaml). What is said twice of the same incident is one document."""
+    """Source of the document in the corpus, below its scope's folder, and its record (`learning/warnings` in
+    knowledge.yaml). The same warning of the same incident is one document."""
     effect, tried = _effect_of(entry), list(entry.solution_steps)
     first = " ".join(tried[0].split()) if tried else entry.reference
-    said = effect.phrase
+    phrase = effect.phrase
     where = f"Tried in {entry.incident}" if entry.incident else "Tried before"
     record = {
         "id": _warning_id(entry),
-        "title": _cut(f"{said[:1].upper()}{said[1:]}: {first}", _TITLE_CHARACTERS),
-        "warning": f"{where}: it {said}. Do not repeat it without a reason why it would be different this time.",
+        "title": _cut(f"{phrase[:1].upper()}{phrase[1:]}: {first}", _TITLE_CHARACTERS),
+        "warning": f"{where}: it {phrase}. Do not repeat it without a reason why it would be different this time.",
         "tried": tried,
         "problem": entry.failure_description,
         "effect": effect.value,
@@ -75,12 +75,12 @@ def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
 
 
 def warning_source(entry: StagingEntry) -> str:
-    """The name of its document in the corpus, below its scope's folder."""
+    """Source of the warning's document in the corpus, below its scope's folder."""
     return f"documents/{WARNINGS_CATEGORY}/{_warning_id(entry)}.json"
 
 
 class StepWarnings:
-    """The rows of steps that were tried."""
+    """Stores rows of tried steps."""
 
     def __init__(self, table: Table, known: KnownScopes, clock: Clock) -> None:
         self._table = table
@@ -88,23 +88,23 @@ class StepWarnings:
         self._clock = clock
 
     def enter(self, scope: Scope, entry: StagingEntry) -> None:
-        """Have answers to those who see `scope` warn of what the entry says. Doing it again changes nothing."""
+        """Stores the entry's steps, so that answers to readers of `scope` warn about them. Idempotent."""
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         rows = [_row(scope, entry, at, step, expires_at) for at, step in enumerate(entry.solution_steps)]
         self._table.put_many(rows)
         self._known.note(scope.key, WARNINGS, mark=stable_hash(entry.id, self._clock()))
 
     def tried(self, scope_key: str) -> list[TriedStep]:
-        """The steps of a scope, `MAX_TRIED` of them."""
+        """The tried steps of a scope, at most `MAX_TRIED`."""
         found = [_from_row(row) for row in islice(self._table.query(warned_partition(scope_key)), MAX_TRIED + 1)]
         if len(found) > MAX_TRIED:
-            log.warning("%s has more than %d steps that are warned of; the rest is left out", scope_key, MAX_TRIED)
+            log.warning("%s has more than %d warnings of steps; the rest is left out", scope_key, MAX_TRIED)
         return found[:MAX_TRIED]
 
 
 def _warning_id(entry: StagingEntry) -> str:
-    said = (*entry.solution_steps, entry.failure_description, entry.technology, entry.reference)
-    words = [" ".join(normalise(text).casefold().split()) for text in said]
+    content = (*entry.solution_steps, entry.failure_description, entry.technology, entry.reference)
+    words = [" ".join(normalise(text).casefold().split()) for text in content]
     return stable_hash("warning", words, _effect_of(entry).value, entry.incident)
 
 
@@ -154,6 +154,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def incidents_of(tried: Iterator[TriedStep]) -> tuple[str, ...]:
-    """Each once, the latest first."""
+    """Distinct incidents, the latest first."""
     latest = sorted(tried, key=lambda one: one.at, reverse=True)
     return tuple(dict.fromkeys(one.incident for one in latest if one.incident))

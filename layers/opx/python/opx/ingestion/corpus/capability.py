@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Corpus:
-    """Documents, whose they are, and what became of them. `store` and `upload_signer` replace those of the storage."""
+    """The corpus of an installation with its catalog, tenants and failures. `store` and `upload_signer` replace those of the
+    storage."""
 
     def __init__(
         self,
@@ -54,12 +55,12 @@ class Corpus:
 
     @property
     def read_threads(self) -> int:
-        """Reads of objects that are quicker at the same time than one after the other."""
+        """Number of threads with which reading objects is fastest."""
         return self._storage.read_threads
 
     @cached_property
     def upload_signer(self) -> UploadSigner | None:
-        """Signs uploads past this process, for clients that weren't removed; None where there are none."""
+        """Signs direct uploads to the bucket, for clients that weren't removed; None where the storage has none."""
         from opx.ingestion.corpus.stores import GuardedUploadSigner
 
         signer = self._storage.signer
@@ -78,7 +79,7 @@ class Corpus:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """Claims have no lease where one process at a time works: whoever held one before is gone."""
+        """The catalog. Claims have no lease where one process works at a time: an earlier holder has ended."""
         from opx.ingestion.corpus.catalog import Catalog
 
         return Catalog(
@@ -95,7 +96,7 @@ class Corpus:
 
     @cached_property
     def calendar(self) -> Calendar:
-        """When versions of documents expire, are to be reviewed, and were replaced."""
+        """Expiry, review and replacement of versions by day."""
         from opx.ingestion.corpus.calendar import Calendar
 
         return Calendar(self._tables.table(CALENDAR), self._installation.knowledge, self._installation.clock)

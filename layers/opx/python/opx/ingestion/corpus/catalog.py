@@ -1,8 +1,8 @@
-"""Which documents there are: the versions of each key, and which one is current.
+"""The catalog: versions of each document key, and the current one.
 
-A change is claimed before it starts and finished when the index has it. A claim is a lease with a token: a worker that
-died loses it after a while, and one that was only slow finds at the end that its token no longer counts. The item of
-the key is written last, so that whatever was interrupted is simply done again.
+A change is claimed before it starts and finished when the index has it. A claim is a lease with a token: the lease of a dead
+worker expires, and a slow worker finds at the end that its token is not valid any more. The item of the key is written last,
+so that an interrupted change is simply repeated.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from opx.ports.tables import DOCUMENTS
 __all__ = ["BusyError", "Catalog", "Claim", "StaleEventError"]
 
 _PAGE = 1000
-"""References an item: 20 bytes each, far below the 400 KB of a DynamoDB item."""
+"""References per item: 20 bytes each, far below the 400 KB of a DynamoDB item."""
 
 
 class Catalog:
     """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
 
-    `calendar` is told of every version; `admits` says whether documents of a scope may be taken in at all.
+    Every version is entered in `calendar`; `admits` returns whether documents of a scope may be ingested at all.
     """
 
     def __init__(
@@ -55,27 +55,26 @@ class Catalog:
     # -- changing
 
     def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
-        """Begin to apply an event. Raises `StaleEventError` or `BusyError`; for an owner that was removed, no event is
-        news, and nothing is left of it."""
+        """Claims a document to apply an event. Raises `StaleEventError`, also for a removed client, or `BusyError`."""
         if not self._admits(key.scope):
             raise StaleEventError(event.key)
         claim = self._claims.claim(key, event)
-        if not self._admits(key.scope):  # who removes it notes that first, and then looks for claims: one of both sees
+        if not self._admits(key.scope):  # a removal is recorded before it looks for claims: one of both sees the other
             self._claims.forget(claim)
             raise StaleEventError(event.key)
         return claim
 
     def start_writing(self, claim: Claim, document_id: str) -> None:
-        """Note that the index is about to change to `document_id` ("": to nothing), so that a crash from here on is
-        seen by the next attempt. Raises `ConditionFailedError` if the claim was lost."""
+        """Records that the index is about to change to `document_id` ("": to nothing), so that the next attempt detects a
+        crash from here on. Raises `ConditionFailedError` if the claim was lost."""
         self._claims.start_writing(claim, document_id)
 
     def finish(self, claim: Claim, document: KnowledgeDocument, fingerprint: str, references: list[str] | None) -> None:
-        """Make `document` the current version. `references` are those to keep, None where ids are derived.
+        """Makes `document` the current version. `references` are its index entries, None where ids are derived.
 
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
-        self._claims.renew(claim)  # first: who lost the claim must not touch the other tables
+        self._claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
         since = self._put(claim, document)
         if references is not None:
             self._keep_references(claim, references)
@@ -91,7 +90,7 @@ class Catalog:
         self._claims.settle(claim, facts)
 
     def withdraw(self, claim: Claim, *, gone_by: float | None = None) -> None:
-        """Mark the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
+        """Marks the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
         the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
         self._claims.renew(claim)
         self._retire(claim, DocumentState.DELETED, iso_time(self._clock()), gone_by)
@@ -100,42 +99,42 @@ class Catalog:
         self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
 
     def release(self, claim: Claim, *, applied: bool) -> bool:
-        """Give a claim back without a change; `applied` notes the event as done. False if it was lost already."""
+        """Releases a claim without a change; `applied` marks the event as applied. False if it was lost already."""
         return self._claims.release(claim, applied=applied)
 
     def give_up(self, claim: Claim) -> None:
-        """End a claim on a key that has no version, and leave nothing of it."""
+        """Ends a claim on a key without versions, and deletes the key's item."""
         self._claims.forget(claim)
 
     def remove_version(self, document: KnowledgeDocument) -> None:
-        """Remove a version that is not current, but for the day on which it expires in the calendar."""
+        """Deletes a version that is not current, but for its expiry entry in the calendar."""
         self._calendar.leave(document)
         self._delete([*tag_items(document), document_item(document)])
 
     def keep_version(self, document: KnowledgeDocument) -> None:
-        """Let a version stay whose removal had begun."""
+        """Cancels the removal of a version."""
         self._documents.put(document_item(document))
 
     def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
-        """Remove the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
-        or somebody is at work on it."""
+        """Deletes the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
+        or a worker has claimed it."""
         if any((version.document_id, version.version) not in removed for version in self.versions(key)):
             return False
         return self._claims.remove(key)
 
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
-        """Let the next event of the document tidy up what a worker wrote that had lost its claim."""
+        """Makes the next event of the document clean up the writes of a worker that had lost its claim."""
         self._claims.note_unfinished(key, document_id)
 
     def _put(self, claim: Claim, document: KnowledgeDocument) -> str:
-        """Write the version and its tags, and return since when it is current. An earlier writing of the same version may
+        """Writes the version and its tags, and returns since when it is current. An earlier write of the same version may
         have had other tags."""
         tags = tag_items(document)
         entries = {item["entry"] for item in tags}
         known = self._written(claim, document.document_id)
-        if known and known.version != document.version:  # an old version with the same text: that one stays as it is
+        if known and known.version != document.version:  # an old version with the same text stays as it is
             known = None
-        stays = known is not None and document.document_id == claim.current_id  # as of when it may not have been noted
+        stays = known is not None and document.document_id == claim.current_id  # its `current_since` may be empty
         document = replace(document, current_since=known.current_since if known and stays else iso_time(self._clock()))
         if known and known.superseded_at:
             self._calendar.leave(known)
@@ -153,17 +152,17 @@ class Catalog:
         return self.version(claim.key, document_id)
 
     def _retire(self, claim: Claim, state: DocumentState, at: str, gone_by: float | None = None) -> None:
-        """Mark the version that was current until `at`, and take its tags out of their index.
+        """Marks the current version as replaced at `at`, and deletes its tags from their index.
 
-        An end that an interrupted attempt noted is moved to `at`: what was to begin then was never finished.
+        An end that an interrupted attempt recorded is moved to `at`: the change of that attempt was never finished.
         """
         old = self.version(claim.key, claim.current_id) if claim.current_id else None
         if old is None:
             return
         if old.superseded_at and claim.interrupted:
-            self._calendar.leave(old)  # first: its row is found by the time that is replaced here
+            self._calendar.leave(old)  # first: its row is found by the time that is changed here
         elif old.superseded_at:
-            at = old.superseded_at  # set by a worker that has taken the claim over
+            at = old.superseded_at  # set by the worker that took over the claim
         retired = replace(old, state=state, superseded_at=at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
         self._documents.put(document_item(retired) | leaving)
@@ -171,7 +170,7 @@ class Catalog:
         self._delete(tag_items(old))
 
     def _drop_unfinished(self, claim: Claim, kept: str) -> None:
-        """Remove versions that an interrupted attempt wrote and that never became current."""
+        """Deletes versions that an interrupted attempt wrote and that never became current."""
         for document_id in claim.unfinished:
             found = self._written(claim, document_id)
             if document_id in (kept, claim.current_id) or found is None or found.state is not DocumentState.CURRENT:
@@ -197,14 +196,14 @@ class Catalog:
     # -- reading
 
     def references(self, key: DocumentKey) -> list[str]:
-        """The references that were kept of the current version."""
+        """Index references of the current version, if they are stored."""
         return [reference for item in self._entries.query(key.id) for reference in item["references"]]
 
     def head(self, key: DocumentKey) -> Item | None:
         return self._claims.head(key)
 
     def version(self, key: DocumentKey, document_id: str) -> KnowledgeDocument | None:
-        """The last version of the key with this document id (a text may come back after it was replaced)."""
+        """The last version of the key with this document id (replaced content may come back)."""
         where = KeyRange(begins_with=version_prefix(key))
         item = next(self._documents.query(document_id, where=where, reverse=True, limit=1), None)
         return document_from_item(item) if item else None
@@ -215,26 +214,26 @@ class Catalog:
             yield document_from_item(item)
 
     def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
-        """The current versions of these keys, by key id; a key that has none is left out."""
+        """Current versions of these keys, by key id; keys without one are left out."""
         heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
         wanted = [(head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads]
         return {document.key.id: document for document in self.numbered(wanted)}
 
     def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:
-        """The versions of these entries, each with whether its removal has begun; without those that are gone."""
-        wanted = {(one.document_id, version_place(one.key.id, one.version)): one for one in entries}
-        keys = [{"documentId": document_id, "entry": place} for document_id, place in wanted]
+        """Versions of these entries that exist, each with a flag that its removal has begun."""
+        wanted = {(one.document_id, version_entry(one.key.id, one.version)): one for one in entries}
+        keys = [{"documentId": document_id, "entry": entry} for document_id, entry in wanted]
         items = self._documents.get_many(keys)
         found = ((wanted[item["documentId"], item["entry"]], item) for item in items)
         return {entry: (document_from_item(item), DOCUMENTS.ttl in item) for entry, item in found}
 
     def numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[KnowledgeDocument]:
-        """The versions of these key ids, document ids and numbers, in no particular order; without those that are gone."""
-        keys = [{"documentId": name, "entry": version_place(key_id, number)} for key_id, name, number in wanted]
+        """Versions with these key ids, document ids and numbers that exist, in no particular order."""
+        keys = [{"documentId": name, "entry": version_entry(key_id, number)} for key_id, name, number in wanted]
         return [document_from_item(item) for item in self._documents.get_many(keys)]
 
     def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
-        """Every document with this id: the same text may have come in under several keys and scopes."""
+        """All versions with this document id: the same content may be stored under several keys and scopes."""
         for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
             yield document_from_item(item)
 
@@ -274,22 +273,22 @@ def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[Knowled
 
 
 def version_prefix(key: DocumentKey) -> str:
-    """What the sort keys of all versions of a document key begin with; the version follows, so that they sort by it."""
+    """Prefix of the sort keys of all versions of a document key; the version follows, so that they sort by it."""
     return f"document#{key.id}#"
 
 
-def version_place(key_id: str, version: int) -> str:
-    """The sort key of a version."""
+def version_entry(key_id: str, version: int) -> str:
+    """Sort key of a version."""
     return f"document#{key_id}#{version:08d}"
 
 
-def category_place(category: str, last_updated: str = "") -> str:
-    """Where a version is among those of its scope; without a time, where its category begins."""
+def category_entry(category: str, last_updated: str = "") -> str:
+    """Sort key of a version in the index by scope; without a time, the prefix of its category."""
     return f"{category}#{last_updated}"
 
 
 def document_item(document: KnowledgeDocument) -> Item:
-    """The item of a version: its JSON, with the scope's ids side by side, the names that the table had first, and the key
+    """The item of a version: its JSON with the scope's ids as attributes, the table's original attribute names, and the key
     attributes of `tables.DOCUMENTS`."""
     item = document.to_json()
     return {
@@ -297,16 +296,16 @@ def document_item(document: KnowledgeDocument) -> Item:
         **item.pop("scope"),
         "source": item.pop("key"),
         "sourceUri": item["source"],
-        "entry": version_place(document.key.id, document.version),
+        "entry": version_entry(document.key.id, document.version),
         "documentKey": document.key.id,
         "scopeKey": document.scope.key,
-        "categoryUpdated": category_place(document.category, document.last_updated),
+        "categoryUpdated": category_entry(document.category, document.last_updated),
         "lastUpdated": document.last_updated,
     }
 
 
 def tag_items(document: KnowledgeDocument) -> list[Item]:
-    """One item a tag: a list can't be the key of an index."""
+    """One item per tag: a list can't be the key of an index."""
     return [
         {
             "documentId": document.document_id,
@@ -320,7 +319,7 @@ def tag_items(document: KnowledgeDocument) -> list[Item]:
 
 
 def document_from_item(item: Item) -> KnowledgeDocument:
-    """The version of an item, also of one that was written before the documents had all of today's fields."""
+    """The version of an item, also of one by an older release without all fields."""
     data = {
         **item,
         "scope": {name: item[name] for name in ("clientId", "groupId", "projectId")},
@@ -331,13 +330,13 @@ def document_from_item(item: Item) -> KnowledgeDocument:
     return KnowledgeDocument.from_json(data)
 
 
-# -- catalog scopes
+# -- listing by scope and category
 
 
 INDEX = "scope-category-index"
 
 _BEYOND = "$"
-"""The character after the `#` of `category_place`; paths of categories have neither, nor any that sorts before."""
+"""The character after the `#` of `category_entry`; paths of categories have neither, nor any that sorts before."""
 
 
 def items_of_scopes(
@@ -346,7 +345,7 @@ def items_of_scopes(
     """Versions of these scopes (keys) and categories (sorted): by category, in each the last updated first, equal ones in
     no particular order.
 
-    `begin` is a category and a time of update: what comes before that place is left out, what is at it is not.
+    `begin` is a category and a time of update: versions before that position are left out, those at it are not.
     """
     wanted = [path for path in categories if not begin or path >= begin[0]]
     held = merge(*(_held(documents, scope, wanted) for scope in scopes))
@@ -357,12 +356,12 @@ def items_of_scopes(
 
 
 def _held(documents: Table, scope: str, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The categories that the scope has anything of, each with the scope. One item is read of each, and those between are
-    leapt over: there are more categories than most scopes have."""
+    """Categories that the scope has versions of, each with the scope. One item is read of each, and the rest is skipped:
+    there are more categories than most scopes have."""
     if len(wanted) < 2:
         yield from ((path, scope) for path in wanted)
         return
-    low, high = category_place(wanted[0]), wanted[-1] + _BEYOND
+    low, high = category_entry(wanted[0]), wanted[-1] + _BEYOND
     while item := next(documents.query(scope, index=INDEX, where=KeyRange(low, high), limit=1), None):
         category = str(item["category"])
         if category in wanted:
@@ -371,5 +370,5 @@ def _held(documents: Table, scope: str, wanted: Sequence[str]) -> Iterator[tuple
 
 
 def _part(category: str, begin: tuple[str, ...]) -> KeyRange:
-    first = category_place(category)
-    return KeyRange(first, category_place(*begin)) if begin[:1] == (category,) else KeyRange(begins_with=first)
+    first = category_entry(category)
+    return KeyRange(first, category_entry(*begin)) if begin[:1] == (category,) else KeyRange(begins_with=first)

@@ -1,4 +1,4 @@
-"""Where the chunks and the outline of every version of a document are kept, and how they are read."""
+"""Reads and writes the files of a document version: its chunks and its outline."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from opx.errors import ObjectNotFoundError
 from opx.ports import ObjectStore
 
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
-"""The name of a version's file within its scope, with the document id."""
+"""Name of a version's file within its scope, with the document id."""
 
 OUTLINE_SUFFIX = ".outline.json"
 
 OUTLINE_RULES = 3
-"""Raise when `opx.text.procedures.outline` finds other sections or steps: outlines on file are then made anew when they are
+"""Raise when `opx.text.procedures.outline` finds other sections or steps: stored outlines are then rebuilt when they are
 read."""
 
 
@@ -30,17 +30,17 @@ class _OutlineFile(Record, frozen=True):
 
 
 def chunk_file(key: DocumentKey, document_id: str) -> str:
-    """The object that holds the chunks of a document version, one JSON line each."""
+    """Object key of the chunks of a document version, one JSON line each."""
     return f"{key.scope.prefix}chunks/{document_id}.jsonl"
 
 
 def outline_file(key: DocumentKey, document_id: str) -> str:
-    """The object that holds the outline of a document version."""
+    """Object key of the outline of a document version."""
     return f"{key.scope.prefix}chunks/{document_id}{OUTLINE_SUFFIX}"
 
 
 def version_files(key: DocumentKey, document_id: str) -> tuple[str, str]:
-    """All objects that were made from a document version."""
+    """Object keys of all files of a document version."""
     return chunk_file(key, document_id), outline_file(key, document_id)
 
 
@@ -57,7 +57,7 @@ def chunk_of_line(line: bytes) -> DocumentChunk:
     except (
         msgspec.MsgspecError,
         UnicodeDecodeError,
-    ):  # half of a surrogate pair, or a mistake that is named as others are
+    ):  # half of a surrogate pair, or an error, which `from_json` names
         return from_json(DocumentChunk, json.loads(line.decode("utf-8", "surrogatepass")))
 
 
@@ -65,7 +65,7 @@ _chunks = msgspec.json.Decoder(DocumentChunk)
 
 
 def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
-    """The document's text, in pieces: chunks overlap, their offsets say by how much."""
+    """The document's text, in pieces: the overlap of chunks is removed by their offsets."""
     written = 0
     for chunk in chunks:
         if chunk.end > written:
@@ -83,7 +83,7 @@ def write_outline(store: ObjectStore, key: DocumentKey, outline: Outline) -> Non
 
 
 def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
-    """The outline of any version, current or not. Where none is on file, or one of earlier rules, it is made from the chunks.
+    """The outline of any version, current or not. A missing outline, or one of earlier rules, is built from the chunks.
     Raises `ObjectNotFoundError` if they are gone, too."""
     file = _outline_on_file(store, outline_file(key, document_id))
     if file and file.rules == OUTLINE_RULES:
@@ -97,7 +97,7 @@ def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: 
 
 
 def _beginning(pieces: Iterable[str], length: int) -> str:
-    """At most so many characters of a text that comes in pieces."""
+    """The first `length` characters of text in pieces."""
     parts: list[str] = []
     for piece in pieces:
         parts.append(piece[:length])

@@ -1,8 +1,8 @@
-"""Who may change a document: one worker at a time, for a while, and only because of news.
+"""Claims on documents: leases that let one worker at a time apply a new event.
 
-The item of a document key has a `revision` that every write checks and raises, so that nothing is written back over
-what another worker wrote since it was read. `writing` names the documents that an attempt began to write and was not
-seen to finish, each with the token of that attempt: the next one has to tidy up behind it.
+The item of a document key has a `revision` that every write checks and increments (an optimistic lock). `writing` names the
+documents that an attempt began to write and didn't finish, each with the token of that attempt: the next attempt has to
+clean up after it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
 REMOVAL = "removal"
-"""Stands in `writing` for a document id when an attempt takes a document out."""
+"""Stands in `writing` for a document id when an attempt removes a document."""
 
 _WRITES = 5
-"""How often a write is tried against others that come between: only a worker that lost its claim can."""
+"""Attempts of a write that conflicts with others: only a worker that lost its claim causes conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to change one document. `head` is the key's item as it was found, empty for a new key."""
+    """The lock on one document. `head` is the key's item as it was read, empty for a new key."""
 
     key: DocumentKey
     event: ObjectEvent
@@ -35,7 +35,7 @@ class Claim:
 
     @property
     def current_id(self) -> str:
-        """The document id that is in the index, or "" if none is."""
+        """The document id that is in the index; "" if none is."""
         return current_id(self.head)
 
     @property
@@ -45,17 +45,17 @@ class Claim:
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """Ids of the documents that interrupted attempts may have left in parts."""
+        """Ids of the documents that interrupted attempts may have written partially."""
         return tuple(document for document in self.head.get("writing") or {} if document != REMOVAL)
 
     @property
     def attempts(self) -> int:
-        """How often the document was tried since it last succeeded, this time included."""
+        """Number of attempts since the last success, this one included."""
         return int(self.head.get("tries", 0)) + 1
 
 
 class StaleEventError(Exception):
-    """The event is not newer than what was applied already."""
+    """The event is not newer than the last applied one."""
 
 
 class BusyError(Exception):
@@ -63,7 +63,7 @@ class BusyError(Exception):
 
 
 class Claims:
-    """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until somebody else wants it."""
+    """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until another worker claims the document."""
 
     def __init__(self, keys: Table, *, clock: Clock, lease_seconds: int) -> None:
         self._keys = keys
@@ -74,13 +74,13 @@ class Claims:
         return self._keys.get({"documentKey": key.id})
 
     def heads(self, key_ids: Iterable[str]) -> list[Item]:
-        """The items of those keys that there are."""
+        """The items of those keys that exist."""
         return self._keys.get_many([{"documentKey": key_id} for key_id in key_ids])
 
     def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
-        """Begin to apply an event. Raises `StaleEventError` or `BusyError`.
+        """Claims a document to apply an event. Raises `StaleEventError` or `BusyError`.
 
-        An old event is good enough to tidy up behind an interrupted attempt, as what is read is always the newest.
+        An old event suffices to clean up after an interrupted attempt, since the object is always read in its newest state.
         """
         head = self.head(key) or {}
         leased = float(head.get("leaseUntil", 0)) > self._clock()
@@ -97,7 +97,7 @@ class Claims:
         return Claim(key, event, token, head)
 
     def start_writing(self, claim: Claim, document_id: str) -> None:
-        """Note that index and catalog are about to change, to `document_id` or, if that is "", to none."""
+        """Records that index and catalog are about to change, to `document_id` or, if that is "", to none."""
 
         def facts(head: Item) -> Item:
             begun = {**(head.get("writing") or {}), document_id or REMOVAL: claim.token}
@@ -106,11 +106,11 @@ class Claims:
         self._update(claim, facts)
 
     def renew(self, claim: Claim) -> None:
-        """Let the lease begin anew. Raises `ConditionFailedError` if it was lost."""
+        """Renews the lease. Raises `ConditionFailedError` if the claim was lost."""
         self._update(claim, lambda _: {"leaseUntil": self._lease_end()})
 
     def settle(self, claim: Claim, facts: Item) -> None:
-        """End the claim with the event applied. What was noted as begun after the claim stays noted."""
+        """Ends the claim with the event applied. Writes that were recorded as begun after the claim stay recorded."""
         known = {claim.token, *(claim.head.get("writing") or {}).values()}
 
         def settled(head: Item) -> Item:
@@ -120,7 +120,7 @@ class Claims:
         self._update(claim, settled)
 
     def release(self, claim: Claim, *, applied: bool) -> bool:
-        """Give a claim back without a change; `applied` notes the event as done. False if it was lost already."""
+        """Releases a claim without a change; `applied` marks the event as applied. False if it was lost already."""
 
         def released(head: Item) -> Item:
             if applied:
@@ -134,12 +134,12 @@ class Claims:
         return True
 
     def forget(self, claim: Claim) -> None:
-        """Remove the item of a key that this claim made; nothing if another worker has it by now."""
+        """Deletes the item of a key that this claim created, unless another worker has claimed it since."""
         with suppress(ConditionFailedError):
             self._keys.delete({"documentKey": claim.key.id}, condition=Equals("leaseToken", claim.token))
 
     def remove(self, key: DocumentKey) -> bool:
-        """Remove the item of a key that has no current document. False if somebody is or was at work on it."""
+        """Deletes the item of a key without a current document. False if it is claimed, or an attempt was interrupted."""
         head = self.head(key)
         if head is None:
             return True
@@ -153,7 +153,7 @@ class Claims:
         return True
 
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
-        """Let the next event of the document, old or new, tidy up: a worker without a claim wrote to the index."""
+        """Makes the next event of the document, old or new, clean up: a worker without a claim wrote to the index."""
         for _ in range(_WRITES):
             head = self.head(key) or {}
             begun = {**(head.get("writing") or {}), document_id or REMOVAL: secrets.token_hex(8)}
@@ -161,13 +161,13 @@ class Claims:
                 return self._write(key, head, {"scope": key.scope.key, "source": key.source, "writing": begun})
             except ConditionFailedError:
                 continue
-        raise StoreUnavailableError(f"{key.source} is being changed again and again")
+        raise StoreUnavailableError(f"{key.source} is being changed by other workers")
 
     def _lease_end(self) -> float:
         return self._clock() + self._lease_seconds
 
     def _update(self, claim: Claim, facts: Callable[[Item], Item]) -> None:
-        """Change the item while the claim holds. Raises `ConditionFailedError` if it doesn't."""
+        """Updates the item while the claim holds. Raises `ConditionFailedError` if it doesn't."""
         for _ in range(_WRITES):
             head = self.head(claim.key) or {}
             if head.get("leaseToken") != claim.token:
@@ -176,7 +176,7 @@ class Claims:
                 return self._write(claim.key, head, facts(head))
             except ConditionFailedError:
                 continue
-        raise ConditionFailedError(f"another worker took {claim.key.source} over")
+        raise ConditionFailedError(f"another worker took over {claim.key.source}")
 
     def _write(self, key: DocumentKey, head: Item, facts: Item) -> None:
         revision = int(head.get("revision", 0))
@@ -185,12 +185,12 @@ class Claims:
 
 
 def current_id(head: Item) -> str:
-    """The document id that a key's item calls current, or ""."""
+    """The current document id in a key's item; "" if there is none."""
     return str(head.get("documentId", "")) if head.get("state") == DocumentState.CURRENT else ""
 
 
 def _is_old(event: ObjectEvent, head: Item) -> bool:
-    """An event without a sequencer might be news: applying it again does no harm."""
+    """True if the event is not newer. Without a sequencer it might be: applying it again is idempotent."""
     return bool(event.sequencer.strip("0")) and event.sequencer <= str(head.get(_sequence_name(event), ""))
 
 
@@ -204,5 +204,5 @@ def _free() -> Item:
 
 
 def _sequence_name(event: ObjectEvent) -> str:
-    """A sidecar's sequencers can't be compared with its document's."""
+    """Attribute of the last applied sequencer. A sidecar's can't be compared with its document's."""
     return "sidecarSequencer" if event.is_sidecar else "sequencer"

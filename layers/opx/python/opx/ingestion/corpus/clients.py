@@ -1,7 +1,7 @@
-"""Which clients and projects there are, and which clients were removed.
+"""Registries of clients and projects, with the tombstones of removed clients.
 
-A client needs no registration: the first document of one makes it known. What was removed stays noted, so that nothing
-that is still under way, or that is sent later, makes it anew.
+A client needs no registration: its first document creates it. The tombstone of a removed client stays, so that a document
+that is in flight or sent later doesn't create it again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from opx.errors import ClientRemovedError, ConditionFailedError, InvalidInputErr
 from opx.ports import Clock, Item, KeyAbsent, Table
 
 CLIENTS = "#clients"
-"""The partition of the table of projects that has an item a client. No client can have this id."""
+"""Partition key of the clients in the table of projects. No client can have this id."""
 
 
 class ClientState(StrEnum):
-    """`REMOVING` from the moment that its removal begins until it is proven."""
+    """State of a client: `REMOVING` from the begin of its removal until the proof that nothing is left."""
 
     ACTIVE = "active"
     REMOVING = "removing"
@@ -29,7 +29,7 @@ class ClientState(StrEnum):
 
 
 class Client(Record, frozen=True):
-    """A client as it is noted. `since` is when it got into its state (ISO 8601), `removal` the name of its removal."""
+    """A registered client. `since` is when it got into its state (ISO 8601), `removal` the name of its removal."""
 
     client_id: str
     state: ClientState = ClientState.ACTIVE
@@ -39,7 +39,7 @@ class Client(Record, frozen=True):
 
 
 class ClientView(Record, frozen=True):
-    """A client, as it was noted if it was, and how many documents and projects it has."""
+    """A client with its state, if it is registered, and the numbers of its documents and projects."""
 
     client_id: str
     state: ClientState
@@ -49,46 +49,46 @@ class ClientView(Record, frozen=True):
 
 
 def client_key(client_id: str) -> dict[str, Any]:
-    """The key of a client's item in the table of projects."""
+    """Key of a client's item in the table of projects."""
     return {"clientId": CLIENTS, "projectId": client_id}
 
 
 def is_removed(item: Item | None) -> bool:
-    """Whether this item of a client says that nothing is to be done for it."""
+    """True if the client of this item is removed, or being removed."""
     return bool(item) and item["state"] != ClientState.ACTIVE.value  # type: ignore[index]
 
 
 def removed_error(client_id: str) -> ClientRemovedError:
     return ClientRemovedError(
-        f"client {client_id} was removed; when `opx client remove` is through, `opx client add {client_id}` has it "
-        "served again"
+        f"client {client_id} was removed; once `opx client remove` has finished, `opx client add {client_id}` enables it "
+        "again"
     )
 
 
 class ClientRegistry:
-    """The clients in the table of projects. Reads are consistent."""
+    """Clients in the table of projects. Reads are consistent."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
 
     def get(self, client_id: str) -> Client | None:
-        """The client, if it was ever noted. Raises `InvalidScopeError` for a malformed id."""
+        """The client, if it was ever registered. Raises `InvalidScopeError` for a malformed id."""
         Scope(client_id)
         item = self._table.get(client_key(client_id)) if client_id else None
         return _from_item(item) if item else None
 
     def all(self) -> Iterator[Client]:
-        """Every client that was noted, by id."""
+        """All registered clients, by id."""
         return map(_from_item, self._table.query(CLIENTS))
 
     def check(self, client_id: str) -> None:
-        """Raise `ClientRemovedError` if the client was removed. Everybody's documents ("") are always served."""
+        """Raises `ClientRemovedError` if the client was removed. The global scope ("") is always served."""
         if client_id and is_removed(self._table.get(client_key(client_id))):
             raise removed_error(client_id)
 
     def admit(self, scope: Scope) -> bool:
-        """Whether documents of this scope may be taken in; notes its client and its project if they are new."""
+        """True if documents of this scope may be ingested; registers its client and its project if they are new."""
         if not scope.client_id:
             return True
         keys = [client_key(scope.client_id)]
@@ -104,7 +104,7 @@ class ClientRegistry:
         return True
 
     def add(self, client_id: str, by: str = "") -> Client:
-        """Serve a client, also one that was removed: it begins with nothing.
+        """Registers a client, also one that was removed: it begins without documents.
 
         Raises `InvalidInputError` while it is being removed, and for "".
         """
@@ -117,7 +117,7 @@ class ClientRegistry:
         return self.put(Client(client_id, ClientState.ACTIVE, by=by)) if not known or is_gone(known) else known
 
     def put(self, client: Client) -> Client:
-        """Note the client as it is now."""
+        """Stores the client, with the current time as `since`."""
         noted = replace(client, since=self._now())
         self._table.put(_item(noted))
         return noted
@@ -125,7 +125,7 @@ class ClientRegistry:
     def _note(self, item: Item) -> None:
         try:
             self._table.put(item, condition=KeyAbsent())
-        except ConditionFailedError:  # somebody else did
+        except ConditionFailedError:  # another process did
             return
 
     def _now(self) -> str:
@@ -155,7 +155,7 @@ class ProjectPlace(Record, frozen=True):
 
 
 class SightChange(Record, frozen=True):
-    """What a project sees after a move and didn't before, and the other way round, as scope keys in order."""
+    """Scopes that a project sees after a move and didn't before, and the other way round, as sorted scope keys."""
 
     project_id: str
     gained: tuple[str, ...]
@@ -163,7 +163,7 @@ class SightChange(Record, frozen=True):
 
 
 class ProjectRegistry:
-    """Which group a client's project is in. Nothing is remembered between calls: a move counts from the next query on."""
+    """Projects of clients and their groups. Nothing is cached between calls: a move counts from the next query on."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -171,14 +171,14 @@ class ProjectRegistry:
     # -- changing
 
     def assign(self, client_id: str, project_id: str, group_id: str) -> None:
-        """Put a project in a group; an empty group takes it out. Raises `InvalidScopeError` for malformed ids."""
+        """Puts a project in a group; an empty group takes it out. Raises `InvalidScopeError` for malformed ids."""
         key = _key(client_id, project_id)
         Scope(client_id, group_id=group_id)
         in_group = {"groupKey": f"{client_id}#{group_id}"} if group_id else {}
         self._table.put({**key, "groupId": group_id, **in_group})
 
     def remove(self, client_id: str, project_id: str) -> None:
-        """Forget a project, and that it is in a group. Its documents stay; the next one notes it again."""
+        """Deletes a project and its membership in a group. Its documents stay; the next one registers it again."""
         self._table.delete(_key(client_id, project_id))
 
     # -- reading
@@ -189,20 +189,21 @@ class ProjectRegistry:
         return str(item["groupId"]) if item else ""
 
     def projects(self, client_id: str) -> Iterator[ProjectPlace]:
-        """A client's projects by id: those that were put in groups, and those that had documents. Raises
+        """Projects of a client by id: those that were put in groups, and those that had documents. Raises
         `InvalidScopeError` for a malformed id."""
         _require_client(client_id)
         for item in self._table.query(client_id):
             yield ProjectPlace(item["projectId"], item["groupId"])
 
     def members(self, client_id: str, group_id: str) -> tuple[str, ...]:
-        """The projects of a group, by id; none for a group that isn't there. Raises `InvalidScopeError`."""
+        """The projects of a group, by id; none for an unknown group. Raises `InvalidScopeError`."""
         _require_client(client_id)
         Scope(client_id, group_id=group_id)
         return self._members(client_id, group_id) if group_id else ()
 
     def reader(self, identity: Identity) -> Reader:
-        """What this identity may see now. Raises `InvalidScopeError` for malformed ids, and `ClientRemovedError`."""
+        """The reader of an identity, with the scopes that it may see now. Raises `InvalidScopeError` for malformed ids, and
+        `ClientRemovedError`."""
         alone = reader_of(identity)  # refuses malformed ids before they become keys
         client, project = identity.client_id, identity.project_id
         if not client:
@@ -211,8 +212,8 @@ class ProjectRegistry:
         return reader_of(identity, group, self._members(client, group)) if group else alone
 
     def effects(self, client_id: str, project_id: str, group_id: str) -> list[SightChange]:
-        """What would change if the project were put in this group ("": in none): for itself, and for each project of
-        both groups, by id; those for whom nothing changes are left out. Raises `InvalidScopeError`."""
+        """Changes of visibility if the project were put in this group ("": in none): for itself, and for each project of
+        both groups, by id; projects without changes are left out. Raises `InvalidScopeError`."""
         key = _key(client_id, project_id)
         Scope(client_id, group_id=group_id)
         old = self.group_of(client_id, project_id)
@@ -227,7 +228,7 @@ class ProjectRegistry:
         return sorted((change for change in changes if change.gained or change.lost), key=lambda one: one.project_id)
 
     def _group_if_served(self, client: str, project: str) -> str:
-        """The project's group, in the read that also tells whether the client was removed."""
+        """The project's group, in the same read as the client's state. Raises `ClientRemovedError`."""
         keys = [client_key(client), *([{"clientId": client, "projectId": project}] if project else [])]
         found: dict[str, Item] = {str(item["clientId"]): item for item in self._table.get_many(keys)}
         if is_removed(found.get(CLIENTS)):
@@ -235,7 +236,7 @@ class ProjectRegistry:
         return str(found[client]["groupId"]) if client in found else ""
 
     def _members(self, client: str, group: str) -> tuple[str, ...]:
-        """Projects of a group. The index may lag behind a move, so that each is checked where reads are consistent."""
+        """Projects of a group. The index may lag behind a move, so each is checked by a consistent read."""
         listed = self._table.query(f"{client}#{group}", index="group-index")
         keys = [{"clientId": client, "projectId": item["projectId"]} for item in listed]
         found = (item for item in self._table.get_many(keys) if item["groupId"] == group)

@@ -1,4 +1,4 @@
-"""Items that could not be taken in, with the reason, until they are retried or replaced."""
+"""Failed items: objects whose ingestion failed, with the reason, until they are retried or replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS = "failed"
 
 
 class Failure(Record, frozen=True, kw_only=True):
-    """An object that could not be taken in. `reason` is for people; `attempts` counts how often it was tried."""
+    """An object whose ingestion failed. `reason` is for people; `attempts` is the number of attempts."""
 
     failure_id: str
     object_key: str
@@ -31,7 +31,7 @@ class Failure(Record, frozen=True, kw_only=True):
     error: str
     attempts: int
     failed_at: str
-    mark: Annotated[str, Meta(description="Another one each time that the object fails.")] = ""
+    mark: Annotated[str, Meta(description="A new value for each failure of the object.")] = ""
 
 
 class FailedItem(Failure, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class FailedItem(Failure, frozen=True, kw_only=True):
 
 
 class FailureLog:
-    """One entry an object: a later failure replaces the earlier one, a success removes it."""
+    """Failed items, one per object: a later failure replaces the earlier one, a success removes it."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -67,7 +67,7 @@ class FailureLog:
         return item
 
     def resolve(self, document_key: str) -> None:
-        """Forget the failure of an object, if there is one."""
+        """Deletes the failure of an object, if there is one."""
         key = {"failureId": failure_id(document_key)}
         if self._table.get(key):
             self._table.delete(key)
@@ -77,7 +77,7 @@ class FailureLog:
         return FailedItem.from_json(item) if item else None
 
     def items(self, *, since: str = "", scope: str = "") -> Iterator[FailedItem]:
-        """Failed items, the oldest first: of all scopes, or of the one with this key, of which nothing else is read."""
+        """Failed items, the oldest first: of all scopes, or of the one with this key, without reading others."""
         where = KeyRange(low=since) if since else None
         partition, index = (scope, "scope-index") if scope else (_STATUS, "status-failedAt-index")
         for item in self._table.query(partition, index=index, where=where):
@@ -85,7 +85,7 @@ class FailureLog:
 
 
 def _owner(object_key: str) -> dict[str, str]:
-    """The scope that an object belongs to, by which what failed of it is found; none for a key that nobody can own."""
+    """Scope attribute of an object, by which its failures are queried; none for a key without a valid scope."""
     try:
         return {"scope": scope_of_object(object_key)[0].key}
     except InvalidScopeError:

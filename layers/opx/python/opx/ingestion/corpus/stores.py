@@ -1,4 +1,4 @@
-"""An object store that takes no documents of clients that were removed."""
+"""Wrappers of the corpus store: one refuses documents of removed clients, one enqueues an event for each change."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Check = Callable[[str], None]
 
 
 class GuardedObjectStore:
-    """An `ObjectStore` whose `put` also raises `ClientRemovedError` for a document of such a client. What is made of
-    documents is let through: whoever is at work on one when its client is removed is waited for."""
+    """An `ObjectStore` whose `put` also raises `ClientRemovedError` for a document of a removed client. Derived files pass:
+    a removal waits for workers that are processing documents of the client."""
 
     def __init__(self, store: ObjectStore, check: Check) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class GuardedObjectStore:
 
 
 class GuardedUploadSigner:
-    """An `UploadSigner` that signs nothing for such a client."""
+    """An `UploadSigner` that signs nothing for a removed client."""
 
     def __init__(self, signer: UploadSigner, check: Check) -> None:
         self._signer = signer
@@ -57,20 +57,20 @@ class GuardedUploadSigner:
 
 
 def check_owner(object_key: str, check: Check) -> None:
-    """Raise what `check` does for the owner of a document's object, and `InvalidScopeError` for a malformed one."""
+    """Raises the error of `check` for the owner of a document's object, and `InvalidScopeError` for a malformed one."""
     scope, source = scope_of_object(object_key)
     if scope.client_id and source.startswith(DOCUMENTS_FOLDER):
         check(scope.client_id)
 
 
-# -- announcing
+# -- events of changes
 
 
 class AnnouncingObjectStore:
-    """An `ObjectStore` around another one. `sequence` gives growing numbers; only documents are announced.
+    """An `ObjectStore` that enqueues an event for each change of a document. `sequence` returns increasing numbers.
 
-    A crash between the change and its message leaves an object that the catalog doesn't know: putting it again (which
-    `opx ingest` does) announces it again.
+    A crash between the change and its event leaves an object that the catalog doesn't know: putting it again (as
+    `opx ingest` does) enqueues the event again.
     """
 
     def __init__(
@@ -87,15 +87,15 @@ class AnnouncingObjectStore:
         self._unit_of_work = unit_of_work
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
-        _is_announced(key)  # refuses an owner that can't be, before anything is stored
+        _is_in_documents(key)  # refuses a malformed owner before anything is stored
         info = self._store.put(key, data, metadata=metadata)
-        self._announce(key, deleted=False)
+        self._enqueue(key, deleted=False)
         return info
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         gone = self._store.delete(key, etag=etag)
         if gone:
-            self._announce(key, deleted=True)
+            self._enqueue(key, deleted=True)
         return gone
 
     def open(self, key: str) -> BinaryIO:
@@ -108,23 +108,23 @@ class AnnouncingObjectStore:
         return self._store.list(prefix)
 
     def announce_all(self) -> Sequence[str]:
-        """Announce every document as if it had just been put; return their keys."""
+        """Enqueues an event for every document as if it had just been put; returns their keys."""
         keys = [info.key for info in self._store.list() if _is_document(info.key)]
         with self._unit_of_work():
             for key in keys:
-                self._announce(key, deleted=False)
+                self._enqueue(key, deleted=False)
         return keys
 
-    def _announce(self, key: str, *, deleted: bool) -> None:
-        if _is_announced(key):
+    def _enqueue(self, key: str, *, deleted: bool) -> None:
+        if _is_in_documents(key):
             with self._unit_of_work():
                 sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
                 self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())
 
 
-def _is_announced(key: str) -> bool:
+def _is_in_documents(key: str) -> bool:
     return scope_of_object(key)[1].startswith(DOCUMENTS_FOLDER)
 
 
 def _is_document(key: str) -> bool:
-    return _is_announced(key) and not key.endswith(SIDECAR_SUFFIX)
+    return _is_in_documents(key) and not key.endswith(SIDECAR_SUFFIX)

@@ -1,4 +1,4 @@
-"""A version of the corpus where the search service has none: an item that is counted up after each batch of changes."""
+"""Version counters: of the corpus, where the search service counts no changes, and of the graph's incarnation."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from opx.ports import (
 from opx.ports.search import CorpusState
 
 SETTLING_SECONDS = 20
-"""How long a change may be counted and not found: OpenSearch Serverless shows it after up to 15 seconds, and the clocks
-of two functions differ a little."""
+"""Time for which a counted change may not be found yet: OpenSearch Serverless shows it after up to 15 seconds, and the
+clocks of two functions differ a little."""
 
 _KEY = {"documentId": "#corpus", "entry": "version"}
-"""In the table of documents, which whoever takes documents in writes, and whoever searches reads. No document has such
-an id, and no index has the item."""
+"""Key in the table of documents, to which ingestion has write access, and search read access. No document has such an id,
+and no index has the item."""
 
 _ATTEMPTS = 50
-"""Each failed one means that another writer got through: far more than there are writers."""
+"""Each failed attempt means that another writer succeeded: far more than there are writers."""
 
 
 class CorpusCount:
-    """A `CorpusVersion` in the table of documents. Reading it costs one read of an item."""
+    """A `CorpusVersion` in the table of documents. A read costs one item."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -48,7 +48,7 @@ class CorpusCount:
         return CorpusState(str(item["count"]), self._clock() >= item["changedAt"] + SETTLING_SECONDS)
 
     def advance(self) -> None:
-        """Count one more change. Of writers at the same time each is counted. Raises `StoreUnavailableError`."""
+        """Counts one more change; concurrent writers are all counted. Raises `StoreUnavailableError`."""
         for _ in range(_ATTEMPTS):
             stored = self._table.get(_KEY)
             count = stored["count"] if stored else 0
@@ -60,18 +60,18 @@ class CorpusCount:
             except ConditionFailedError:
                 continue
             return
-        raise StoreUnavailableError("can't count a change of the corpus: too many others do at the same time")
+        raise StoreUnavailableError("can't count a change of the corpus: too many concurrent writers")
 
 
-# -- incarnation
+# -- incarnation of the graph
 
 
 _GRAPH_KEY = {"place": "#graph", "entry": "incarnation"}
-"""No scope and no reference begins so."""
+"""No scope and no reference has this prefix."""
 
 
 def incarnation(table: Table) -> str:
-    """The name of the graph in this table; one that has none gets it. Raises `StoreUnavailableError`."""
+    """The random name of the graph in this table; created if missing. Raises `StoreUnavailableError`."""
     item = table.get(_GRAPH_KEY)
     if item is None:
         with suppress(ConditionFailedError):  # another process was first
@@ -81,7 +81,7 @@ def incarnation(table: Table) -> str:
 
 
 def renew(table: Table) -> None:
-    """Give the graph another name: all documents count as missing in it. Raises `StoreUnavailableError`."""
+    """Renames the graph: all documents count as missing in it. Raises `StoreUnavailableError`."""
     table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)})
 
 
@@ -91,7 +91,7 @@ def renew(table: Table) -> None:
 class CountedIndex:
     """A `SearchIndex` that counts each batch of changes after it was applied.
 
-    If a process ends between the two, the documents of the batch are not noted as taken in: they are applied again, and
+    If a process ends between the two, the documents of the batch are not recorded as ingested: they are applied again, and
     then counted.
     """
 
@@ -107,8 +107,8 @@ class CountedIndex:
         try:
             written = self._index.apply(changes)
         except StoreUnavailableError:
-            with suppress(StoreUnavailableError):  # the first error says more
-                self._corpus.advance()  # some of them may be found
+            with suppress(StoreUnavailableError):  # the first error is more specific
+                self._corpus.advance()  # some of the changes may be found
             raise
         if written:
             self._corpus.advance()

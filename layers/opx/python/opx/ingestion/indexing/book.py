@@ -1,4 +1,4 @@
-"""Which editions of the index there are and which one answers: one item, read consistently and written on a condition."""
+"""Records of the index's editions, the active one, and journals of changes: one item, written with an optimistic lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY = "editions"
 
 
 class EditionState(StrEnum):
-    """`UNREADABLE` was made by another program or for another model, and can't be gone back to."""
+    """State of an edition. `UNREADABLE`: built by another release or for another model; it can't be activated again."""
 
     BUILDING = "building"
     ACTIVE = "active"
@@ -25,15 +25,15 @@ class EditionState(StrEnum):
 
 
 KEPT_IN_STEP = (EditionState.BUILDING, EditionState.PREVIOUS)
-"""What changes for these is noted in their journals."""
+"""Changes of documents are recorded in the journals of editions in these states."""
 
 
 class Edition(Record, frozen=True, rename=None):
-    """An index and the model that it is for. The one that an installation begins with has no name.
+    """An index and its model. The first edition of an installation has no name.
 
-    `model` and `model_path` are what settings of these names would be. It answers since `switched_at`, in seconds since the
-    epoch. `lineage` and `ancestor` are the model and the identity of the index that this one was made from, `incarnation`
-    is what the index itself was called then.
+    `model` and `model_path` are as the settings of these names. It is active since `switched_at`, in seconds since the epoch.
+    `lineage` and `ancestor` are the model and the identity of the index that this one was built from, `incarnation` is the
+    name that the index had itself then.
     """
 
     name: str = ""
@@ -51,7 +51,7 @@ class Edition(Record, frozen=True, rename=None):
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """`target` is the name of the edition that is to be switched to, None while there is none."""
+    """The editions of an index. `target` is the name of the edition to switch to, None while there is none."""
 
     revision: int
     active: Edition
@@ -73,7 +73,7 @@ class IndexState:
         return next((one for one in self.others if one.state in states), None)
 
     def with_edition(self, edition: Edition) -> IndexState:
-        """The same with this edition in place of the one of its name, or added."""
+        """The state with this edition replacing the one of its name, or added."""
         if self.active.name == edition.name:
             return replace(self, active=edition)
         return replace(self, others=(*(one for one in self.others if one.name != edition.name), edition))
@@ -83,8 +83,8 @@ class IndexState:
 
 
 class EditionBook:
-    """The item. `first` is the edition that there is while nothing was noted; `subject` tells installations apart that
-    share a table."""
+    """Reads and writes the item of editions. `first` returns the edition if none is recorded; `subject` separates
+    installations that share a table."""
 
     def __init__(self, table: Table, first: Callable[[], Edition], *, subject: str = "index") -> None:
         self._table = table
@@ -92,12 +92,12 @@ class EditionBook:
         self.subject = subject
 
     def read(self) -> IndexState:
-        """What holds now. Raises `StoreUnavailableError`."""
+        """The current state. Raises `StoreUnavailableError`."""
         item = self._table.get({"subject": self.subject, "entry": _ENTRY})
         return _state(item) if item else IndexState(0, self._first())
 
     def write(self, state: IndexState) -> IndexState:
-        """Replace what was read. Raises `EditionChangedError` if somebody else has."""
+        """Replaces the state that was read. Raises `EditionChangedError` if another process changed it."""
         item: Item = {
             "subject": self.subject,
             "entry": _ENTRY,
@@ -110,26 +110,28 @@ class EditionBook:
         try:
             self._table.put(item, condition=condition)
         except ConditionFailedError as exc:
-            raise EditionChangedError("somebody else has just changed which indexes there are: look again") from exc
+            raise EditionChangedError(
+                "another process has just changed the list of indexes: check it, then try again"
+            ) from exc
         return replace(state, revision=state.revision + 1)
 
 
 class Journal:
-    """Which documents changed since an edition last had all of them, an item each."""
+    """Journal of the documents that changed since an edition was complete, one item per document."""
 
     def __init__(self, table: Table, subject: str) -> None:
         self._table = table
         self._subject = subject
 
     def note(self, edition: str, key_ids: Iterable[str]) -> None:
-        place = self._place(edition)
-        rows = ({"subject": place, "entry": key, "mark": token_hex(8)} for key in dict.fromkeys(key_ids))
+        partition = self._partition(edition)
+        rows = ({"subject": partition, "entry": key, "mark": token_hex(8)} for key in dict.fromkeys(key_ids))
         self._table.put_many(rows)
 
     def read(self, edition: str, limit: int, *, skip: Collection[str] = ()) -> list[tuple[str, str]]:
-        """The first keys and marks, but for those to skip."""
+        """The first keys and marks, without those to skip."""
         found: list[tuple[str, str]] = []
-        for row in self._table.query(self._place(edition)):
+        for row in self._table.query(self._partition(edition)):
             if row["entry"] not in skip:
                 found.append((row["entry"], row["mark"]))
             if len(found) == limit:
@@ -137,22 +139,22 @@ class Journal:
         return found
 
     def count(self, edition: str, most: int) -> int:
-        """How many there are, up to `most`."""
-        return sum(1 for _ in self._table.query(self._place(edition), limit=most))
+        """Number of changed documents, at most `most`."""
+        return sum(1 for _ in self._table.query(self._partition(edition), limit=most))
 
     def drop(self, edition: str, key_id: str, mark: str) -> bool:
-        """Forget a change that was made up for; False if the document changed again meanwhile."""
+        """Deletes a change that was applied; False if the document changed again meanwhile."""
         try:
-            self._table.delete({"subject": self._place(edition), "entry": key_id}, condition=Equals("mark", mark))
+            self._table.delete({"subject": self._partition(edition), "entry": key_id}, condition=Equals("mark", mark))
         except ConditionFailedError:
             return False
         return True
 
     def clear(self, edition: str) -> None:
-        for row in list(self._table.query(self._place(edition))):
-            self._table.delete({"subject": self._place(edition), "entry": row["entry"]})
+        for row in list(self._table.query(self._partition(edition))):
+            self._table.delete({"subject": self._partition(edition), "entry": row["entry"]})
 
-    def _place(self, edition: str) -> str:
+    def _partition(self, edition: str) -> str:
         return f"{self._subject}#changed#{edition}"
 
 

@@ -1,4 +1,4 @@
-"""Composes the index and its embedder: those of the edition that answers, or the ones that were given for good."""
+"""Composes the index and its embedder: those of the active edition, or fixed ones."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from opx.ports.search import CorpusVersion
 
 NewEmbedder = Callable[[str, str, int], Embedder]
-"""The embedder of a model, a folder of a model and a dimension (0: the model's own). Raises `InvalidInputError` for an
+"""Creates the embedder of a model, a model folder and a dimension (0: the model's own). Raises `InvalidInputError` for an
 unknown model, and `EmbeddingError`."""
 
 NewEngine = Callable[[], SearchEngine]
 
 
 class Indexing:
-    """The index that answers, of those that there are. `managed` opens the service that searches in its place, where the
-    settings name one; `index` and `embedder` are for good where they are given."""
+    """The active index and its embedder. `managed` opens the search service that replaces the index for queries, if the
+    settings name one; `index` and `embedder`, if passed, replace those of the editions."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class Indexing:
 
     @cached_property
     def index(self) -> SearchIndex:
-        """The index that answers, for readers and writers."""
+        """The active index, for readers and writers."""
         return EditionedIndex(self.editions)
 
     @cached_property
     def editions(self) -> Editions:
-        """The indexes there are, the one that answers, and what changed since others had everything."""
+        """The editions of the index, the active one, and the journals of the others."""
         from opx.ingestion.indexing.book import EditionBook, Journal
 
         table, subject = self._tables.table(LIFECYCLE), self.indexes.subject
@@ -81,23 +81,23 @@ class Indexing:
 
     @property
     def has_editions(self) -> bool:
-        """False where one index was given, for good."""
+        """False where a fixed index was passed."""
         return isinstance(self.index, EditionedIndex)
 
     @property
     def writers(self) -> Writers:
-        """Keeps those who write to the index in step with a new one that is being made."""
+        """Keeps writers of the index in step with a new edition that is being built."""
         from opx.ingestion.indexing.editions import OneIndex
 
         return self.editions if self.has_editions else OneIndex()
 
     def every_index(self) -> list[SearchIndex]:
-        """All that hold entries of documents, for those who remove what must not be anywhere."""
+        """All indexes with entries of documents, for removals that must be complete."""
         return [edition.index for edition in self.editions.every()] if self.has_editions else [self.index]
 
     @property
     def written_index(self) -> SearchIndex:
-        """The index, for those who change it: changes are counted where the index doesn't."""
+        """The index for writers: changes are counted where the index doesn't."""
         if self.indexes.counts_changes:
             return self.index
         from opx.ingestion.corpus.version import CountedIndex
@@ -106,7 +106,7 @@ class Indexing:
 
     @property
     def search_engine(self) -> SearchEngine:
-        """Answers questions: the index, or the managed service in its place."""
+        """Engine for queries: the index, or the managed service instead of it."""
         return self._managed_engine if self._is_managed else self.index
 
     @cached_property
@@ -119,15 +119,15 @@ class Indexing:
 
     @property
     def settling_seconds(self) -> float:
-        """After which all that was written is found everywhere."""
+        """Time after which all writes are visible to all readers."""
         return max(self._tables.settling_seconds, self.indexes.settling_seconds)
 
     # -- its version and identity
 
     @property
     def corpus_version(self) -> CorpusVersion | None:
-        """Identifies the state of what can be found. None where nobody counts changes: an index that was given, and a
-        managed knowledge base, which applies changes when it gets to them and doesn't say so."""
+        """Identifies the state of the searchable corpus. None where changes aren't counted: for a fixed index, and for a
+        managed knowledge base, which applies changes asynchronously without reporting it."""
         if self.indexes.counts_changes:
             return IndexGeneration(self.index) if isinstance(self.index, EditionedIndex) else None
         return None if self._is_managed else self._corpus_count
@@ -139,7 +139,7 @@ class Indexing:
         return CorpusCount(self._tables.table(DOCUMENTS), self._installation.clock)
 
     def count_change(self) -> None:
-        """Note that what can be found has changed, where the index itself doesn't count its changes."""
+        """Counts a change of the searchable corpus, where the index itself doesn't."""
         if not self.indexes.counts_changes:
             self._corpus_count.advance()
 
@@ -147,7 +147,7 @@ class Indexing:
     def identity(self) -> str:
         """Identifies this index, and this graph: documents that were indexed under another identity are missing here. An
         index of a service has a name; tables of a folder may be replaced by empty ones, and with them the graph. Copies for
-        a managed knowledge base lack what was indexed before they were made."""
+        a managed knowledge base lack documents that were indexed before the copies were enabled."""
         own = self.indexes.own_name
         index = self.editions.identity(own) if self.has_editions else own
         if self._tables.in_folder:
@@ -160,16 +160,16 @@ class Indexing:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedder that the settings name."""
+        """The embedder of the settings."""
         return self._new_embedder(*self._settings_model, 0)
 
     def replace_embedder(self, embedder: Embedder) -> None:
-        """Have another object embed in place of `embedder`, of the same model: one that measures."""
+        """Replaces `embedder` by another object of the same model, one that measures."""
         self.embedder = embedder
 
     @contextmanager
     def replaced(self, index: SearchIndex, embedder: Embedder) -> Iterator[None]:
-        """Within it, these search and embed, of the same index and model: they measure."""
+        """Replaces index and embedder within the block, by measuring wrappers of the same ones."""
         before = self.index, self.embedder
         self.index, self.embedder = index, embedder
         try:
@@ -179,14 +179,14 @@ class Indexing:
 
     @property
     def query_embedder(self) -> Embedder | None:
-        """For questions; None if the engine embeds them itself."""
+        """The embedder of queries; None if the engine embeds them itself."""
         if self._is_managed:
             return None
         return EditionEmbedder(self.editions) if self.has_editions else self.embedder
 
     @cached_property
     def document_embedder(self) -> CachedEmbedder:
-        """The embedder with its cache; questions don't go through it."""
+        """The embedder of documents, with its cache."""
         from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 
         days, clock = self._installation.settings.embedding_cache_days, self._installation.clock
@@ -213,7 +213,7 @@ class Indexing:
         return self._embedders[wanted]
 
     def close(self) -> None:
-        """Close what was opened, and only that."""
+        """Closes index and editions, if they were opened."""
         for name in ("index", "editions"):
             close = getattr(self.__dict__.get(name), "close", None)
             if close:

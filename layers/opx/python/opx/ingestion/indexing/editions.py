@@ -1,4 +1,4 @@
-"""The edition of the index that answers, for those who ask and those who write: in each process, without a restart."""
+"""Follows the active edition of the index, for readers and writers of each process, without a restart."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from opx.ports.search import CorpusState
 
 
 class IndexService(Protocol):
-    """The service or folder that holds the indexes of an installation, one an edition.
+    """The service or folder that holds the indexes of an installation, one per edition.
 
-    The editions are noted under `subject`; `own_name` identifies the first index where indexes have no identity of their
-    own, else it is "". A switch may be noticed after `cache_seconds`, a write is found after `settling_seconds` at the
+    The editions are recorded under `subject`; `own_name` identifies the first index where indexes have no identity of their
+    own, else it is "". A switch may be noticed after `cache_seconds`, a write is visible after `settling_seconds` at the
     latest. `counts_changes`: an index counts its batches itself (`version`).
     """
 
@@ -45,13 +45,13 @@ class IndexService(Protocol):
         """The index of an edition. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
 
     def make(self, edition: Edition) -> None:
-        """Make its index, unless it exists. Raises `IndexUnavailableError`."""
+        """Creates its index, unless it exists. Raises `IndexUnavailableError`."""
 
     def remove(self, edition: Edition) -> None:
-        """Remove its index; nothing if there is none. Raises `IndexUnavailableError`."""
+        """Deletes its index, if it exists. Raises `IndexUnavailableError`."""
 
     def check(self, edition: Edition) -> None:
-        """Check that this program can use its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
+        """Checks that this release can use its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
 
 
 class EditionParts(Protocol):
@@ -61,11 +61,11 @@ class EditionParts(Protocol):
         """Its index. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
 
     def edition_embedder(self, edition: Edition) -> Embedder:
-        """Its model. Raises `InvalidInputError` for one that isn't known, and `EmbeddingError`."""
+        """Its model. Raises `InvalidInputError` for an unknown one, and `EmbeddingError`."""
 
 
 class OpenEdition:
-    """An edition with its index, which is opened when it is first asked for, and its model."""
+    """An edition with its index, which is opened on first use, and its model."""
 
     def __init__(self, edition: Edition, parts: EditionParts) -> None:
         self.edition = edition
@@ -81,18 +81,18 @@ class OpenEdition:
 
     @property
     def embedder(self) -> Embedder:
-        """Its model. Raises `IncompatibleIndexError` if another one is in that one's place by now."""
+        """Its model. Raises `IncompatibleIndexError` if the model has been replaced by another one."""
         embedder, noted = self._parts.edition_embedder(self.edition), self.edition.model_id
         if noted and embedder.model_id != noted:
             raise IncompatibleIndexError(
-                f"the index is for the model {noted}, and in its place is {embedder.model_id} now: make a new index with "
-                "`opx reindex`, or bring that model back"
+                f"the index is for the model {noted}, which was replaced by {embedder.model_id}: build a new index with "
+                "`opx reindex`, or restore that model"
             )
         return embedder
 
     @property
     def incarnation(self) -> str:
-        """What the index calls itself; "" where it has no such name."""
+        """Name of the index in its service; "" where it has none."""
         return str(getattr(self.index, "incarnation", ""))
 
     def close(self) -> None:
@@ -102,10 +102,10 @@ class OpenEdition:
 
 
 class Editions:
-    """`Writers` of the index, and what readers find of it. Threads may share it.
+    """Opens editions, and implements `Writers`. Threads may share it.
 
-    What answers is looked up for each question, where that is cheap, or every `cache_seconds`; whoever writes always
-    looks. `identity` is that of the edition that an installation begins with.
+    Readers look up the active edition for each query, where that is cheap, or every `cache_seconds`; writers always look it
+    up. `identity` is that of the first edition of an installation.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class Editions:
     # -- reading
 
     def current(self) -> OpenEdition:
-        """What answers now, or what this thread is writing to."""
+        """The active edition, or the one that this thread is writing to."""
         bound: OpenEdition | None = getattr(self._mine, "edition", None)
         return bound or self.open(self.known().active)
 
     def known(self) -> IndexState:
-        """What was seen last, at most `cache_seconds` ago, or longer ago while the table doesn't answer."""
+        """The state as read at most `cache_seconds` ago, or longer ago while the table is unavailable."""
         seen, now = self._seen, self._clock()
         if seen and now - seen[0] < self._cache_seconds:
             return seen[1]
@@ -151,27 +151,27 @@ class Editions:
     def open(self, edition: Edition) -> OpenEdition:
         with self._lock:
             found = self._open.setdefault(edition.name, OpenEdition(edition, self._parts))
-            found.edition = edition  # what is noted of it changes
+            found.edition = edition  # its record changes
             return found
 
     def named(self, name: str) -> OpenEdition:
-        """The edition of a vector's name: also one that answered a moment ago and does no more."""
+        """The edition of a vector's name: also one that was active until a moment ago."""
         found = self._open.get(name)
         return found or self.current()
 
     def every(self) -> list[OpenEdition]:
-        """All that hold entries, for those who remove what must not be anywhere. Raises `IncompatibleIndexError` if there
-        is one that this program can't read."""
+        """All editions with entries, for removals that must be complete. Raises `IncompatibleIndexError` if there is one
+        that this release can't read."""
         editions = [one for one in self.book.read().editions if one.state is not EditionState.DISCARDED]
         if any(one.state is EditionState.UNREADABLE for one in editions):
             raise IncompatibleIndexError(
-                "there is an earlier index that this program can't read, so that nothing can be removed from it: remove all "
-                "of it with `opx reindex --discard`, then try again"
+                "there is an earlier index that this release can't read, so that no document can be removed from it: delete "
+                "the index with `opx reindex --discard`, then try again"
             )
         return [self.open(one) for one in editions]
 
     def models(self) -> list[str]:
-        """Ids of the models of all editions, in whatever state."""
+        """Ids of the models of all editions, in any state."""
         return [one.model_id for one in self.book.read().editions if one.model_id]
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class Editions:
 
     @contextmanager
     def bound(self, edition: OpenEdition) -> Iterator[None]:
-        """Within it, this thread's index and embedder are the edition's."""
+        """Binds this thread's index and embedder to the edition within the block."""
         before = getattr(self._mine, "edition", None)
         self._mine.edition = edition
         try:
@@ -208,22 +208,22 @@ class Editions:
     def confirm(self) -> None:
         state = self.book.read()
         self._require(state.active.name)
-        if state.revision != self._mine.revision:  # an edition may have come that knows nothing of these changes
+        if state.revision != self._mine.revision:  # a new edition may lack these changes
             raise EditionChangedError(_CHANGED)
 
     def _require(self, active: str) -> None:
         if self.current().name != active:
             raise EditionChangedError(_CHANGED)
 
-    # -- what counts as taken in
+    # -- lineage and identity
 
     def lineage(self) -> str:
         edition = self.open(self.known().active)
         return edition.edition.lineage if _is_itself(edition) else ""
 
     def identity(self, own: str) -> str:
-        """What tells this index from one that was deleted and made anew: that of the index it was made from, unless it
-        was itself deleted since. `own` is what it is called where indexes have no names of their own."""
+        """Identity that changes if the index is deleted and created again: that of the index it was built from, unless it
+        was itself deleted since. `own` is its name where indexes have no names of their own."""
         edition = self.open(self.known().active)
         if _is_itself(edition):
             return edition.edition.ancestor
@@ -231,15 +231,15 @@ class Editions:
 
 
 def _is_itself(edition: OpenEdition) -> bool:
-    """Whether its index is the one that was noted, and not another one that came in its place."""
+    """True if its index is the recorded one, and was not replaced by another one."""
     return bool(edition.edition.lineage) and edition.incarnation == edition.edition.incarnation
 
 
-_CHANGED = "the index was replaced while documents were taken in: they are taken in again"
+_CHANGED = "the index was replaced during ingestion: the documents are ingested again"
 
 
 class EditionVector(array):  # type: ignore[type-arg]
-    """A question's vector that knows for which edition it is, so that it is never compared with another one's."""
+    """A query's vector with the name of its edition, so that it is never compared with vectors of another one."""
 
     edition: str
 
@@ -250,7 +250,7 @@ class EditionVector(array):  # type: ignore[type-arg]
 
 
 class EditionEmbedder:
-    """The `Embedder` of the edition that answers."""
+    """The `Embedder` of the active edition."""
 
     def __init__(self, editions: Editions) -> None:
         self._editions = editions
@@ -272,7 +272,7 @@ class EditionEmbedder:
 
 
 class EditionedIndex:
-    """The `SearchIndex` of the edition that answers."""
+    """The `SearchIndex` of the active edition."""
 
     def __init__(self, editions: Editions) -> None:
         self._editions = editions
@@ -306,7 +306,7 @@ class EditionedIndex:
 
     @property
     def version(self) -> str:
-        """Another text after each batch and each switch, where the index counts its batches."""
+        """Changes with each batch and each switch, where the index counts its batches; else ""."""
         return str(getattr(self._editions.current().index, "version", ""))
 
     def close(self) -> None:
@@ -321,7 +321,7 @@ class _Versioned(Protocol):
 
 
 class IndexGeneration:
-    """A `CorpusVersion` of an index that counts its batches itself. A batch is found as soon as it is counted."""
+    """A `CorpusVersion` of an index that counts its batches itself. A batch is visible as soon as it is counted."""
 
     def __init__(self, index: _Versioned) -> None:
         self._index = index
@@ -334,26 +334,26 @@ class IndexGeneration:
 
 
 class Writers(Protocol):
-    """Keeps writers of the index and a new index that is being made in step."""
+    """Keeps writers of the index in step with a new edition that is being built."""
 
     def writing(self) -> AbstractContextManager[Any]:
-        """Within it, embedder and index are those of the one edition that answers now. May be entered again."""
+        """Binds embedder and index to the edition that is active now, within the block. Reentrant."""
 
     def note(self, key_ids: Sequence[str]) -> None:
-        """Say which documents are about to change, after their claims say so and before the index changes. Raises
-        `EditionChangedError` if another edition answers than the one that this block is about."""
+        """Records the documents that are about to change, after their claims and before the index changes. Raises
+        `EditionChangedError` if the edition of this block is not active any more."""
 
     def confirm(self) -> None:
-        """See that everybody still agrees, after the index changed and before the catalog says so. Raises
-        `EditionChangedError`: then all is to be done again."""
+        """Checks that the edition is still active, after the index changed and before the catalog does. Raises
+        `EditionChangedError`: then the whole change has to be repeated."""
 
     def lineage(self) -> str:
-        """By which model documents count as embedded, "" for the embedder's own: an index that was made of another one
-        lacks nothing that the other has."""
+        """The model by which documents count as embedded, "" for the embedder's own: an index that was built from another
+        one has all its documents."""
 
 
 class OneIndex:
-    """Where there is one index for good."""
+    """`Writers` for a single fixed index."""
 
     def writing(self) -> AbstractContextManager[Any]:
         return nullcontext()

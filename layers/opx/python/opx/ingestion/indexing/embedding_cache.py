@@ -1,4 +1,4 @@
-"""Embeddings of texts that were embedded before, from a table."""
+"""Caches embeddings in a table, by model and text."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from opx.ports import Clock, Embedder, Table, Vector, Vectors
 from opx.runtime.metrics import Metric, Report
 
 TEXTS_A_STEP = 192
-"""Texts embedded between two writes to the cache: what was paid for is kept if a later text fails."""
+"""Texts embedded between two writes to the cache: paid embeddings are kept if a later text fails."""
 
 _log = logging.getLogger(__name__)
 
 
 class CachedEmbedder:
-    """`Embedder` that asks another one only for texts that the table of `tables.EMBEDDINGS` doesn't know.
+    """`Embedder` that calls another one only for texts without an entry in the table of `tables.EMBEDDINGS`.
 
-    An entry is found by model id and SHA-256 of the text, holds its vectors as little-endian 32-bit floats, one behind
-    the other, and expires after `days`. Questions are not cached. If the table can't be read or written, the work is done
-    without it.
+    The key is the model id and SHA-256 of the text; an entry holds its vectors as concatenated little-endian 32-bit floats,
+    and expires after `days`. Queries are not cached. If the table can't be read or written, all texts are embedded.
     `hits` and `misses` count texts, equal ones in a call once as a miss and then as hits.
     """
 
@@ -61,27 +60,27 @@ class CachedEmbedder:
         return [vectors[key] for key in keys]
 
     def stored(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """The vectors of those texts that have one in the table, by text. Nothing is embedded."""
+        """Cached vectors by text, without embedding the others."""
         found = self._cached(list({self._key(text) for text in texts}))
         by_text = {text: found.get(self._key(text)) for text in texts}
         return {text: vector for text, vector in by_text.items() if vector is not None}
 
     def unkept(self, texts: Sequence[str]) -> list[Vectors]:
-        """Vectors made anew, which the table doesn't get: for those who may only read."""
+        """Embeds texts without writing to the table: for processes that may only read."""
         return self._embedder.embed_documents(texts)
 
     def known(self, texts: Sequence[str]) -> int:
-        """How many vectors of different texts are in the table. Raises `StoreUnavailableError`."""
+        """Number of cached entries of distinct texts, over all models. Raises `StoreUnavailableError`."""
         keys = [{"cacheKey": key} for text in texts for key in self._keys(text)]
         return len(self._table.get_many(keys)) if keys else 0
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Remove the vectors of these texts; who needs one again has it made again. Raises `StoreUnavailableError`."""
+        """Deletes the cached vectors of these texts. Raises `StoreUnavailableError`."""
         for key in dict.fromkeys(key for text in texts for key in self._keys(text)):
             self._table.delete({"cacheKey": key})
 
     def other_models(self) -> Iterable[str]:
-        """Models whose vectors may be in the table, too: they are known and forgotten with this one's."""
+        """Other models whose vectors may be in the table: `known` and `forget` include them."""
         return ()
 
     def _keys(self, text: str) -> list[str]:
@@ -101,7 +100,7 @@ class CachedEmbedder:
         return {key: _unpacked(data, whole) for key, data in found.items() if data and len(data) % whole == 0}
 
     def _embedded(self, missing: Mapping[str, str]) -> dict[str, Vectors]:
-        """Embed and keep, a step at a time."""
+        """Embeds and caches texts, a step at a time."""
         found: dict[str, Vectors] = {}
         keys = list(missing)
         for start in range(0, len(keys), TEXTS_A_STEP):
@@ -130,7 +129,7 @@ def _packed(vectors: Vectors) -> bytes:
 
 
 def _unpacked(data: bytes, size: int) -> Vectors:
-    """Vectors of `size` bytes each."""
+    """Splits the data into vectors of `size` bytes."""
     return tuple(array("f", struct.unpack_from(f"<{size // 4}f", data, at)) for at in range(0, len(data), size))
 
 
@@ -139,7 +138,7 @@ def _unpacked(data: bytes, size: int) -> Vectors:
 
 @contextmanager
 def reported_cache(embedder: CachedEmbedder, report: Report) -> Iterator[None]:
-    """Report how many texts the block found in the cache of embeddings, and how many not. Nothing if it embedded none."""
+    """Reports the cache hits and misses of the block; nothing if it embedded no documents."""
     hits, misses = embedder.hits, embedder.misses
     try:
         yield
@@ -150,11 +149,11 @@ def reported_cache(embedder: CachedEmbedder, report: Report) -> Iterator[None]:
             report(Metric.CACHE_MISSES, float(missed))
 
 
-# -- edition cache
+# -- cache of the active edition
 
 
 class EditionCache(CachedEmbedder):
-    """The cache of vectors, by the model of the edition that answers throughout a call."""
+    """Embedding cache by the model of the active edition, which stays the same during a call."""
 
     def __init__(self, editions: Editions, *args: Any, **options: Any) -> None:
         super().__init__(EditionEmbedder(editions), *args, **options)
