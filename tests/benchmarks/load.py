@@ -26,7 +26,7 @@ from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
-from opx.operations.evaluation.asking import MODES
+from opx.operations.evaluation.querying import MODES
 from opx.operations.system import System
 from opx.retrieval.query import KnowledgeQuery
 from opx.settings import Settings

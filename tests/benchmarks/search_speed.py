@@ -25,7 +25,7 @@ from opx.domain.ids import chunk_id, entry_id, stable_hash
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.results import IndexedChunk
-from opx.operations.evaluation.asking import MODES
+from opx.operations.evaluation.querying import MODES
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 from opx.edges.cli.evaluate import reply_forms
 from opx.operations.evaluation.answers import answer_figures
-from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.datasets import ALL, Dataset, load_dataset
+from opx.operations.evaluation.querying import run_queries
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
@@ -53,7 +53,7 @@ def run_of(services: System, dataset: Dataset) -> EvaluationRun:
     """Every question in every form of reply, and in nothing else."""
     evaluation = Evaluation(services, dataset)
     evaluation.ingest()
-    return ask_all(evaluation, (), compared_at=None, forms=reply_forms(services))
+    return run_queries(evaluation, (), compared_at=None, forms=reply_forms(services))
 
 
 def figures(run: EvaluationRun) -> Figures:

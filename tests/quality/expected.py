@@ -19,10 +19,10 @@ from typing import Any
 
 from opx.domain.queries import SearchMode
 from opx.operations.evaluation.abstention import abstention, separation
-from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.bands import calibrations
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import means_by_kind
+from opx.operations.evaluation.querying import run_queries
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import EvaluationRun
 from opx.operations.system import System
@@ -64,7 +64,7 @@ def run_of(services: System, split: str = "") -> EvaluationRun:
     dataset = load_dataset(FOLDER)
     evaluation = Evaluation(services, dataset.of_split(split) if split else dataset)
     evaluation.ingest()
-    return ask_all(evaluation, compared_at=SearchMode.FAST)
+    return run_queries(evaluation, compared_at=SearchMode.FAST)
 
 
 def figures(run: EvaluationRun) -> Figures:

@@ -43,7 +43,7 @@ def main() -> None:
 def _measure(folder: Path, home: Path) -> None:
     with bootstrap(Settings(home=str(home), graph_seconds=PATIENCE), clock=lambda: NOW) as services:
         questions = GraphQuestions(services, load_dataset(folder))
-        asked = questions.ask_all()
+        asked = questions.run_queries()
         near = [questions.pages(_near(one.answer.evidence)) for one in asked]
     print(f"{folder.name}: {len(asked)} questions, {fmean(map(len, near)):.1f} pages nearby")
     for weight in WEIGHTS:

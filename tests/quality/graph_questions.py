@@ -54,7 +54,7 @@ class GraphQuestions:
         self.figures = intake.run()
         self._page_of_key = intake.page_of_key
 
-    def ask_all(self, *, split: str = "") -> list[Comparison]:
+    def run_queries(self, *, split: str = "") -> list[Comparison]:
         return [self.ask(one) for one in self._questions if split in ("", one.split)]
 
     def ask(self, question: LabelledQuestion) -> Comparison:
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--split", default="", choices=("", "dev", "test"))
     given = parser.parse_args()
     with TemporaryDirectory() as home, graph_questions(Path(home)) as questions:
-        asked = questions.ask_all(split=given.split)
+        asked = questions.run_queries(split=given.split)
         for split in ("dev", "test"):
             some = [one for one in asked if one.question.split == split]
             if some:

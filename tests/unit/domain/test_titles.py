@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
-from opx.domain.titles import chosen, completed, is_completed, is_generic, repeats, told_apart
+from opx.domain.titles import chosen, completed, disambiguated, is_completed, is_generic, repeats
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.text.procedures.outline import outline_of
 from tests.support.archive_support import put, services_at
@@ -80,13 +80,13 @@ def test_heading_repeats_the_title_that_was_completed(heading: str, title: str, 
     assert repeats(heading, title) is expected
 
 
-def test_documents_with_one_title_are_told_apart_by_their_paths() -> None:
+def test_documents_with_one_title_are_disambiguated_by_their_paths() -> None:
     paths = [
         "openshift/alerts/cluster-etcd-operator/etcdNoLeader.md",
         "https://host/runbooks/etcd/etcdNoLeader",
         "a/b.md",
     ]
-    assert told_apart(["etcdNoLeader", "etcdNoLeader", "Disk full"], paths) == [
+    assert disambiguated(["etcdNoLeader", "etcdNoLeader", "Disk full"], paths) == [
         "etcdNoLeader (openshift cluster operator)",
         "etcdNoLeader (host)",
         "Disk full",
@@ -94,7 +94,7 @@ def test_documents_with_one_title_are_told_apart_by_their_paths() -> None:
 
 
 def test_documents_of_one_place_keep_their_common_title() -> None:
-    assert told_apart(["Lag", "Lag"], ["kafka/1.md", "kafka/2.md"]) == ["Lag", "Lag"]
+    assert disambiguated(["Lag", "Lag"], ["kafka/1.md", "kafka/2.md"]) == ["Lag", "Lag"]
 
 
 @pytest.mark.parametrize("name", ["A" * 79 + "-", "A" + "1" * 78 + "x", "aA" * 39 + "-", "a" * 100_000])
@@ -120,7 +120,7 @@ def test_completed_title_changes_no_step_id() -> None:
     assert [step.step_id for step in plain.steps] == [step.step_id for step in completed_one.steps]
 
 
-def test_documents_of_an_answer_with_one_title_are_told_apart(tmp_path: Path) -> None:
+def test_documents_of_an_answer_with_one_title_are_disambiguated(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         for name, text in (("etcd", "The heron elects one."), ("consul", "The heron restarts all servers.")):
             put(services, f"{name}/leader", text, title="No leader")

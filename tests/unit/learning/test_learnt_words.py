@@ -67,7 +67,7 @@ class TestWordsOfAScope:
         assert pages(store, "kasse") == []
         enter(store, "o2", "Kassen")
         [page] = pages(store, "kasse")
-        assert (page.scope_key, page.source, page.resolved, page.said) == ("global", GATEWAY, 2, 2)
+        assert (page.scope_key, page.source, page.resolved, page.uses) == ("global", GATEWAY, 2, 2)
 
     def test_an_incident_counts_once_however_often_it_was_told(self, store: LearntStore) -> None:
         enter(store, "o1", "kasse", incident="INC-1")
@@ -95,7 +95,7 @@ class TestWordsOfAScope:
         for number in range(3):
             enter(store, f"o{number}", "kasse")
         for number in range(3):
-            assert [(page.resolved, page.said) for page in pages(store, "kasse")] == ([(3, 3 + number)])
+            assert [(page.resolved, page.uses) for page in pages(store, "kasse")] == ([(3, 3 + number)])
             store.enter(ACME, told(f"p{number}", OutcomeResult.NO_EFFECT), DocumentKey(EVERYBODY, GATEWAY), "kasse")
         assert pages(store, "kasse") == []
 

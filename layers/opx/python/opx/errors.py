@@ -1,4 +1,4 @@
-"""Every error that crosses a boundary of the library. Each message says what is wrong and what to do."""
+"""Errors that cross a boundary of the library. Each message states the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class OpxError(Exception):
 
 
 class InvalidInputError(OpxError):
-    """The caller's input can't be used as it is; the message says what would be accepted."""
+    """The caller's input is invalid; the message states what would be accepted."""
 
 
 class InvalidScopeError(InvalidInputError):
@@ -16,27 +16,28 @@ class InvalidScopeError(InvalidInputError):
 
 
 class InvalidReferenceError(InvalidInputError):
-    """A reference to a thing is not `namespace:value`, or a type of a relation has no name."""
+    """A reference to a node is not `namespace:value`, or the type of an edge has no name."""
 
 
 class ArchiveError(InvalidInputError):
-    """An archive can't be taken in: it is none, was damaged or changed, or is of a newer format. Nothing was changed."""
+    """An archive can't be restored: it is not an archive, was damaged or changed, or has a newer format. Nothing was
+    changed."""
 
 
 class ClientRemovedError(InvalidScopeError):
-    """The client was removed: nothing is taken in or answered for it until it is added again."""
+    """The client was removed: its documents and queries are refused until it is added again."""
 
 
 class AliasTakenError(InvalidInputError):
-    """The name is an alias of something else already."""
+    """The name is already an alias of another node."""
 
 
 class AliasLoopError(InvalidInputError):
-    """The alias would make a name stand for itself, by way of others."""
+    """The alias would resolve to itself through other aliases."""
 
 
 class KnowledgeConfigError(InvalidInputError):
-    """`knowledge.yaml` is wrong; the message starts with file and line."""
+    """`knowledge.yaml` is invalid; the message starts with file and line."""
 
 
 class UnknownCategoryError(InvalidInputError):
@@ -44,17 +45,17 @@ class UnknownCategoryError(InvalidInputError):
 
 
 class UnknownProjectError(InvalidInputError):
-    """Nothing is known of a project of this name; the message names those that are known."""
+    """No project has this name; the message lists the known ones."""
 
 
 class NotFoundError(OpxError):
-    """Nothing of this name is there that the caller may see. `kind` says of which kind it would be."""
+    """Nothing with this name is visible to the caller. `kind` is the kind of thing."""
 
     kind = "thing"
 
 
 class EntryNotFoundError(NotFoundError):
-    """Nothing of this id was captured in the scope of who asks."""
+    """No entry with this id was captured in the caller's scope."""
 
     kind = "entry"
 
@@ -66,13 +67,13 @@ class MergeNotFoundError(NotFoundError):
 
 
 class ReceiptNotFoundError(NotFoundError):
-    """No answer with this receipt is on record in the scope of who asks."""
+    """No answer with this receipt is on record in the caller's scope."""
 
     kind = "receipt"
 
 
 class NotOrchestratorError(OpxError):
-    """Only orchestrators may ask for what was learned; the message says how to become one."""
+    """Only orchestrators may query patterns; the message states how to become one."""
 
 
 class PatternNotFoundError(NotFoundError):
@@ -82,7 +83,7 @@ class PatternNotFoundError(NotFoundError):
 
 
 class HeldError(OpxError):
-    """A legal hold keeps what was to be removed; the message names it."""
+    """A legal hold forbids the removal; the message names it."""
 
 
 class HoldNotFoundError(NotFoundError):
@@ -92,7 +93,7 @@ class HoldNotFoundError(NotFoundError):
 
 
 class PruneStoppedError(OpxError):
-    """Much more than usual would be removed at once, so that nothing was."""
+    """Pruning stopped without removing anything, as it would have removed far more than usual."""
 
 
 class DocumentNotFoundError(NotFoundError):
@@ -102,25 +103,25 @@ class DocumentNotFoundError(NotFoundError):
 
 
 class NodeNotFoundError(NotFoundError):
-    """No document that the reader may see says anything of this thing."""
+    """No document that the reader may see mentions this node."""
 
     kind = "node"
 
 
 class TooLargeError(OpxError):
-    """A request or its reply is larger than what can be sent."""
+    """A request or its reply exceeds the size limit."""
 
 
 class ForbiddenError(OpxError):
-    """The caller may not do this, or nobody said who the caller is."""
+    """The caller lacks the permission, or is not identified."""
 
 
 class AccessDeniedError(OpxError):
-    """The caller's credentials are missing, have expired, or don't allow what was asked."""
+    """The caller's credentials are missing, have expired, or don't allow the request."""
 
 
 class UnparsableDocumentError(OpxError):
-    """The bytes are not a document that any parser takes; trying again with the same bytes is pointless."""
+    """No parser accepts these bytes; retrying with the same bytes is pointless."""
 
 
 class ObjectNotFoundError(NotFoundError):
@@ -134,7 +135,7 @@ class ConditionFailedError(OpxError):
 
 
 class StoreUnavailableError(OpxError):
-    """A store or service didn't answer, or refused for now; trying again later may help."""
+    """A store or service didn't answer, or refused temporarily; retrying later may help."""
 
 
 class IndexUnavailableError(StoreUnavailableError):
@@ -142,11 +143,11 @@ class IndexUnavailableError(StoreUnavailableError):
 
 
 class EditionChangedError(StoreUnavailableError):
-    """Another index answers than when the work began; done again, it is done for that one."""
+    """Another edition of the index answers than when the work began; a retry uses that one."""
 
 
 class TelemetryUnavailableError(StoreUnavailableError):
-    """Logs, metrics or traces could not be read; the message says why, and nothing of what is in them."""
+    """Logs, metrics or traces could not be read; the message states why, and nothing of their content."""
 
 
 class EmbeddingError(StoreUnavailableError):
@@ -154,19 +155,20 @@ class EmbeddingError(StoreUnavailableError):
 
 
 class ModelError(StoreUnavailableError):
-    """A language model or a reranker failed, took too long, or answered what can't be used."""
+    """A language model or a reranker failed, took too long, or returned an unusable answer."""
 
 
 class ReindexBusyError(OpxError):
-    """Another process, or function, is making a new index, and only one does."""
+    """Another process, or function, is building a new index; only one may."""
 
 
 class IncompatibleIndexError(OpxError):
-    """The index was built with another model, dimension or analyzer; reading it would give nonsense."""
+    """The index was built with another model, dimension or analyzer; its results would be meaningless."""
 
 
 class SourceUnavailableError(StoreUnavailableError):
-    """A source of documents didn't answer, or refused for now. `retry_after`: seconds to wait, if it said so."""
+    """A source of documents didn't answer, or refused temporarily. `retry_after`: seconds to wait, if the source stated
+    them."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -174,7 +176,7 @@ class SourceUnavailableError(StoreUnavailableError):
 
 
 class SourceRefusedError(OpxError):
-    """A source said no, and will again: credentials that are missing or wrong, or an address that isn't there.
+    """A source refused permanently: credentials are missing or wrong, or the address doesn't exist.
 
     `status` is that of the HTTP reply, 0 for none.
     """
@@ -185,11 +187,11 @@ class SourceRefusedError(OpxError):
 
 
 class SourceShapeError(OpxError):
-    """What a source sent is not of the shape that it used to have; nothing of it is taken in."""
+    """A source's reply doesn't have the expected shape; nothing of it is ingested."""
 
 
 class SourceBusyError(OpxError):
-    """The source is being pulled already."""
+    """The source is already being pulled."""
 
 
 class ForbiddenAddressError(InvalidInputError):

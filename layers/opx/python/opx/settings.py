@@ -1,4 +1,4 @@
-"""All configuration of the library, read from the environment in this one place."""
+"""All configuration of the library, read from the environment in this module only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_CHUNK_TOKENS = 8
 """A character has up to four tokens; a window must hold more than that."""
 
 MULTILINGUAL = "universal-sentence-encoder-multilingual"
-"""A model of this machine, if its package is installed."""
+"""A model that runs on this machine, if its package is installed."""
 
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
@@ -25,7 +25,7 @@ OCR_CHOICES = ("auto", "off", "tesseract", "textract")
 ON_OR_OFF = ("on", "off")
 RERANKERS = ("local", "bedrock", "chat", "off")
 FOLDER = "folder"
-"""The address of what is in the home folder of this machine."""
+"""The address of data in the home folder of this machine."""
 
 PORT_SCHEMES: Mapping[str, Mapping[str, str]] = {
     "store": {FOLDER: FOLDER, "s3": "s3://BUCKET"},
@@ -40,7 +40,7 @@ PORT_SCHEMES: Mapping[str, Mapping[str, str]] = {
     "embedder": {"local": "local:MODEL", "bedrock": "bedrock:MODEL"},
     "secrets": {FOLDER: FOLDER, "secretsmanager": "secretsmanager"},
 }
-"""What the address of each port may begin with, and its form."""
+"""Accepted schemes of each port's address, and their form."""
 
 _SEARCHING: dict[str, tuple[str, ...]] = {
     "search_legs": ("both", "vector", "lexical"),
@@ -50,10 +50,10 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
     "learned_words": ON_OR_OFF,
     "research_planner": ("auto", "rules", "chat"),
 }
-"""What can be chosen about searching."""
+"""Accepted values of the search settings."""
 
 MOST_RESEARCH_SECONDS = 25.0
-"""On AWS: five seconds less than the HTTP API and the function have."""
+"""On AWS: five seconds less than the timeout of the HTTP API and the function."""
 
 
 def index_module(scheme: str) -> str:
@@ -66,44 +66,44 @@ def index_module(scheme: str) -> str:
 class Settings:
     """Names and limits. Each field is set by `OPX_` and its name in capitals, e.g. `OPX_HOME`.
 
-    `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes.
-    The last five say which deployed system the `opx` command talks to, if any, and as whom: `environment` is the name
-    that the system was deployed under.
+    `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes. The last five name
+    the deployed system that the `opx` command talks to, if any, and its credentials: `environment` is the name that the
+    system was deployed under.
 
-    `parse_*` limit what reading one file of a binary format takes: seconds of CPU (twice as many may pass in all), bytes
-    of memory, bytes that it unpacks to, pages that are read, and pictures and scanned pages that are looked at. `ocr`
-    reads scanned pages: `tesseract` (in `ocr_languages`, such as `eng+deu`), `textract`, `off`, or `auto` for what the
-    backend has. `vision_model` describes pictures; none does if it is empty. It is a model of Bedrock, or of the service
-    at `vision_url` that understands OpenAI's Chat Completions, with the key in the secret named by `vision_secret`.
+    `parse_*` limit the parsing of one file of a binary format: seconds of CPU (wall-clock time may be twice that), bytes
+    of memory, unpacked bytes, pages, and pictures and scanned pages. `ocr` reads scanned pages: `tesseract` (in
+    `ocr_languages`, such as `eng+deu`), `textract`, `off`, or `auto` for the one of the backend. `vision_model` describes
+    pictures; empty for none. It is a model of Bedrock, or of the service at `vision_url` that understands OpenAI's Chat
+    Completions, with the key in the secret named by `vision_secret`.
 
     `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
     package is installed; `model_path` is the folder of another sentence model there.
 
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
-    addresses are private. `pull_*` and `schedule_group` say where pulls are asked for on AWS, and who schedules them;
-    `stream_function` is what reads streams there, and `stream_failed_arn` the queue for what it gives up.
-    `checkpoint_queue_url` is where checkpoints are asked for, `learning_failed_url` where events are set aside that can't
-    be learned from. `rebuild_queue_url` is where a function is asked to go on with a new index.
+    addresses are private. `pull_*` and `schedule_group` name the queue and the schedules of pulls on AWS;
+    `stream_function` is the function that reads streams there, and `stream_failed_arn` the queue for records that it
+    gives up. `checkpoint_queue_url` is the queue of checkpoint requests, `learning_failed_url` that of events that can't
+    be learned from. `rebuild_queue_url` is the queue of reindex slices.
 
     `store`, `tables`, `queue`, `index`, `embedder` and `secrets` are addresses that choose the adapter of one port each;
-    one that is empty is that of the backend (see `Settings.address`, which lists them).
+    an empty one means the backend's default (see `Settings.address`, which lists them).
 
-    Relations are followed from what a question found for `graph_seconds`, where that was asked for.
+    Graph expansion of results, if a query requests it, takes `graph_seconds` at most.
 
-    `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is how both become one list, the
-    measured default if it is empty. `rewording` corrects and translates words that the corpus doesn't have, `learned_words`
-    also looks in pages that resolved incidents of which the same words were said; `off` does neither. `reranker` reads
-    thorough searches' candidates again within `rerank_seconds`: `local`, `bedrock` (Bedrock Rerank with `rerank_model`),
-    `chat` (the language model below), or `off`. The language
-    model is `chat_model` of Bedrock, or of the service at `chat_url` that understands OpenAI's Chat Completions, with the
-    key in the secret named by `chat_secret`. `research_planner` is `rules`, `chat`, or `auto` for the language model
-    where there is one; research takes `research_seconds` at most. `context_model`, on the same service as `chat_model`,
-    writes a sentence of context for each chunk as it is taken in; empty, nothing is written. `graph_model`, there too,
-    reads relations between things out of each chunk; empty, rules alone do. Rerankers and the language model are asked
-    `model_calls_per_minute` times by a process, 0 never; contexts and relations have limits of their own.
+    `search_legs` is `both`, or `vector` or `lexical` for one leg alone; `fusion` is the method of combining both, the
+    measured default if it is empty. `rewording` corrects and translates words that the corpus doesn't have,
+    `learned_words` also searches pages that resolved incidents described with the same words; `off` disables either.
+    `reranker` judges the candidates of thorough searches within `rerank_seconds`: `local`, `bedrock` (Bedrock Rerank with
+    `rerank_model`), `chat` (the language model below), or `off`. The language model is `chat_model` of Bedrock, or of the
+    service at `chat_url` that understands OpenAI's Chat Completions, with the key in the secret named by `chat_secret`.
+    `research_planner` is `rules`, `chat`, or `auto` for the language model if one is set; research takes
+    `research_seconds` at most. `context_model`, on the same service as `chat_model`, writes a sentence of context for
+    each chunk during ingestion; empty for none. `graph_model`, there too, extracts relations from each chunk; empty for
+    rules only. Rerankers and the language model are called at most `model_calls_per_minute` times by a process, 0 never;
+    contexts and relations have limits of their own.
 
-    `audit_days` is how long it is kept who asked when and which documents were returned; `gap_days` how long a question
-    without a good answer is, after it was asked last. 0: neither is recorded, and without the former no answer has a
+    `audit_days` is the retention of the audit log (caller, time and returned documents of each query); `gap_days` that of
+    a question without a good answer, since its last occurrence. 0: not recorded; without the audit log no answer has a
     receipt.
     """
 
@@ -216,7 +216,7 @@ class Settings:
         - queue: `folder`, or the https address of a queue of SQS
         - index: `folder`, `opensearch://[USER:PASSWORD@]HOST[:PORT]/NAME` or with `opensearch+https:` for a node, or
           `aoss://HOST/NAME` for OpenSearch Serverless
-        - embedder: `local` or `bedrock`, with `:MODEL` for another one than `embedding_model`
+        - embedder: `local` or `bedrock`, with `:MODEL` for a model other than `embedding_model`
         - secrets: `folder`, or `secretsmanager`
         """
         return getattr(self, port) or self._backend_addresses()[port]
@@ -234,7 +234,7 @@ class Settings:
             "store": f"s3://{self.corpus_bucket}",
             "tables": f"dynamodb:{self.table_prefix}",
             "queue": self.ingest_queue_url or "https:",
-            "index": "aoss:",  # of `search_endpoint` and `search_index`
+            "index": "aoss:",  # from `search_endpoint` and `search_index`
             "embedder": "bedrock",
             "secrets": "secretsmanager",
         }
@@ -287,7 +287,7 @@ class Settings:
             )
 
     def _check_models(self) -> None:
-        """Models that are chosen must be known, and there must be a service that has them."""
+        """Checks that selected models are configured, and so is the service that has them."""
         if self.reranker == "bedrock" and not (self.rerank_model and self.backend == "aws"):
             raise InvalidInputError("OPX_RERANKER=bedrock needs OPX_BACKEND=aws and OPX_RERANK_MODEL")
         for name in ("reranker", "research_planner"):
@@ -309,7 +309,7 @@ class Settings:
 
     @classmethod
     def of_process(cls) -> Settings:
-        """What this process's environment says. Raises `InvalidInputError` as `from_environ`."""
+        """The settings of this process's environment. Raises `InvalidInputError` as `from_environ`."""
         return cls.from_environ(os.environ)
 
     @property
@@ -328,12 +328,12 @@ def env_name(field_name: str) -> str:
 
 
 def secret_of_environment(name: str) -> str | None:
-    """What this process's environment holds under a secret's name."""
+    """The value of the environment variable with a secret's name, if set."""
     return os.environ.get(name) or None
 
 
 def environment_name() -> str:
-    """`OPX_ENVIRONMENT` of this process, `local` without one: for what is measured before there are settings."""
+    """`OPX_ENVIRONMENT` of this process, `local` without one: for metrics that are recorded before settings are read."""
     return os.environ.get(env_name("environment")) or "local"
 
 

@@ -1,5 +1,5 @@
-"""The composition root: `bootstrap` makes a system of the adapters that settings choose, `connect` finds a deployed one, and
-`command` starts the `opx` command on either."""
+"""The composition root: `bootstrap` builds a system from the adapters that settings select, `connect` finds a deployed
+one, and `command` starts the `opx` command on either."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["System", "bootstrap", "command", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    """`System`, imported when it is first asked for: the command needn't load it to show its help."""
+    """`System`, imported on first access: the command needn't load it to show its help."""
     if name != "System":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from opx.operations.system import System
@@ -45,14 +45,14 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
 def connect(settings: Settings) -> RemoteClient:
     """A client of the operations of the deployed system that the settings name. The caller closes it.
 
-    Its address is `api_url`, or the one that its stack says in the AWS account of the profile; the caller is whom the token
-    or the profile's credentials are of. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
+    Its address is `api_url`, or the output of its stack in the AWS account of the profile; the caller is the owner of the
+    token or of the profile's credentials. Raises `InvalidInputError`, `AccessDeniedError`, and `OpxError` if there is no
     such system.
     """
     from opx.adapters.connections import Connections
     from opx.edges.client import RemoteClient, bearer
 
-    if settings.api_url and settings.api_token:  # nothing of AWS is needed
+    if settings.api_url and settings.api_token:  # AWS is not needed
         return RemoteClient(settings.api_url, bearer(settings.api_token), Connections())
     from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
 

@@ -16,10 +16,10 @@ from opx.domain.record import replace
 from opx.edges.cli.evaluate import eval_command
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError, OpxError
-from opx.operations.evaluation.asking import MODES, WARM_UP, ask_all
 from opx.operations.evaluation.bands import ROWS
 from opx.operations.evaluation.datasets import Dataset, LabelledQuestion, load_dataset
 from opx.operations.evaluation.figures import MEASURES, hit_rate, ndcg, recall, reciprocal_rank
+from opx.operations.evaluation.querying import MODES, WARM_UP, run_queries
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import EvaluationRun, save_run
 from opx.operations.system import System
@@ -224,7 +224,7 @@ def asked_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
     with bootstrap(Settings(home=str(folder / "home")), embedder=CountingEmbedder()) as services:
         evaluation = Evaluation(services, nothing)
         evaluation.ingest()
-        return ask_all(evaluation)
+        return run_queries(evaluation)
 
 
 class TestAsking:
@@ -260,7 +260,7 @@ class TestAsking:
         evaluation.ingest()
         counting = CountingIndex(services.index)
         services.indexing.index = counting
-        ask_all(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
+        run_queries(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
         asked = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
         assert len(asked) == len(set(asked))
         assert services.index is counting

@@ -17,10 +17,10 @@ from opx.edges.cli.evaluate import reply_forms
 from opx.edges.cli.main import Launch, cli
 from opx.errors import InvalidInputError
 from opx.operations.evaluation.answers import ReplyJudgement, Shown, answer_figures, judged
-from opx.operations.evaluation.asking import ask_all
 from opx.operations.evaluation.comparison import compare_runs, unhelped
 from opx.operations.evaluation.datasets import Span, load_dataset, span_hash
 from opx.operations.evaluation.figures import summary
+from opx.operations.evaluation.querying import run_queries
 from opx.operations.evaluation.report import report_html
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
@@ -192,7 +192,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluationRun]:
     with bootstrap(Settings(home=home, audit_days=0, gap_days=0), embedder=WordsEmbedder()) as services:
         evaluation = Evaluation(services, dataset)
         evaluation.ingest()
-        yield ask_all(evaluation, [SearchMode.BALANCED], compared_at=None, forms=reply_forms(services))
+        yield run_queries(evaluation, [SearchMode.BALANCED], compared_at=None, forms=reply_forms(services))
 
 
 def graded(run: EvaluationRun, form: str) -> dict[str, int]:

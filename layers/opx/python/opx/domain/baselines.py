@@ -1,4 +1,4 @@
-"""What is normal for a metric of a node, and how far a value is from it."""
+"""Baselines: the usual values of a metric of a node, and anomaly scores of new values against them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _FOR_FEW = 8.0
 """The limit is higher by this share of itself for every value in its number: 3.5 for many, 4.4 for thirty."""
 
 _NORMAL_P90 = 1.2815515655446004
-"""How many standard deviations the 90th percentile of a normal distribution is above its median."""
+"""The 90th percentile of a normal distribution, in standard deviations above its median."""
 
 _BUCKET = 0.01
 _COARSE = 3 * _BUCKET
-"""Percentiles come from buckets that are 1 % wide. Where two are closer than this share of themselves, what is between
-them is mostly the buckets', and the mean and standard deviation, which are exact, are taken in their place."""
+"""Percentiles come from buckets that are 1 % wide. Where two are closer than this share of themselves, the spread between
+them is mostly bucket width, and the mean and standard deviation, which are exact, are used instead."""
 
 MAX_SCORE = 100.0
 
 
 class Distribution(Record, frozen=True, kw_only=True):
-    """How values were distributed. Percentiles, minimum and maximum are None where only mean and deviation are known.
+    """Summary statistics of values. Percentiles, minimum and maximum are None where only mean and deviation are known.
 
-    `stddev` is that of a sample (n - 1), 0 for a single value. Percentiles are within 1 % of a value that was there.
+    `stddev` is that of a sample (n - 1), 0 for a single value. Percentiles are within 1 % of an observed value.
     """
 
     count: Annotated[int, Meta(description="How many values there are; 0 if nothing is known.")] = 0
@@ -62,8 +62,8 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
     """The values of a metric of a node within a time window; a `count` of 0 means that there are none.
 
     The window covers whole hours: those that it touches. `by_hour` has the hours of the day that have values, in order,
-    `days` counts the days (UTC) that do. `last_seen` is ISO 8601, "" for never. `unit` is as it was given. `notes` say
-    what the numbers lack.
+    `days` counts the days (UTC) that do. `last_seen` is ISO 8601, "" for never. `unit` is as it was given. `notes` state
+    limits of the numbers.
     """
 
     node: str
@@ -75,15 +75,15 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
     days: Annotated[int, Meta(description="Days that have values.")] = 0
     last_seen: Annotated[str, Meta(description="When the newest value was measured, empty for never.")] = ""
     unit: str = ""
-    notes: Annotated[tuple[str, ...], Meta(description="What the numbers lack.")] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="Limits of the numbers.")] = ()
 
     def judge(self, value: float, hour: int | None = None) -> Verdict:
-        """Whether a value is out of the ordinary, why, and how far.
+        """Returns a verdict: is the value anomalous, why, and by how much.
 
         With an hour of the day (0-23, UTC), it is compared with the values of that hour, if there are 30; else with all
-        of them, and then what one value in a hundred of some hour of the day reaches is not out of the ordinary: a job
-        of every night is none. With fewer than 30 values nothing is. Raises `InvalidInputError` for what is no finite
-        number, and for an hour that no day has.
+        of them. Then a value that one in a hundred reaches at some hour of the day is not anomalous, so that a nightly
+        job is not reported. With fewer than 30 values nothing is anomalous. Raises `InvalidInputError` for a value that
+        is not a finite number, and for an hour outside 0-23.
         """
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InvalidInputError(f"a value to judge must be a finite number, not {value!r}")
@@ -113,7 +113,7 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
 
 
 class SeriesView(Record, frozen=True):
-    """A metric of a node that has values. `last_seen` is the day (UTC) of the newest."""
+    """A metric of a node with at least one value. `last_seen` is the day (UTC) of the newest."""
 
     node: str
     metric: str
@@ -141,26 +141,27 @@ def _with(verdict: Verdict, compared: str) -> Verdict:
 
 
 class Verdict(Record, frozen=True):
-    """`score` is the modified z-score (at most 100 either way), `percentile` (0-100) how many values were not above.
+    """`score` is the modified z-score (at most 100 either way), `percentile` (0-100) the share of values that are not
+    above it.
 
-    `low` and `high` are what would still be ordinary. All four are None where that can't be said.
+    `low` and `high` bound the values that are still normal. All four are None where they can't be computed.
     """
 
     anomalous: bool
     reason: str
     score: Annotated[float | None, Meta(description="The modified z-score, from -100 to 100.")] = None
     percentile: float | None = None
-    low: Annotated[float | None, Meta(description="What would still be ordinary, from here")] = None
-    high: Annotated[float | None, Meta(description="to here.")] = None
+    low: Annotated[float | None, Meta(description="Lower bound of normal values.")] = None
+    high: Annotated[float | None, Meta(description="Upper bound of normal values.")] = None
 
 
 def limit_of(count: int) -> float:
-    """From which score on a value is out of the ordinary, for this many values to compare it with."""
+    """The score from which a value is anomalous, for this many values to compare it with."""
     return LIMIT * (1 + _FOR_FEW / count)
 
 
 def judged(values: Distribution, value: float) -> Verdict:
-    """Whether `value`, a finite number, is out of the ordinary among `values`."""
+    """Compares `value`, a finite number, with `values`."""
     if values.count < MIN_VALUES:
         return Verdict(False, f"too little data: {values.count} values, {MIN_VALUES} needed")
     if _is_constant(values):
@@ -184,7 +185,7 @@ def _is_constant(values: Distribution) -> bool:
 
 
 def _against_constant(values: Distribution, value: float) -> Verdict:
-    """What never changed has no deviation: whatever else is out of the ordinary."""
+    """A constant series has no deviation: every other value is anomalous."""
     always = f"all {values.count:,} values were {shown(values.mean)}"
     if math.isclose(value, values.mean, rel_tol=1e-9):
         return Verdict(False, f"{shown(value)} is usual: {always}", 0.0, 100.0, values.mean, values.mean)
@@ -196,7 +197,7 @@ def _against_constant(values: Distribution, value: float) -> Verdict:
 @dataclass(frozen=True, slots=True)
 class _Measure:
     """Scores and the values that they stand for: the centre, and a deviation downwards and upwards, of `logarithms` or
-    not. `roughly` where mean and deviation had to do, which tell little of what mostly stands still."""
+    not. `roughly`: computed from mean and deviation, which describe a mostly constant series poorly."""
 
     centre: float
     down: float
@@ -239,14 +240,14 @@ def _skew(low: float, middle: float, high: float) -> float:
 
 
 def was_there(values: Distribution, value: float) -> bool:
-    """Whether one in a hundred was as far out."""
+    """True if the value lies between the 1st and 99th percentiles, with a bucket's tolerance."""
     if values.p01 is None or values.p99 is None:
         return False
     return values.p01 - _BUCKET * abs(values.p01) <= value <= values.p99 + _BUCKET * abs(values.p99)
 
 
 def _percentile(values: Distribution, value: float) -> float | None:
-    """Between the known percentiles, along straight lines."""
+    """The percentile of a value, interpolated linearly between the known ones."""
     known = (
         (0.0, values.minimum),
         (1.0, values.p01),

@@ -1,4 +1,4 @@
-"""Documents, their versions and their chunks."""
+"""Documents, their versions and chunks, remarks found while parsing, and expiry dates."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ MAX_REMARKS = 50
 
 
 class RemarkKind(StrEnum):
-    """Whether something was left out, changed, or looks wrong."""
+    """Kinds of problems found in a document: content left out, changed, or suspicious."""
 
     UNREAD_PART = "unread_part"
     """A page, picture or attachment that could not be read."""
     IRREGULAR = "irregular"
-    """What doesn't keep to the rules of its format, and was read as far as it goes."""
+    """Content that violates the rules of its format and was parsed as far as possible."""
     UNDESCRIBED_IMAGE = "undescribed_image"
     MASKED_SECRET = "masked_secret"  # noqa: S105 - a name, no secret
     SUSPECTED_INSTRUCTION = "suspected_instruction"
     """Text that seems to be aimed at a language model."""
     MISSING_CONTEXT = "missing_context"
-    """Passages that should be found by what a model writes about them, and for which it wrote nothing."""
+    """Passages without the generated context that they should be found by."""
     MALFORMED_RELATION = "malformed_relation"
     """A line that looks like a relation and can't be understood; it stays text."""
     LEFT_OUT_OF_GRAPH = "left_out_of_graph"
-    """More things or relations than are kept of one document."""
+    """Nodes or edges above the limit for one document."""
     EXPIRED = "expired"
-    """It was past its day when it was taken in."""
+    """The document had expired when it was ingested."""
 
 
 class Remark(Record, frozen=True):
-    """`text` says what and where, for people; it never quotes a secret."""
+    """`text` describes the problem and its location, for people; it never quotes a secret."""
 
     kind: RemarkKind
     text: str
 
 
 def bounded(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """At most `MAX_REMARKS`, each once; the last then says how many there are besides."""
+    """At most `MAX_REMARKS`, each once; the last then counts the others."""
     found = tuple(dict.fromkeys(remarks))
     if len(found) <= MAX_REMARKS:
         return found
@@ -67,7 +67,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class DocumentState(StrEnum):
-    """Where a version of a document is in its life."""
+    """Lifecycle state of a document version."""
 
     CURRENT = "current"
     SUPERSEDED = "superseded"
@@ -75,7 +75,7 @@ class DocumentState(StrEnum):
 
 
 class DocumentKey(Record, frozen=True):
-    """What stays the same when a document changes: its source in its scope."""
+    """Identity of a document across its versions: its source in its scope."""
 
     scope: Scope
     source: str
@@ -86,7 +86,7 @@ class DocumentKey(Record, frozen=True):
 
 
 class Revision(Record, frozen=True, kw_only=True):
-    """What a document says of itself: who wrote it, which version it calls itself, and when it was last updated."""
+    """Revision metadata stated by the document: author, version label and time of the last update."""
 
     last_updated: str
     author: str = ""
@@ -96,13 +96,13 @@ class Revision(Record, frozen=True, kw_only=True):
 class KnowledgeDocument(Record, frozen=True, kw_only=True):
     """One version of a document.
 
-    `source` is the object's key in the corpus store without its scope; `location` a full URI of the object;
-    `source_uri` what a person would open (a file path, a page's address). `version` counts the versions of the key
-    from 1. `trust` is in [0, 1]. `remarks` say what of it could not be read, or was changed. Times are ISO 8601 in UTC.
+    `source` is the object's key in the corpus store without its scope; `location` a full URI of the object; `source_uri`
+    the address that a person would open (a file path, a page's address). `version` counts the versions of the key from 1.
+    `trust` is in [0, 1]. `remarks` list what could not be read, or was changed. Times are ISO 8601 in UTC.
 
-    From `current_since` to `superseded_at` it was what questions were answered from; versions of before that was noted
-    have no beginning. `expires` is the day from which on it is not to be shown, if it says so itself, `review_by` the day
-    by which `owner` is to look at it again.
+    From `current_since` to `superseded_at` the version was the current one; versions stored before this was recorded have
+    no start. `expires` is the day from which it is hidden, if the document states one, `review_by` the day by which
+    `owner` is to review it.
     """
 
     document_id: str
@@ -120,17 +120,15 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     state: DocumentState = DocumentState.CURRENT
     chunk_count: int = 0
     remarks: Annotated[
-        tuple[Remark, ...], Meta(description="What of the document could not be read, was masked, or looks wrong.")
+        tuple[Remark, ...], Meta(description="Parts that could not be read, were masked, or look wrong.")
     ] = ()
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = False
     created_at: str
-    current_since: Annotated[str, Meta(description="Since when questions are answered from it, empty if unknown.")] = ""
-    superseded_at: Annotated[str, Meta(description="Since when no question is any more; empty if it is current.")] = ""
-    expires: Annotated[str, Meta(description="The day from which on it isn't shown, if it says so itself.")] = ""
-    review_by: Annotated[str, Meta(description="The day by which its owner is to look at it again, if one is set.")] = (
-        ""
-    )
-    owner: Annotated[str, Meta(description="Who looks after it, if it says so.")] = ""
+    current_since: Annotated[str, Meta(description="Since when it is the current version, empty if unknown.")] = ""
+    superseded_at: Annotated[str, Meta(description="Since when it is superseded; empty if it is current.")] = ""
+    expires: Annotated[str, Meta(description="The day from which it is hidden, if it states one.")] = ""
+    review_by: Annotated[str, Meta(description="The day by which its owner is to review it, if one is set.")] = ""
+    owner: Annotated[str, Meta(description="Its owner, if it states one.")] = ""
     scope: Scope
     source: Annotated[str, Meta(description="Its name in the corpus, in its scope.")] = field(name="key")
     trust: float
@@ -154,7 +152,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
 
 
 class ChunkMetadata(Record, frozen=True):
-    """What a chunk has of its document."""
+    """Document metadata that each chunk carries."""
 
     document_title: str
     category: str
@@ -168,10 +166,10 @@ class ChunkMetadata(Record, frozen=True):
 class DocumentChunk(Record, frozen=True, kw_only=True):
     """A piece of a document that is found and read on its own.
 
-    `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings
-    above the piece. Chunks of a document overlap, and together cover all of its text. `context` is what a language model
-    wrote about its place in the document, if one did: it helps to find the chunk and is no part of it, so that neither
-    the chunk's file nor an index gives it back.
+    `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings above
+    the piece. Chunks of a document overlap, and together cover all of its text. `context` is the generated text that
+    situates the chunk in its document, if there is one: it helps to find the chunk and is not part of it, so neither the
+    chunk's file nor an index returns it.
     """
 
     chunk_id: str
@@ -205,25 +203,25 @@ class DocumentChunk(Record, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What is embedded and searched: the content under its title, section path and context."""
+        """The text that is embedded and searched: the content under its title, section path and context."""
         content = f"{self.context}\n\n{self.content}" if self.context else self.content
         return contextual_text(self.title, self.section, content)
 
     @property
     def own_text(self) -> str:
-        """The same without what a language model wrote."""
+        """The same without the generated context."""
         return contextual_text(self.title, self.section, self.content)
 
     def to_json(self) -> Json:
-        """The JSON that is kept, without what a language model wrote."""
+        """The JSON that is stored, without the generated context."""
         return super(DocumentChunk, self._kept()).to_json()
 
     def _kept(self) -> DocumentChunk:
         return replace(self, context=UNSET) if self.context else self
 
     def to_json_line(self) -> str:
-        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere. Texts may have halves of
-        surrogate pairs, which only `json` writes."""
+        """One line of `chunks/{documentId}.jsonl`, without line end; the same bytes everywhere. Strings may hold lone
+        surrogates, which only `json` writes."""
         return _encoded(to_builtins(self._kept()))
 
 
@@ -236,19 +234,20 @@ def contextual_text(title: str, section: Sequence[str], content: str) -> str:
 # -- expiry
 
 _LAST_DAY = day_number("9999-12-31") or 0
-"""Later ones can't be written."""
+"""Later dates can't be written in four digits."""
 
 
 def expiry_day(document: KnowledgeDocument, knowledge: KnowledgeModel) -> str:
-    """The day from which on a version is not to be shown: the one that it gives itself, or else the day of its last
-    update and what its category keeps documents for. "" for what is kept for good."""
+    """The expiry day of a version, from which it is hidden: the one that it states itself, else the day of its last
+    update plus its category's retention. "" for documents that are kept permanently."""
     if document.expires:
         return document.expires
     return expiry_of(document.category, document.last_updated, knowledge)
 
 
 def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> str:
-    """What the category's retention makes of a document's last update; "" for good, and for a category that is gone."""
+    """The expiry day by the category's retention, from the last update; "" for permanent ones, and for a removed
+    category."""
     try:
         days = knowledge.category(category).retention_days
     except UnknownCategoryError:
@@ -258,8 +257,8 @@ def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> st
 
 
 def fetched_expiry(category: Category, today: str) -> str:
-    """The day on which a copy of a page of the internet is over that is fetched `today`: what counts is how old the copy is,
-    and not how long ago its author changed it. "" for other tiers, and for what is kept for good."""
+    """The expiry day of an internet page fetched `today`: the age of the copy counts, not how long ago its author changed
+    it. "" for other tiers, and for permanent retention."""
     fetched, days = day_number(today), category.retention_days
     if category.tier is not Tier.INTERNET or days is None or fetched is None:
         return ""

@@ -26,30 +26,32 @@ Services = Annotated[tuple[Short, ...], Meta(max_length=50)]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=10)]
 Addresses = Annotated[tuple[Address, ...], Meta(max_length=_MANY)]
 
-CONCLUSION = Meta(description="What it concluded.")
-OBSERVATIONS = Meta(description="What it saw on the way.")
+CONCLUSION = Meta(description="Its conclusion.")
+OBSERVATIONS = Meta(description="Its observations.")
 SERVICES = Meta(description="Services that it is about.")
 TAGS = Meta(description="Tags of the document.")
-SOURCES = Meta(description="Documents and addresses that it rests on.")
+SOURCES = Meta(description="Documents and addresses that it is based on.")
 
 
 class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fields=True, omit_defaults=True):
     """An agent's account of its work. Strings are stripped, fields without a value are left out of its JSON, and a string
     alone is a list of one.
 
-    Raises `InvalidInputError` for times that are none, and for details that are no JSON or too large.
+    Raises `InvalidInputError` for malformed times, and for details that are not JSON or too large.
     """
 
-    agent_type: Annotated[Name, Meta(description="What kind of agent it was, such as investigator.")]
+    agent_type: Annotated[Name, Meta(description="Kind of agent, such as investigator.")]
     outcome: Annotated[Name, Meta(description="How it ended, such as resolved, investigated or failed.")]
-    evidence_id: Annotated[Line, Meta(description="Names it for good: sent again, it replaces what it was.")] = ""
+    evidence_id: Annotated[
+        Line, Meta(description="Stable id: evidence sent again under it replaces the earlier one.")
+    ] = ""
     title: Annotated[Line, Meta(description="What it is about, in a line.")] = ""
-    task: Annotated[Text, Meta(description="What the agent was asked to do.")] = ""
+    task: Annotated[Text, Meta(description="The agent's task.")] = ""
     conclusion: Annotated[Texts | Text, CONCLUSION] = ()
     observations: Annotated[Texts | Text, OBSERVATIONS] = ()
     problem: Annotated[Text, Meta(description="What was wrong.")] = ""
     solution: Annotated[Text, Meta(description="What put it right.")] = ""
-    verified: Annotated[bool | None, Meta(description="Whether somebody, or a check, saw that the solution works.")] = (
+    verified: Annotated[bool | None, Meta(description="True if a person or a check saw that the solution works.")] = (
         None
     )
     incident: Annotated[Short, Meta(description="The incident's id.")] = ""
@@ -89,7 +91,7 @@ def _check_time(name: str, text: str) -> None:
 
 
 def _checked_details(details: dict[str, Any] | None) -> dict[str, Any] | None:
-    """As they were given, if a record can carry them."""
+    """The details unchanged, if they can be written as JSON within the limit."""
     try:
         size = len(json.dumps(details, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exc:

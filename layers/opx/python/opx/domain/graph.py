@@ -1,7 +1,7 @@
-"""Things and how they are related, each with the text that says so.
+"""Nodes, edges and aliases of the knowledge graph, each with the text that proves it.
 
-What a document says is kept as statements of that document: they come and go with it, so that a relation without any
-text behind it can't be. A node or an edge is what all statements about it that a reader may see say together.
+A document's nodes and edges are stored as statements of that document: they come and go with it, so no edge exists
+without evidence. A node or an edge merges all statements about it that a reader may see.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from opx.errors import InvalidInputError
 T = TypeVar("T", "Node", "Edge")
 
 Value = str | int | float | bool
-Properties = Annotated[Mapping[str, Value], Meta(description="Texts, numbers, true or false, by name.")]
+Properties = Annotated[Mapping[str, Value], Meta(description="Strings, numbers or booleans by name.")]
 
 EdgeName = tuple[str, str, str]
-"""What makes a relation this one: where it begins, its type, where it ends."""
+"""Identity of an edge: its source, type and target."""
 
 MAX_HOPS = 3
 MAX_FAN_OUT = 1_000
@@ -41,13 +41,13 @@ NODE_TYPES: Mapping[str, str] = MappingProxyType({
 
 
 def node_type(reference: str) -> str:
-    """The type of the node with this reference, as its namespace says it."""
+    """The type of the node with this reference, by its namespace."""
     namespace = reference.partition(":")[0]
     return NODE_TYPES.get(namespace, namespace)
 
 
 class Direction(StrEnum):
-    """Along edges, against them, or both."""
+    """Direction of a traversal: along edges, against them, or both."""
 
     OUT = "out"
     IN = "in"
@@ -56,10 +56,10 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatement:
-    """What one document says of a thing. `key` is a normalised reference, `namespace:value`.
+    """A node as one document states it. `key` is a normalised reference, `namespace:value`.
 
     `chunk_ids` are the passages that name it; without any, the extraction looks for them. `declared`: the document is
-    an authority on it (it is about it, or lists what there is), and doesn't only mention it.
+    authoritative for it (it is about it, or is an inventory), and doesn't only mention it.
     """
 
     key: str
@@ -71,10 +71,10 @@ class NodeStatement:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatement:
-    """What one document says of how two things are related.
+    """An edge as one document states it.
 
-    `edge_type` is in small letters with underscores. `at` is when it happened, ISO 8601; "" for the document's last
-    update. `rule` names what found it. `confidence` in (0, 1] is how sure that rule can be.
+    `edge_type` is lower case with underscores. `at` is when it happened, ISO 8601; "" for the document's last update.
+    `rule` names the extraction rule, `confidence` in (0, 1] its reliability.
     """
 
     source: str
@@ -93,8 +93,8 @@ class EdgeStatement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """All that one version of a document says. `own` is the reference of what the document is about itself; `aliases` are
-    other names of things, each with the reference that is meant."""
+    """All statements of one document version. `own` is the reference of the node that the document itself is about;
+    `aliases` are other names of nodes, each with the reference that they stand for."""
 
     own: str = ""
     nodes: tuple[NodeStatement, ...] = ()
@@ -105,7 +105,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The document version that statements are from."""
+    """The document version that statements come from."""
 
     key_id: str
     document_id: str
@@ -127,21 +127,21 @@ class Origin:
 
 
 class GraphEvidence(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """Text of one document that proves an edge or names a node: its passages, and how they were understood.
+    """Text of one document that proves an edge or names a node: its passages, and the rule that read them.
 
-    `stated` is how the document writes the references, where that differs from the canonical ones. `key_id` names the
-    document's key; `shown` leaves it out.
+    `stated` has the references as the document writes them, where that differs from the canonical ones. `key_id` names
+    the document's key; `shown` leaves it out.
     """
 
     document_id: str
     chunk_ids: tuple[str, ...]
     tier: Tier
     trust: float
-    at: Annotated[str, Meta(description="When that was so, or the document was last updated.")]
-    rule: Annotated[str, Meta(description="What found it in the text.")] = always("")
-    confidence: Annotated[float, Meta(description="How sure that rule can be.")] = always(1.0)
+    at: Annotated[str, Meta(description="When that was true, or the document was last updated.")]
+    rule: Annotated[str, Meta(description="The extraction rule.")] = always("")
+    confidence: Annotated[float, Meta(description="Reliability of that rule.")] = always(1.0)
     stated: Annotated[
-        tuple[str, ...], Meta(description="How the document writes the references, where that differs.")
+        tuple[str, ...], Meta(description="The references as the document writes them, where that differs.")
     ] = ()
     key_id: Annotated[str, Meta(extra_json_schema={INTERNAL: True})] | UnsetType = UNSET
 
@@ -150,8 +150,8 @@ class GraphEvidence(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Node(Record, frozen=True):
-    """A thing, as far as a reader may know of it. `properties` are those of the most trusted, then the newest statement
-    that has them."""
+    """A node, merged from the statements that a reader may see. `properties` are those of the most trusted, then the
+    newest statement that has them."""
 
     key: Annotated[str, Meta(description="namespace:value")]
     type: str
@@ -167,10 +167,10 @@ class Node(Record, frozen=True):
 
 
 class Edge(Record, frozen=True):
-    """A relation, as far as a reader may know of it. `evidence` is never empty, the newest first.
+    """An edge, merged from the statements that a reader may see. `evidence` is never empty, the newest first.
 
-    `at` is when it was true last, as far as is known. `confidence` is that of its best evidence, weighted with the trust in
-    the document. Raises `InvalidInputError` without evidence.
+    `at` is the latest known time at which it was true. `confidence` is that of its best evidence, weighted with the trust
+    in the document. Raises `InvalidInputError` without evidence.
     """
 
     source: str = field(name="from")
@@ -197,7 +197,7 @@ class Edge(Record, frozen=True):
         return self.source, self.edge_type, self.target
 
     def other(self, key: str) -> str:
-        """The end that `key` isn't."""
+        """The end of the edge opposite to `key`."""
         return self.target if key == self.source else self.source
 
 
@@ -206,17 +206,16 @@ def _chunks_of(evidence: Iterable[GraphEvidence]) -> tuple[str, ...]:
 
 
 def shown(things: Iterable[T]) -> tuple[T, ...]:
-    """Nodes or edges without the keys of the documents that prove them, which nobody outside needs."""
+    """Nodes or edges without the internal keys of the documents that prove them."""
     return tuple(replace(one, evidence=tuple(replace(proof, key_id=UNSET) for proof in one.evidence)) for one in things)
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How far to go from where one starts, and along what.
+    """Bounds of a traversal: direction, edge types, hops, fan-out and time range.
 
-    `fan_out` bounds the edges that are followed from one node, the newest first; `most_nodes` all that are reached.
-    `since` and `until` bound when an edge was true, ISO 8601, both included; "" for no bound. Raises
-    `InvalidInputError`.
+    `fan_out` bounds the edges followed from one node, the newest first; `most_nodes` the nodes reached in total. `since`
+    and `until` bound when an edge was true, ISO 8601, both included; "" for no bound. Raises `InvalidInputError`.
     """
 
     hops: int = 1
@@ -240,7 +239,8 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A node on a walk: how many edges away it is, and by which it was reached first, from the start."""
+    """A node reached by a traversal: its distance in edges, and the edges by which it was reached first, from the
+    start."""
 
     key: str
     distance: int
@@ -249,8 +249,8 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """Where a walk led. `reached` has its start, too, the nearest first; `cut` names nodes of which not all edges were
-    followed. `contradicting` are pairs of `edges` that can't both be true."""
+    """The result of a traversal. `reached` includes the start, the nearest first; `cut` names nodes of which not all
+    edges were followed. `contradicting` are pairs of `edges` that can't both be true."""
 
     reached: tuple[Reached, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -260,9 +260,9 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How two things are connected: the edges from one to the other, none if they are one; None if no way was found.
+    """The path between two nodes: the edges from one to the other, none if they are the same; None if no path was found.
 
-    `cut` names nodes of which not all edges were looked at: there may be a shorter way, or any at all, behind them.
+    `cut` names nodes of which not all edges were followed: there may be a path, or a shorter one, behind them.
     """
 
     source: str
@@ -272,7 +272,7 @@ class Route:
 
 
 class Relinked(Record, frozen=True):
-    """Counts of a run that added mentions of names to documents. `left_out` names what it didn't get to."""
+    """Counts of a run that added mentions of names to documents. `left_out` names the documents it did not reach."""
 
     names: int = 0
     documents: int = 0
@@ -285,15 +285,16 @@ class Relinked(Record, frozen=True):
 
 
 class Alias(Record, frozen=True):
-    """Another name of a thing, for those who may see the scope `area` (its key).
+    """Another name of a node, for readers who may see the scope `area` (its key).
 
-    `seen_count` is how often it was registered, `last_seen_at` when last (ISO 8601). `set_by` is who set it, "" if that is
-    not known or nobody did; `is_set` tells whether a person did. `documents` is how many documents say it.
+    `seen_count` is how often it was registered, `last_seen_at` when last (ISO 8601). `set_by` is the person who set it,
+    "" if unknown or not set by a person; `is_set` is true if a person did. `documents` counts the documents that state
+    it.
     """
 
     alias: str
     canonical: str
-    area: Annotated[str, Meta(description="The scope that it is of.")]
+    area: Annotated[str, Meta(description="The scope that it belongs to.")]
     seen_count: int = 1
     last_seen_at: str = ""
     is_set: bool = False
@@ -302,7 +303,7 @@ class Alias(Record, frozen=True):
 
 
 class MergeState(StrEnum):
-    """How far a merge is. What is `merging` or `undoing` was interrupted, or is being done."""
+    """State of a merge. `merging` and `undoing` are in progress, or were interrupted."""
 
     MERGING = "merging"
     MERGED = "merged"
@@ -311,7 +312,7 @@ class MergeState(StrEnum):
 
 
 class Merge(Record, frozen=True):
-    """Two things that were made one in the scope `area` (its key): what is said of `source` is said of `into`."""
+    """Two nodes merged in the scope `area` (its key): statements about `source` count for `into`."""
 
     merge_id: str
     area: str

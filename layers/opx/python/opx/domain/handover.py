@@ -1,4 +1,4 @@
-"""What is handed to a reader of each document that was found: the blocks that help, the steps, and what to read next."""
+"""The handover: parts of each found document that a reader gets (relevant blocks, steps, and calls that read more)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
     text: str
     language: str = ""
     effect: Annotated[
-        Effect, Meta(description="The worst that it does; unknown: treat it as one that changes something.")
+        Effect, Meta(description="Its worst effect; unknown: treat it as one that changes something.")
     ] = always(Effect.UNKNOWN)
-    blast: Annotated[Blast | None, Meta(description="How far that reaches, if it is known.")] = None
-    undo: Annotated[str, Meta(description="The command that puts it back. Empty: none is known.")] = ""
-    placeholders: Annotated[tuple[str, ...], Meta(description="What is to be filled in, as written.")] = ()
+    blast: Annotated[Blast | None, Meta(description="Blast radius of that effect, if it is known.")] = None
+    undo: Annotated[str, Meta(description="The command that reverses it. Empty: none is known.")] = ""
+    placeholders: Annotated[tuple[str, ...], Meta(description="Placeholders to fill in, as written.")] = ()
 
 
 class FilledCommand(ShownCommand, frozen=True, kw_only=True):
     """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
 
     step: str
-    as_written: Annotated[str, Meta(description="What the document has, where labels were filled in.")] = ""
+    as_written: Annotated[str, Meta(description="The command as the document has it, where labels were filled in.")] = (
+        ""
+    )
     differs: Annotated[
-        tuple[str, ...], Meta(description="What the document wrote out and the alert's labels say otherwise.")
+        tuple[str, ...],
+        Meta(description="Values that the document writes out and that differ from the alert's labels."),
     ] = ()
 
 
@@ -39,30 +42,30 @@ class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 
     number: Annotated[int, Meta(description="Counts the steps of the document from 1.")]
-    name: Annotated[str, Meta(description="What it is called: its author's own number, or `#` and `number`.")]
+    name: Annotated[str, Meta(description="Its name: its author's own number, or `#` and `number`.")]
     step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
     title: str
     effect: Annotated[
-        Effect, Meta(description="The worst that its commands do; destructive if its author says so.")
+        Effect, Meta(description="The worst effect of its commands; destructive if its author calls it so.")
     ] = always(Effect.UNKNOWN)
     shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)
     section: str = ""
     commands: tuple[ShownCommand, ...] = ()
-    expect: Annotated[str, Meta(description="What is to be seen then.")] = ""
-    check: Annotated[str, Meta(description="How to see whether it worked.")] = ""
+    expect: Annotated[str, Meta(description="The expected result.")] = ""
+    check: Annotated[str, Meta(description="How to verify that it worked.")] = ""
     if_fails: Annotated[str, Meta(description="What to do if it doesn't.")] = ""
     goes_to: Annotated[str, Meta(description="The step (its name) or the page where that leads.")] = ""
-    approval: Annotated[str, Meta(description="Who has to agree before.")] = ""
-    warnings: Annotated[tuple[str, ...], Meta(description="What its author warns of.")] = ()
+    approval: Annotated[str, Meta(description="Whose approval is required before.")] = ""
+    warnings: Annotated[tuple[str, ...], Meta(description="Warnings by its author.")] = ()
 
     @property
     def is_classed(self) -> bool:
-        """True if `effect` says anything: it has commands, or its author calls it destructive."""
+        """True if `effect` is known: the step has commands, or its author calls it destructive."""
         return bool(self.commands) or self.effect is not Effect.UNKNOWN
 
 
 class NextCall(Record, frozen=True):
-    """A call that reads more, or tells what came of this: a tool, or the operation of that name."""
+    """A follow-up call that reads more or reports the outcome: a tool, or the operation of that name."""
 
     tool: str
     arguments: Json
@@ -70,11 +73,11 @@ class NextCall(Record, frozen=True):
 
 
 class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a document has for a question.
+    """The parts of a document that are relevant to a question.
 
     `content` are the blocks that help, each whole, in the document's order, under their headings, with `[…]` where
-    something between them is left out, and with warnings of ours before the lines that they are of. `review` says since
-    when it should have been looked at again, or by when it is to be."""
+    something between them is left out, and with added warnings before the lines that they refer to. `review` states since
+    when its review is overdue, or by when it is due."""
 
     document_id: str
     title: str
@@ -94,7 +97,7 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     updated: Annotated[str, Meta(description="When it was last updated.")]
     age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None
     owner: str = ""
-    review: Annotated[str, Meta(description="When it is, or was, to be looked at again, if that is set.")] = ""
+    review: Annotated[str, Meta(description="When its review is, or was, due, if that is set.")] = ""
     why: Annotated[str, Meta(description="Why it fits, in a line.")]
     content: Annotated[str, Meta(description="The blocks that help, as the document has them.")] = ""
     whole: Annotated[bool, Meta(description="True if that is all of its text.")] = always(False)
@@ -103,10 +106,10 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
     step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
     ] = ()
-    flags: Annotated[tuple[str, ...], Meta(description="What readers are to be warned of.")] = ()
-    outcome: Annotated[str, Meta(description="What came of acting upon it before, if that is known.")] = ""
+    flags: Annotated[tuple[str, ...], Meta(description="Flags that warn readers.")] = ()
+    outcome: Annotated[str, Meta(description="Earlier outcomes of acting upon it, if known.")] = ""
     copies: Annotated[tuple[str, ...], Meta(description="Documents that say the same: title (source).")] = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)

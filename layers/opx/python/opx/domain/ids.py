@@ -1,4 +1,4 @@
-"""Identifiers that are the same on every machine: hashes of normalised content, never of time or place."""
+"""Identifiers that are equal on every machine (hashes of normalised content, never of time or machine), and UTC times."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 def beginning_so(wanted: str, among: Iterable[T], line: Callable[[T], str], *, kind: str) -> T | None:
-    """The only one whose id begins so, in any case of letters; None if none does.
+    """The only item whose id has this prefix, ignoring case; None if there is none.
 
-    `line` shows one in a line, its id first; `kind` is their plural. Raises `InvalidInputError` that names the first of
-    several.
+    `line` describes an item in one line, its id first; `kind` is the plural noun. Raises `InvalidInputError` that lists
+    the first candidates if there are several.
     """
     beginning = wanted.strip().lower()
     found = [one for one in among if line(one).lower().startswith(beginning)] if beginning else []
@@ -49,8 +49,8 @@ def stable_hash(*parts: object) -> str:
 
 
 def _json(parts: tuple[object, ...]) -> bytes:
-    """As `json` writes it. msgspec writes texts and whole numbers alike, in a tenth of the time, unless a text has half of a
-    surrogate pair."""
+    """Encodes as `json` does. msgspec encodes strings and integers identically in a tenth of the time, unless a string
+    has a lone surrogate."""
     if _ALIKE.issuperset(map(type, parts)):
         try:
             return msgspec.json.encode(parts)
@@ -96,13 +96,13 @@ def iso_time(seconds: float) -> str:
 
 def utc_time(text: str) -> str | None:
     """`2025-03-14T09:26:53Z` for a time in ISO 8601, of UTC if it names no offset, or for the beginning of a day; None if
-    it is none."""
+    it is not a time."""
     moment = _moment(text)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
 
 
 def epoch_seconds(text: str) -> float | None:
-    """Seconds since the epoch, for what `utc_time` reads; None if it is no time."""
+    """Seconds since the epoch, for a time that `utc_time` reads; None if it is not a time."""
     moment = _moment(text)
     return moment.timestamp() if moment else None
 
@@ -116,7 +116,8 @@ def _moment(text: str) -> datetime | None:
 
 
 def day_number(text: str) -> int | None:
-    """Days from 1970-01-01 to the day that a time or date begins with, `2025-03-14`; None if it doesn't begin with one."""
+    """Days from 1970-01-01 to the day that a time or date begins with, `2025-03-14`; None if it doesn't begin with a
+    date."""
     try:
         return date.fromisoformat(text[:10]).toordinal() - _EPOCH
     except ValueError:
@@ -124,7 +125,8 @@ def day_number(text: str) -> int | None:
 
 
 def first_day(text: str) -> int | None:
-    """The number of a day, or of the first day of a month or year: `2026-03-31`, `2026-03`, `2026`. None if it is none."""
+    """The number of a day, or of the first day of a month or year: `2026-03-31`, `2026-03`, `2026`. None for anything
+    else."""
     match = _DATE.match(text)
     try:
         return day_number(date(*(int(part or 1) for part in match.groups())).isoformat()) if match else None
@@ -133,11 +135,8 @@ def first_day(text: str) -> int | None:
 
 
 def day_text(day: int) -> str:
-    """`2025-03-14` for the number of a day, which `day_number` gives."""
+    """`2025-03-14` for a day number, the inverse of `day_number`."""
     return date.fromordinal(day + _EPOCH).isoformat()
-
-
-# -- time
 
 
 class Clock(Protocol):

@@ -1,4 +1,4 @@
-"""Tiers and categories: what kinds of knowledge there are, how far they are trusted and how long they are kept."""
+"""Tiers and categories of knowledge, with their trust and retention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.errors import InvalidInputError, UnknownCategoryError
 
 
 class Tier(StrEnum):
-    """Where knowledge comes from, in falling order of trust."""
+    """Origin of knowledge, in falling order of trust."""
 
     INTERNAL = "internal"
     SPECIALIZED = "specialized"
@@ -21,13 +21,13 @@ class Tier(StrEnum):
 
 
 PATTERNS_CATEGORY = "learning/patterns"
-"""Of the documents that patterns are searched as."""
+"""Category of the documents as which patterns are searched."""
 
 WARNINGS_CATEGORY = "learning/warnings"
-"""Of the documents that warn of what was tried in vain, or made things worse."""
+"""Category of the documents that warn of steps without effect, or that made things worse."""
 
 ALERT_RULES_CATEGORY = "operations/alert_rules"
-"""Of the files that define alerts."""
+"""Category of the files that define alerts."""
 
 TRUST_RANGE: dict[Tier, tuple[float, float]] = {
     Tier.INTERNAL: (1.0, 1.0),
@@ -37,7 +37,7 @@ TRUST_RANGE: dict[Tier, tuple[float, float]] = {
 """The trust that a category of each tier may have, both ends included."""
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
-"""What a field of a category's schema may be."""
+"""JSON types that a field of a category's schema may have."""
 
 JSON_MAPPING_FIELDS = (
     "title",
@@ -51,14 +51,14 @@ JSON_MAPPING_FIELDS = (
     "updated",
     "source_uri",
 )
-"""The parts of a JSON record that a category can map; the first two are needed."""
+"""The parts of a JSON record that a category can map; the first two are required."""
 
 _RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
 _DAYS = {"d": 1, "m": 30, "y": 365}
 
 
 def retention_days(text: str) -> int | None:
-    """How many days `permanent` (None), or a number with `d`, `m` (30 days) or `y` (365 days), means. Raises
+    """Parses a retention to days: `permanent` (None), or a number with `d`, `m` (30 days) or `y` (365 days). Raises
     `InvalidInputError` for anything else."""
     if text == "permanent":
         return None
@@ -71,10 +71,10 @@ def retention_days(text: str) -> int | None:
 class Category(Record, frozen=True):
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
-    `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to
-    their JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` says where
-    in a JSON document the title, content and metadata fields are (JSONPath). `graph`: its documents are in the graph
-    although none of their fields are searched.
+    `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to their
+    JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` locates the title,
+    content and metadata fields in a JSON document (JSONPath). `graph`: its documents are in the graph although none of
+    their fields are searched.
     """
 
     path: str
@@ -91,18 +91,18 @@ class Category(Record, frozen=True):
 
     @property
     def is_related(self) -> bool:
-        """Whether what its documents say of things is in the graph."""
+        """True if statements of its documents are in the graph."""
         return self.graph or bool(self.embed)
 
     @property
     def retention_days(self) -> int | None:
-        """How many days a document is kept, None for ever."""
+        """Retention in days, None for permanent."""
         return retention_days(self.retention)
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeModel:
-    """All categories by path, and which one a document without any other sign belongs to."""
+    """All categories by path, and the default category of documents without any other sign."""
 
     categories: dict[str, Category]
     default_category: str

@@ -1,4 +1,4 @@
-"""What work taught: entries as they are captured, and the patterns that they become."""
+"""Captured entries (fixes, failures, decisions), the patterns they become, and checkpoint reports."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from opx.domain.record import Record, derive
 
 MAX_NAME, MAX_LINE, MAX_TEXT = 100, 500, 8_000
 MAX_ERROR = 100_000
-"""A stack trace is taken as it is; what tells it from others is at its ends."""
+"""Characters of a stack trace; its distinctive parts are at its ends."""
 MAX_STEPS, MAX_STEPS_TEXT = 50, 20_000
 """Characters that a field of what is captured may have, and how many steps a solution."""
 
 DEFAULT_RESULTS, MAX_RESULTS = 5, 20
-"""Patterns that are found for a task."""
+"""Patterns returned for a task."""
 
 
 class EntryType(StrEnum):
-    """What an entry tells of."""
+    """Kinds of captured entries."""
 
     FAILURE_SOLUTION = "failure_solution"
     GATE_REJECTION = "gate_rejection"
@@ -30,11 +30,11 @@ class EntryType(StrEnum):
 
 
 GATES = (EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL)
-"""What a person decided, which nobody has to verify."""
+"""Decisions of a person, which need no verification."""
 
 
 class TriedEffect(StrEnum):
-    """What came of something that was tried and didn't help."""
+    """Outcome of an attempt that didn't help."""
 
     NO_EFFECT = "no_effect"
     MADE_WORSE = "made_worse"
@@ -46,8 +46,7 @@ class TriedEffect(StrEnum):
 
 
 class EntryState(StrEnum):
-    """How far an entry is. It waits until it is known whether it worked, is ready for the next checkpoint, and then taken
-    in."""
+    """State of an entry: it waits for verification, is ready for the next checkpoint, and is then embedded."""
 
     WAITING = "waiting"
     READY = "ready"
@@ -55,7 +54,7 @@ class EntryState(StrEnum):
 
 
 class CheckpointType(StrEnum):
-    """Why what was captured is taken in now. `phase completion` is `phase_completion`."""
+    """Trigger of a checkpoint. `phase completion` is `phase_completion`."""
 
     PHASE_COMPLETION = "phase_completion"
     PROJECT_COMPLETION = "project_completion"
@@ -72,12 +71,12 @@ Evidence = Annotated[tuple[str, ...], Meta(description="Ids of entries that it w
 
 
 class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
-    """Something that work taught, as it was captured. Its JSON has the snake_case names that users know.
+    """An entry as it was captured. Its JSON has the snake_case names that users know.
 
-    `scope_key` is whose it is. `success_verified` is None until it is known whether the solution worked. Of an entry that
-    warns, `failure_description` is the problem, `solution_steps` what was tried, `effect` what came of it, and `reference`
-    the key or source of the document that it was taken from. `remarks` say what was masked, and that there is nothing to
-    learn yet. `pattern_id` is the pattern that it was counted for, once it is `embedded`. Times are ISO 8601 in UTC.
+    `scope_key` is its owner. `success_verified` is None until the solution is verified. Of an entry that warns,
+    `failure_description` is the problem, `solution_steps` what was tried, `effect` the outcome, and `reference` the key
+    or source of the document with these steps. `remarks` list what was masked, and that there is nothing to learn yet.
+    `pattern_id` is the pattern that it was counted for, once it is `embedded`. Times are ISO 8601 in UTC.
     """
 
     id: str
@@ -94,8 +93,8 @@ class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
     human_feedback: str = ""
     revision_approach: str = ""
     approved_approach: str = ""
-    success_verified: Annotated[bool | None, Meta(description="Null until somebody said so.")] = None
-    embedded: Annotated[bool, Meta(description="Whether a checkpoint has taken it in.")] = False
+    success_verified: Annotated[bool | None, Meta(description="Null until it is verified.")] = None
+    embedded: Annotated[bool, Meta(description="True once a checkpoint has processed it.")] = False
     timestamp: str
     embedded_at: str = ""
     incident: str = ""
@@ -104,7 +103,7 @@ class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
     reference: str = ""
     state: EntryState = EntryState.WAITING
     remarks: Annotated[
-        tuple[str, ...], Meta(description="What was masked in it, or is missing for it to be learned from.")
+        tuple[str, ...], Meta(description="Parts that were masked, or are missing for learning from it.")
     ] = ()
 
     def __post_init__(self) -> None:
@@ -113,19 +112,20 @@ class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
 
     @property
     def worked(self) -> bool:
-        """Whether it counts for its pattern: what was seen to work, and what a person said."""
+        """True if it counts for its pattern: verified solutions, and decisions of a person."""
         return self.success_verified is True
 
 
 class Pattern(Record, frozen=True):
-    """What is known of a problem and a way to deal with it.
+    """A generalised problem with its solution and counts of success and failure.
 
-    `scope_key` is of those who share it. `projects` and `evidence` (ids of entries) are the latest, bounded; all evidence
-    is in the occurrences. `first_seen` is of the first entry, `embedded_at` when the last one was taken in: ISO 8601, UTC.
+    `scope_key` is the scope that shares it. `projects` and `evidence` (ids of entries) are the latest, bounded; all
+    evidence is in the occurrences. `first_seen` is of the first entry, `embedded_at` when the last one was counted: ISO
+    8601, UTC.
     """
 
     pattern_id: str
-    scope_key: Annotated[str, Meta(description="Who shares it.")] = field(name="scope")
+    scope_key: Annotated[str, Meta(description="The scope that shares it.")] = field(name="scope")
     entry_type: EntryType
     problem: str
     solution: str
@@ -149,16 +149,16 @@ class Pattern(Record, frozen=True):
 
 
 class PatternOccurrence(Record, frozen=True):
-    """An entry that was counted for a pattern. `reason` says why: `key` if it says what the pattern says word by word,
-    else `similarity`; `key` is what its own text is found by."""
+    """An entry that was counted for a pattern. `reason` is `key` if its text equals the pattern's, else `similarity`;
+    `key` is the lookup key of its own text."""
 
     entry_id: str
     project_id: str
     worked: bool
     at: str
     incident: str = ""
-    reason: Annotated[str, Meta(description="Why it is counted: the same text (key), or similarity.")] = ""
-    key: Annotated[str, Meta(description="What its text is found by.")] = ""
+    reason: Annotated[str, Meta(description="Reason for counting it: the same text (key), or similarity.")] = ""
+    key: Annotated[str, Meta(description="Lookup key of its text.")] = ""
 
 
 class PatternView(Record, frozen=True):
@@ -171,7 +171,8 @@ class PatternView(Record, frozen=True):
 
 class RAGPattern(Record, frozen=True):
     """A pattern that answers a question. `similarity` is to the question, `confidence_bound` the lower bound of its
-    success rate, both in [0, 1]; `score` is what it is ranked by. `warnings` are of what made things worse."""
+    success rate, both in [0, 1]; `score` gives the ranking. `warnings` are attempts that made things worse or had no
+    effect."""
 
     pattern_id: str
     problem: str
@@ -186,14 +187,14 @@ class RAGPattern(Record, frozen=True):
     technology: str = ""
     document_id: str = ""
     warnings: Annotated[
-        tuple[str, ...], Meta(description="What was tried like it, and made things worse or had no effect.")
+        tuple[str, ...], Meta(description="Similar attempts that made things worse or had no effect.")
     ] = ()
     evidence: Evidence = ()
 
 
 class StepWarning(Record, frozen=True):
-    """Warns of a step that was tried before, with its worst effect. `line` is the line of the passage (from 0) that
-    it stands in, None where the document as a whole is meant; `document_id` is that of the warning."""
+    """A warning about a step that was tried before, with its worst effect. `line` is its line in the passage (from 0),
+    None where the document as a whole is meant; `document_id` is that of the warning."""
 
     step: str
     effect: TriedEffect
@@ -221,8 +222,8 @@ class Refusal(Record, frozen=True):
 
 
 class CheckpointReport(Record, frozen=True):
-    """What a checkpoint did. `waiting` are ids of entries of which nobody said yet whether they worked, or that have no
-    solution which could; `took_ms` has one decimal."""
+    """The result of a checkpoint run. `waiting` are ids of entries that are not verified yet, or have no solution to
+    verify; `took_ms` has one decimal."""
 
     project_id: str
     checkpoint_type: CheckpointType
@@ -231,7 +232,7 @@ class CheckpointReport(Record, frozen=True):
     patterns_confirmed: int = 0
     warnings: int = 0
     waiting: Annotated[
-        tuple[str, ...], Meta(description="Entries that nobody verified yet, or without a solution.")
+        tuple[str, ...], Meta(description="Entries that are not verified yet, or have no solution.")
     ] = ()
     refused: tuple[Refusal, ...] = ()
     took_ms: float = 0.0

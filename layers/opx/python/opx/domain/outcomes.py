@@ -13,27 +13,27 @@ from msgspec.structs import fields
 from opx.domain.record import Record, always, derive, replace
 
 ENOUGH = 5.0
-"""Outcomes before which nothing moves; one of an earlier version counts `EARLIER`."""
+"""Outcomes required before scores move; one of an earlier version counts `EARLIER`."""
 
 EARLIER = 0.5
-"""What an outcome of a version counts that has been replaced: its text was another one, if often nearly the same."""
+"""Weight of an outcome of a superseded version: its text was different, if often nearly the same."""
 
 HARM = 2.0
-"""What `made_worse` counts as a failure, beside 1 for `no_effect`."""
+"""Weight of `made_worse` as a failure; `no_effect` weighs 1."""
 
 LOWEST, HIGHEST = 0.85, 1.1
-"""Bounds of the factor: it moves neighbours past each other and makes no poor answer a good one."""
+"""Bounds of the factor: it reorders neighbouring results and doesn't make a poor answer a good one."""
 
 _PRIOR = 2.0
-"""Of each kind before the first outcome: Beta(2, 2), whose mean of a half stands for a factor of 1."""
+"""Pseudo-count of each kind before the first outcome: Beta(2, 2), whose mean of a half stands for a factor of 1."""
 
 
 MAX_SECTION, MAX_STEP, MAX_NOTE, MAX_OCCURRENCE = 500, 1_000, 2_000, 200
-"""Characters of the texts of an outcome."""
+"""Maximum characters of an outcome's strings."""
 
 
 class OutcomeResult(StrEnum):
-    """What came of acting upon a document."""
+    """Result of acting upon a document."""
 
     RESOLVED = "resolved"
     NO_EFFECT = "no_effect"
@@ -41,7 +41,7 @@ class OutcomeResult(StrEnum):
 
 
 class Counts(Record, frozen=True):
-    """How often each result was told."""
+    """Number of outcomes per result."""
 
     resolved: int = 0
     no_effect: int = 0
@@ -55,14 +55,14 @@ class Counts(Record, frozen=True):
         return Counts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def moved(self, result: OutcomeResult, by: int) -> Counts:
-        """One more of a result, or one less; never below 0."""
+        """The counts with one result changed by `by`; never below 0."""
         return replace(self, **{result.value: max(getattr(self, result.value) + by, 0)})
 
 
 class Tally(Record, frozen=True):
-    """Outcomes of the version that is there `now`, and of `earlier` ones."""
+    """Outcomes of the current version (`now`), and of `earlier` ones."""
 
-    now: Annotated[Counts, Meta(description="Of the version that is there now.")] = Counts()
+    now: Annotated[Counts, Meta(description="Of the current version.")] = Counts()
     earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = Counts()
 
     def __add__(self, other: Tally) -> Tally:
@@ -74,15 +74,15 @@ class Tally(Record, frozen=True):
 
     @property
     def enough(self) -> bool:
-        """Whether there is enough evidence to move anything."""
+        """True if there is enough evidence to move scores."""
         return self.now.total + EARLIER * self.earlier.total >= ENOUGH
 
     @property
     def factor(self) -> float:
-        """What a score is multiplied with, between `LOWEST` and `HIGHEST`; exactly 1 without enough evidence.
+        """Factor of a score, between `LOWEST` and `HIGHEST`; exactly 1 without enough evidence.
 
-        The mean of the Beta distribution of the rate of success, given what was told, put on a line from `LOWEST` at 0
-        over 1 at a half to `HIGHEST` at 1.
+        The mean of the Beta distribution of the success rate, given the recorded outcomes, mapped linearly from `LOWEST`
+        at 0 over 1 at a half to `HIGHEST` at 1.
         """
         if not self.enough:
             return 1.0
@@ -92,7 +92,7 @@ class Tally(Record, frozen=True):
         return 1 + above * (HIGHEST - 1 if above > 0 else 1 - LOWEST)
 
     def superseded(self) -> Tally:
-        """The same of a version that is no longer there."""
+        """The same outcomes after their version was superseded."""
         return Tally(Counts(), self.all)
 
     def moved(self, result: OutcomeResult, by: int, *, now: bool) -> Tally:
@@ -101,11 +101,11 @@ class Tally(Record, frozen=True):
         return Tally(self.now, self.earlier.moved(result, by))
 
     def explained(self) -> str:
-        """`4 of 5 resolved, 1 made it worse`, with what else is to be known of it."""
-        told = self.all
-        parts = [f"{told.resolved:,} of {told.total:,} resolved"]
-        if told.made_worse:
-            parts.append(f"{told.made_worse:,} made it worse")
+        """`4 of 5 resolved, 1 made it worse`, with remarks on earlier versions and on too few outcomes."""
+        recorded = self.all
+        parts = [f"{recorded.resolved:,} of {recorded.total:,} resolved"]
+        if recorded.made_worse:
+            parts.append(f"{recorded.made_worse:,} made it worse")
         if self.earlier.total:
             parts.append(f"{self.earlier.total:,} of earlier versions, which count half")
         if not self.enough:
@@ -114,7 +114,7 @@ class Tally(Record, frozen=True):
 
 
 NOTHING = Tally()
-"""Nothing was told."""
+"""No outcome was recorded."""
 
 
 def _failures(counts: Counts) -> float:
@@ -122,7 +122,7 @@ def _failures(counts: Counts) -> float:
 
 
 class OutcomeSummary(Record, frozen=True):
-    """Outcomes of a passage as the metadata of a result show them. `factor` has four decimals."""
+    """Outcomes of a passage in the form of a result's metadata. `factor` has four decimals."""
 
     resolved: int
     no_effect: int
@@ -134,7 +134,7 @@ class OutcomeSummary(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeScore:
-    """What is known of a passage: the outcomes of its `section`, "" for the whole document."""
+    """Outcomes that apply to a passage: those of its `section`, "" for the whole document."""
 
     tally: Tally
     section: str = ""
@@ -145,15 +145,21 @@ class OutcomeScore:
 
     @property
     def summary(self) -> OutcomeSummary:
-        told = self.tally.all
+        recorded = self.tally.all
         return OutcomeSummary(
-            told.resolved, told.no_effect, told.made_worse, round(self.factor, 4), self.section, self.tally.explained()
+            recorded.resolved,
+            recorded.no_effect,
+            recorded.made_worse,
+            round(self.factor, 4),
+            self.section,
+            self.tally.explained(),
         )
 
 
 class RecordedOutcome(Record, frozen=True):
-    """An outcome as it was reported. `outcome_id` is the same for a receipt, a document and an `occurrence`; `version` and
-    `document_id` are those that had been returned. `at` is ISO 8601 in UTC; `principal` who reported it, where known."""
+    """An outcome as it was reported. `outcome_id` is the same for a receipt, a document and an `occurrence`; `version`
+    and `document_id` are those that had been returned. `at` is ISO 8601 in UTC; `principal` the caller who reported it,
+    where known."""
 
     outcome_id: str
     result: OutcomeResult
@@ -171,39 +177,39 @@ class RecordedOutcome(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LearntPage:
-    """A page that a word stands for: its scope and source, the names of the incidents that it resolved and in which the word
-    was said, the latest first, how many these are, unnamed ones included, and in how many the word was `said` at all."""
+    """A page that a word stands for: its scope and source, the names of the incidents that it resolved and in which the
+    word was used, the latest first, their number, unnamed ones included (`resolved`), and the number of all `uses` of the
+    word."""
 
     scope_key: str
     source: str
     incidents: tuple[str, ...]
     resolved: int
-    said: int
+    uses: int
 
     @property
     def confidence(self) -> float:
-        """How likely the page is meant: the mean of the Beta distribution, as for `Tally.factor`."""
-        return (_PRIOR + self.resolved) / (2 * _PRIOR + self.said)
+        """Probability that the word means this page: the mean of the Beta distribution, as for `Tally.factor`."""
+        return (_PRIOR + self.resolved) / (2 * _PRIOR + self.uses)
 
 
 class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
-    """Outcomes of a document that one scope sees: of the version that is there `now`, and of `earlier` ones. `document_id`
-    and `version` are of the latest version that an outcome was recorded of; `sections` has those with outcomes by name."""
+    """Outcomes of a document that one scope sees: of the current version (`now`), and of `earlier` ones. `document_id`
+    and `version` are of the latest version that an outcome was recorded of; `sections` has those with outcomes by
+    name."""
 
     document_id: str
     version: int
     title: str = always("")
-    now: Annotated[Counts, Meta(description="Of the version that is there now.")] = always(Counts())
+    now: Annotated[Counts, Meta(description="Of the current version.")] = always(Counts())
     earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = always(Counts())
     sections: Annotated[dict[str, Tally], Meta(description="By the headings above, as results show them.")] = always({})
-    factor: Annotated[
-        float, Meta(description="What its scores are multiplied with; 1 until there is enough evidence.")
-    ] = always(1.0)
+    factor: Annotated[float, Meta(description="Factor of its scores; 1 until there is enough evidence.")] = always(1.0)
     explanation: Annotated[str, Meta(description="One line for people.")] = always("")
     updated_at: str = always("")
     latest: Annotated[
         tuple[RecordedOutcome, ...],
-        Meta(description="The latest outcomes one by one, where they were asked for and there are any."),
+        Meta(description="The latest outcomes one by one, if requested and there are any."),
     ] = field(default=(), name="told")
 
     def __post_init__(self) -> None:
@@ -229,7 +235,7 @@ class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
         )
 
     def plus(self, other: DocumentOutcomes) -> DocumentOutcomes:
-        """Together with what another scope knows; both seen from the same version."""
+        """The sum with another scope's outcomes; both seen from the same version."""
         names = {**self.sections, **other.sections}
         return replace(
             self,
@@ -242,7 +248,7 @@ class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
         )
 
     def score_of(self, section: tuple[str, ...]) -> OutcomeScore:
-        """What is known of a passage under these headings: of its innermost section with enough evidence, else of the
+        """Outcomes for a passage under these headings: of its innermost section with enough evidence, else of the
         document."""
         for name in _above(section):
             found = self.sections.get(name)
@@ -252,18 +258,18 @@ class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
 
 
 def section_name(section: tuple[str, ...] | list[str]) -> str:
-    """Headings as one text, as results show them."""
+    """Headings joined to one string, as results show them."""
     return " > ".join(section)
 
 
 def _above(section: tuple[str, ...]) -> Iterator[str]:
-    """The section and those that it is in, the innermost first."""
+    """The section and its parents, the innermost first."""
     for depth in range(len(section), 0, -1):
         yield section_name(section[:depth])
 
 
 class Counted(StrEnum):
-    """How an outcome was counted: as new, as known already, or in place of an earlier result."""
+    """Effect of a report on the counts: a new outcome, one already known, or a correction of an earlier result."""
 
     NEW = "new"
     KNOWN = "known"
@@ -271,23 +277,23 @@ class Counted(StrEnum):
 
 
 class OutcomeReport(Record, frozen=True):
-    """The reply to whoever reports an outcome. `warning_id` is the entry that was captured to warn others."""
+    """The reply to a reported outcome. `warning_id` is the entry that was captured to warn others."""
 
     outcome_id: str
     document_id: str
     title: str
     section: str
     result: OutcomeResult
-    counted: Annotated[Counted, Meta(description="new, known if it was told before, or corrected.")]
+    counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
     standing: DocumentOutcomes
     warning_id: Annotated[
-        str, Meta(description="The entry that warns of what made things worse; empty without one.")
+        str, Meta(description="The entry that warns of steps that made things worse; empty without one.")
     ] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedPassage:
-    """A passage, and the document that it is of: "" for what is none of ours."""
+    """A passage and the id of its document, "" if it is of no known document."""
 
     title: str
     section: str

@@ -28,9 +28,9 @@ class SectionKind(StrEnum):
 
 
 class Effect(StrEnum):
-    """The worst consequence of a command. READ changes nothing; REVERSIBLE can be put back by another command; PAGES notifies
-    people; COSTS starts or enlarges something that is billed; DESTRUCTIVE loses data, state, history or work in flight.
-    UNKNOWN: no rule knows the command, which is to be treated as one that changes something."""
+    """The worst consequence of a command. READ changes nothing; REVERSIBLE can be undone by another command; PAGES
+    notifies people; COSTS starts or enlarges something that is billed; DESTRUCTIVE loses data, state, history or work in
+    flight. UNKNOWN: no rule knows the command, which is to be treated as one that changes something."""
 
     READ = "read"
     UNKNOWN = "unknown"
@@ -49,7 +49,7 @@ _SEVERITY = {effect: rank for rank, effect in enumerate(Effect)}
 
 
 class Blast(StrEnum):
-    """How far an effect reaches (blast radius)."""
+    """Blast radius of an effect."""
 
     HOST = "host"
     SERVICE = "service"
@@ -58,8 +58,8 @@ class Blast(StrEnum):
 
 
 class Classified(Record, frozen=True, omit_defaults=True):
-    """A command's effect. `undo` is the command that puts a reversible one back, as far as a rule knows one; `rule` names
-    the rule that decided, such as `kubectl delete`."""
+    """A command's effect. `undo` is the command that reverses it, if a rule knows one; `rule` names the rule that
+    decided, such as `kubectl delete`."""
 
     effect: Effect = always(Effect.UNKNOWN)
     blast: Blast | None = None
@@ -92,13 +92,13 @@ class Section(Record, frozen=True, omit_defaults=True):
 
 
 class Step(Record, frozen=True, omit_defaults=True):
-    """One thing to do, with everything that the document says below it.
+    """One instruction, with everything that the document has below it.
 
     `step_id` stays the same in later versions as long as the section's path and the step's first line do. `number` counts
     from 1 within the document; `label` is the author's own number. `title` is its first line without marks. `section` is
     the index of its section. `expect`, `check` and `if_fails` are sentences of its text; `goes_to` names the step (as a
-    number) or the page where `if_fails` leads. `approval` says who has to agree. `warnings` are the author's own words;
-    `destructive`: these, its title or a comment in its code say that something is lost for good.
+    number) or the page where `if_fails` leads. `approval` names whose approval is required. `warnings` are the author's
+    own words; `destructive`: these, its title or a comment in its code state an irreversible loss.
     """
 
     step_id: str
@@ -136,11 +136,12 @@ class Unit(Record, frozen=True, array_like=True):
 
 
 class Outline(Record, frozen=True, omit_defaults=True):
-    """A document's text, its sections in order, and the steps of its procedure (none for a document that tells of none).
+    """A document's text, its sections in order, and the steps of its procedure (none for a document without one).
 
-    `units` are its blocks in order, headings left out unless they are all of a step. `unclosed` are the lines of its text,
-    from 1, where code blocks begin that are never closed. `alerts` are the alerts that it is for. `text` is the normalised
-    text that offsets of sections and steps point into; `whole` is false where it was too long to find steps in."""
+    `units` are its blocks in order, headings left out unless they are all of a step. `unclosed` are the lines of its
+    text, from 1, where code blocks begin that are never closed. `alerts` are the alerts that it is for. `text` is the
+    normalised text that offsets of sections and steps point into; `whole` is false where it was too long to find steps
+    in."""
 
     document_id: str
     title: str
@@ -157,8 +158,7 @@ class Outline(Record, frozen=True, omit_defaults=True):
         return self.text[part.start : part.end]
 
     def step_names(self) -> dict[int, str]:
-        """What each step is called, by its number: the author's own number where no other step has it, else `#` and the
-        number."""
+        """Names of the steps by number: the author's own number where no other step has it, else `#` and the number."""
         labels = Counter(step.label for step in self.steps)
         return {
             one.number: one.label if one.label and labels[one.label] == 1 else f"#{one.number}" for one in self.steps

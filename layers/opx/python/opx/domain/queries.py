@@ -1,4 +1,4 @@
-"""What can be asked, and within which bounds."""
+"""Query configuration with its limits, and bands of confidence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ MAX_VALUES = 500
 """Values that a filter may list."""
 
 MAX_QUERY_CHARACTERS = 10_000
-"""Longer queries are cut here, and the answer says so: a pasted log helps, a whole log file doesn't."""
+"""Longer queries are truncated here, which the answer notes: a pasted log helps, a whole log file doesn't."""
 
 DEFAULT_BUDGET = 1200
 MIN_BUDGET, MAX_BUDGET = 10, 20_000
-"""Tokens of what is handed over of documents."""
+"""Tokens of the handover."""
 
 
 class SearchMode(StrEnum):
-    """How much work a question is worth: `fast` looks at fewer candidates, `balanced` at more, and `thorough` reads the
-    best of them again to rank them anew."""
+    """Effort of a search: `fast` considers fewer candidates, `balanced` more, and `thorough` reads and reranks the
+    best."""
 
     FAST = "fast"
     BALANCED = "balanced"
@@ -38,7 +38,7 @@ class SearchMode(StrEnum):
 
 
 class Expand(StrEnum):
-    """What of its document comes with a passage that was found: nothing, the rest of its section, or all of it."""
+    """Amount of its document returned with a found passage: nothing more, the rest of its section, or all of it."""
 
     NONE = "none"
     SECTION = "section"
@@ -46,7 +46,7 @@ class Expand(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the two result lists become one."""
+    """Methods of combining the lexical and the vector ranking."""
 
     RRF = "rrf"
     WEIGHTED_RRF = "weighted_rrf"
@@ -56,11 +56,11 @@ class Fusion(StrEnum):
 CATEGORY = "A category, or the beginning of one's path."
 TAG = "A tag: a document has at least one of those given."
 SERVICE = "A service: a document is about at least one of those given."
-UPDATED_FROM = "Only what was last updated on this day, such as 2026-03-31, or later."
-UPDATED_BEFORE = "Only what was last updated before this day."
-EXPAND = "What of its document comes with each passage: nothing, the rest of its section, or all of it."
-GRAPH = "Go on along the graph from what was found: the answer has an `evidencePack`."
-AS_OF = "What would have been answered at this time, such as 2026-03-31T14:05Z."
+UPDATED_FROM = "Only documents last updated on this day, such as 2026-03-31, or later."
+UPDATED_BEFORE = "Only documents last updated before this day."
+EXPAND = "Amount of its document returned with each passage: nothing more, the rest of its section, or all of it."
+GRAPH = "Follow the graph from the results: the answer has an `evidencePack`."
+AS_OF = "Answer from the corpus as of this time, such as 2026-03-31T14:05Z."
 PLAIN = "Search for all of the question as words; without it, it may hold operators, such as tag:kafka."
 
 T = TypeVar("T")
@@ -71,27 +71,27 @@ Several = Annotated[tuple[T, ...], Meta(max_length=MAX_VALUES)]
 
 
 class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How to answer a query. Names and defaults are those that callers already use.
+    """Filters, limits and mode of a query. Names and defaults are part of the public interface.
 
-    Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results`
-    below 1; `max_results` above `MAX_RESULTS` is lowered to it. Lists are taken for tuples, a text for a list of one.
-    `updated_from` (included) and `updated_before` (excluded) are days, `2026-03-31`. `plain`: the question is words and
-    nothing else; without it, it may hold what `opx.retrieval.query_language` reads. `expand_graph`: the answer has an
-    evidence pack, with what is related to what was found. `as_of` is a time in ISO 8601, kept in UTC: what would have been
-    answered then.
+    Raises `InvalidInputError` for an unknown tier or mode, a `min_confidence` outside [0, 1], or `max_results` below 1;
+    `max_results` above `MAX_RESULTS` is lowered to it. Lists are accepted for tuples, a string for a list of one.
+    `updated_from` (included) and `updated_before` (excluded) are days, `2026-03-31`. `plain`: the question is words only;
+    without it, it may hold operators (`opx.retrieval.query_language`). `expand_graph`: the answer has an evidence pack
+    with nodes related to the results. `as_of` is a time in ISO 8601, kept in UTC: the answer is that of the corpus at
+    that time.
     """
 
     tiers: Annotated[Several[TierName], Meta(description="Tiers to search.")] = ("internal", "specialized")
     categories: Annotated[Several[Name], Meta(description=CATEGORY)] | None = None
-    min_confidence: Annotated[float, Meta(ge=0, le=1, description="Leave out what is less likely to answer.")] = 0.7
-    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many results at most.")] = 10
-    include_internet: Annotated[bool, Meta(description="Also search what was fetched from the internet.")] = False
-    require_provenance: Annotated[bool, Meta(description="Leave out what names no source.")] = True
+    min_confidence: Annotated[float, Meta(ge=0, le=1, description="Leave out results below this confidence.")] = 0.7
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = 10
+    include_internet: Annotated[bool, Meta(description="Also search documents fetched from the internet.")] = False
+    require_provenance: Annotated[bool, Meta(description="Leave out results without a source.")] = True
     tags: Annotated[Several[Name], Meta(description=TAG)] = ()
     document_id: Annotated[Text100, Meta(description="Search within this document.")] = ""
     language: Annotated[Text100, Meta(description="Only documents in this language, such as en.")] = ""
-    mode: Annotated[SearchMode, Meta(description="How much work the question is worth.")] = SearchMode.BALANCED
-    fusion: Annotated[Fusion, Meta(description="How words and meaning are put together.")] | None = None
+    mode: Annotated[SearchMode, Meta(description="Effort of the search.")] = SearchMode.BALANCED
+    fusion: Annotated[Fusion, Meta(description="Method of combining the lexical and the vector ranking.")] | None = None
     max_chunks_per_document: Annotated[
         int, Meta(ge=1, le=MAX_RESULTS, description="Results of one document at most.")
     ] = 2
@@ -127,7 +127,7 @@ class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults
 
     @property
     def searched_tiers(self) -> tuple[Tier, ...]:
-        """The tiers to search, in order of trust; internet only when it is both wanted and enabled."""
+        """The tiers to search, in order of trust; internet only if `include_internet`."""
         wanted = {Tier(tier) for tier in self.tiers}
         if self.include_internet:
             wanted.add(Tier.INTERNET)
@@ -167,8 +167,8 @@ def _member(kind: type[E], value: str, name: str) -> E:
 
 
 class Band(StrEnum):
-    """Degrees of confidence: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong), else
-    `weak`. `docs/confidence.md` has how often each is right."""
+    """Degrees of confidence: `sure` from a probability of 0.95 on, `likely` from 0.5 on (more likely right than wrong),
+    else `weak`. `docs/confidence.md` has the measured precision of each."""
 
     SURE = "sure"
     LIKELY = "likely"
@@ -191,7 +191,7 @@ class Basis(StrEnum):
 
 
 class ReaderVerdict(StrEnum):
-    """Of a model that read a document: it answers the question, helps with a part of it, or does neither."""
+    """Verdict of a model that read a document: it answers the question, helps with a part of it, or does neither."""
 
     ANSWERS = "answers"
     HELPS = "helps"

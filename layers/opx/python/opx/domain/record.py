@@ -20,7 +20,7 @@ __all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "replace"
 
 Json = dict[str, Any]
 INTERNAL = "x-internal"
-"""Marks a field in `extra_json_schema` that is UNSET in all that goes out, so that no schema has it."""
+"""Marks a field in `extra_json_schema` that is UNSET in all output, so that no schema has it."""
 
 R = TypeVar("R")
 
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Draft(msgspec.Struct, rename="camel"):
-    """A record that work fills in step by step, such as a report of it or the state of a job. Not for several threads."""
+    """A mutable record that is filled in step by step, such as a report or the state of a job. Not thread-safe."""
 
     def to_json(self) -> Json:
         """Plain objects with the JSON names of the fields."""
@@ -54,7 +54,7 @@ def to_json(record: object) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """With lists in place of tuples."""
+    """The value with lists instead of tuples."""
     if isinstance(value, dict):
         return {name: _listed(inner) for name, inner in value.items()}
     return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -84,12 +84,12 @@ def derive(record: Record, **fields: object) -> None:
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:
-    """A number as exact as records have it."""
+    """A number rounded to the precision of records."""
     return None if value is None else round(value, digits)
 
 
 def always(value: R) -> R:
-    """A default that JSON has, too, in a record of `omit_defaults`, which leaves out what has its default."""
+    """A default that is written to JSON also in a record with `omit_defaults`, which leaves out default values."""
 
     def made() -> R:  # msgspec leaves out nothing that a function of ours made
         return copy(value)
@@ -102,8 +102,8 @@ def always(value: R) -> R:
 
 
 def without_references(schema: Any, named: Mapping[str, Any]) -> Any:
-    """The schema with the schemas that it refers to in place. `named` has these by the last part of the reference; they must
-    not refer to themselves."""
+    """The schema with referenced schemas inlined. `named` has these by the last part of the reference; they must not
+    refer to themselves."""
     if isinstance(schema, list):
         return [without_references(one, named) for one in schema]
     if not isinstance(schema, dict):

@@ -1,8 +1,8 @@
-"""Requests of operations: read from what a caller sent, checked against their declaration, and refused in words.
+"""Requests of operations: parsed from a caller's input, checked against their declaration, and refused with a reason.
 
-A request is a record whose fields carry their description and bounds (`Annotated[int, Meta(ge=1, le=20, description=...)]`).
-msgspec does the checking. Only a refusal looks at the fields one by one, to name the one that is wrong, its value and
-what it takes.
+A request is a record whose fields carry their description and bounds (`Annotated[int, Meta(ge=1, le=20,
+description=...)]`). msgspec does the checking. Only a refusal looks at the fields one by one, to name the invalid one,
+its value and the accepted values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Given = Mapping[str, object]
 R = TypeVar("R", bound=msgspec.Struct)
 
 MAX_NESTING = 32
-"""Objects and lists within each other in a field that may have any; what reads them goes a call deeper for each."""
+"""Nested objects and lists in a field of any JSON; recursive readers go one call deeper for each."""
 
 NOT_BLANK = r"\S"
 Text = Annotated[str, Meta(max_length=100)]
@@ -37,7 +37,7 @@ _QUOTED_CHARACTERS = 60
 
 
 class RequestError(InvalidInputError):
-    """The request is not as the operation declares it; the message names the field and what it takes."""
+    """The request doesn't match the operation's declaration; the message names the field and the accepted values."""
 
 
 class Request(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,11 +97,11 @@ def _facts(field: inspect.Field, annotation: Any) -> FieldFacts:
 
 
 def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes: bool = False, within: str = "") -> R:
-    """The request in `given`, by field. With `texts`, numbers and flags may be
-    texts, as in an address. With `attributes`, fields are named as in Python, which is how agents write them, and errors
-    name them so, too, behind `within`.
+    """Parses the request from `given`, by field. With `texts`, numbers and flags may be strings, as in a query string.
+    With `attributes`, fields are named as in Python, which is how agents write them, and errors name them so, too, behind
+    `within`.
 
-    Raises `RequestError`, and what the type itself raises for values that contradict each other.
+    Raises `RequestError`, and the errors of the type itself for values that contradict each other.
     """
     facts = fields_of(kind)
     present = {name: value for name, value in given.items() if value is not None}
@@ -131,7 +131,7 @@ def read_record(kind: type[R], given: Given) -> R:
 
 
 def _is_list_of_documents(field: FieldFacts) -> bool:
-    """Of these each is looked at by itself: what is wrong with one of them doesn't keep the others out."""
+    """True for a list of documents: each is validated on its own, so that an invalid one doesn't reject the others."""
     return field.is_list and isinstance(_unwrapped(field.kind.item_type), inspect.UnionType)  # type: ignore[attr-defined]
 
 
@@ -158,7 +158,7 @@ def _check_names(facts: tuple[FieldFacts, ...], present: Given, shown: Mapping[s
 
 
 def _prepared(field: FieldFacts, value: object, texts: bool) -> object:
-    """The value as msgspec takes it: 5 for 5.0 where a whole number is meant, and texts as what they say."""
+    """The value as msgspec accepts it: 5 for 5.0 where an integer is expected, and strings parsed to their type."""
     if isinstance(field.kind, inspect.StructType) and isinstance(value, Mapping):
         inner_facts = {one.json_name: one for one in fields_of(field.kind.cls)}
         return {
@@ -193,7 +193,7 @@ def _value_of(kind: inspect.Type, text: object) -> object:
 
 
 def _refuse(facts: tuple[FieldFacts, ...], given: Given, shown: Mapping[str, str], attributes: bool) -> None:
-    """Raise for the first field that is wrong; nothing if none is by itself."""
+    """Raise for the first invalid field; no error if each is valid by itself."""
     for one in facts:
         if one.json_name not in given:
             continue
@@ -219,7 +219,7 @@ def _check_free_values(field: FieldFacts, value: Any, name: str) -> None:
 
 
 def _check_value(field: FieldFacts, value: object, name: str) -> None:
-    """Raise for what JSON can't have, and for what is nested too deeply."""
+    """Raise for values that JSON can't represent, and for too deep nesting."""
     if isinstance(value, float) and not math.isfinite(value):
         raise RequestError(f"{name} {_problem(field.kind, value, field.required)}")
     if _is_nested_deeper(value, MAX_NESTING):
@@ -235,7 +235,7 @@ def _too_deep(name: str) -> RequestError:
 
 
 def _problem(kind: inspect.Type, value: object, required: bool) -> str:
-    """What is wrong with a value, and what is taken."""
+    """The end of an error message: the accepted values, and the invalid one."""
     kind = _meant(_unwrapped(kind), value)
     if isinstance(kind, inspect.VarTupleType | inspect.ListType):
         return _list_problem(kind, value, required)
@@ -250,7 +250,7 @@ def _problem(kind: inspect.Type, value: object, required: bool) -> str:
 
 
 def _meant(kind: inspect.Type, value: object) -> inspect.Type:
-    """The one of several types that a value is of by its kind, or the union if it is of none."""
+    """The member of a union that fits the kind of value, or the union if none does."""
     if not isinstance(kind, inspect.UnionType):
         return kind
     kinds: dict[type, Any] = {str: inspect.StrType, list: inspect.VarTupleType | inspect.ListType}
@@ -269,7 +269,7 @@ def _list_problem(kind: Any, value: object, required: bool) -> str:
 
 
 def _takes(kind: inspect.Type, value: object) -> bool:
-    """Whether a value is one of a list's."""
+    """True if a list of this item type accepts the value."""
     choices, inner = _choices(kind), _unwrapped(kind)
     if choices:
         return value in choices
@@ -326,7 +326,7 @@ def _choices(kind: inspect.Type) -> tuple[str, ...]:
 
 
 def _is_nested_deeper(value: object, levels: int) -> bool:
-    """Not by recursion, which is what the limit spares others."""
+    """True if the value is nested deeper. Iterative: recursion is what the limit protects others from."""
     level: list[Any] = [value]
     for _ in range(levels + 1):
         level = [found for found in level if isinstance(found, dict | list)]
@@ -337,7 +337,7 @@ def _is_nested_deeper(value: object, levels: int) -> bool:
 
 
 def quoted(value: object) -> str:
-    """A value as messages show it."""
+    """A value as error messages quote it."""
     try:
         text = repr(value)
     except RecursionError:

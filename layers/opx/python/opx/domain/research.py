@@ -1,4 +1,4 @@
-"""What several searches for one topic brought together, and how."""
+"""Research reports: findings of several planned searches for one topic, and the steps that led to them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MOST_ITERATIONS = 5
 
 
 class StepKind(StrEnum):
-    """What was done in a step."""
+    """Kinds of research steps."""
 
     PLAN = "plan"
     SEARCH = "search"
 
 
 class Stopped(StrEnum):
-    """Why a research went no further."""
+    """Reason why a research ended."""
 
     ENOUGH = "enough"
     """Each part of the topic has a good finding."""
     NOTHING_LEFT = "nothing_left"
-    """There was no other way left to ask for what is missing."""
+    """No further query was left for the missing parts."""
     ITERATIONS = "iterations"
-    """As many as were allowed."""
+    """The limit of iterations was reached."""
     TIME = "time"
     UNAVAILABLE = "unavailable"
     """No search of an iteration could be done."""
@@ -40,21 +40,21 @@ class Stopped(StrEnum):
 class ResearchStep(Record, frozen=True, omit_defaults=True):
     """A search, or the planning of some, in the order in which they were done; iterations count from 1.
 
-    Of a search `text` is what was searched for, `why` says what for, `results` is how many results it had, `new` how many
-    of them no earlier one had, and `best_confidence` that of the best. Of a plan, `text` names the planner, `results` is
-    how many searches it wanted and `new` how many of them were done. `error` says what went wrong, "" if nothing did.
+    Of a search `text` is the query, `why` its purpose, `results` the number of results, `new` the number that no earlier
+    search had, and `best_confidence` that of the best. Of a plan, `text` names the planner, `results` is the number of
+    searches it requested and `new` the number that were run. `error` states the failure, "" if there was none.
     `receipt_id` names the record of a search's answer, if there is one.
     """
 
     iteration: int
     kind: StepKind
-    text: Annotated[str, Meta(description="What was searched for, or the planner's name.")]
+    text: Annotated[str, Meta(description="The query, or the planner's name.")]
     why: str = always("")
     results: int = always(0)
     new: Annotated[int, Meta(description="Results that no earlier search had, or searches that were done.")] = always(0)
     best_confidence: float = always(0.0)
     milliseconds: float = always(0.0)
-    error: Annotated[str, Meta(description="What went wrong, empty if nothing did.")] = always("")
+    error: Annotated[str, Meta(description="The failure, empty if there was none.")] = always("")
     receipt_id: str = ""
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class ResearchStep(Record, frozen=True, omit_defaults=True):
 
 
 class Finding(RetrievalResult, frozen=True, kw_only=True):
-    """A result with the searches that found it, the first of them first, and what readers look for at hand. Its confidence
+    """A result with the searches that found it, the first of them first, and its main metadata as fields. Its confidence
     and score are the highest that it had in any of them."""
 
     title: str = ""
@@ -86,12 +86,12 @@ class Finding(RetrievalResult, frozen=True, kw_only=True):
 
 
 class ResearchReport(Record, frozen=True):
-    """What is known about a topic, with how it was found.
+    """Findings about a topic, and the steps that led to them.
 
     `findings` begin with the best one for each part of the topic; the others follow by score. `gaps` are the parts that
     have no good one, and `nearest` the results that came nearest to being one for them. `partial`: something that should
-    have been searched or shown was not; `notes` say what and why. `planner` names what decided what to search for, the
-    last one if it was replaced.
+    have been searched or shown was not; `notes` state what and why. `planner` names the planner of the searches, the last
+    one if it was replaced.
     """
 
     topic: str
@@ -100,16 +100,16 @@ class ResearchReport(Record, frozen=True):
     trace: tuple[ResearchStep, ...] = ()
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic for which nothing good was found.")] = ()
     nearest: Annotated[
-        tuple[RetrievalResult, ...], Meta(description="What came nearest for these; not good enough.")
+        tuple[RetrievalResult, ...], Meta(description="The nearest results for these; not good enough.")
     ] = ()
-    notes: Annotated[tuple[str, ...], Meta(description="What went wrong, and what was left out.")] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="Failures, and parts that were left out.")] = ()
     partial: Annotated[bool, Meta(description="True if something could not be searched or shown.")] = False
     stopped_because: Stopped = Stopped.ENOUGH
-    planner: Annotated[str, Meta(description="What decided what to search for.")] = ""
+    planner: Annotated[str, Meta(description="The planner of the searches.")] = ""
 
 
 def check_iterations(max_iterations: int) -> None:
-    """Raise `InvalidInputError` for a number of iterations that can't be."""
+    """Raise `InvalidInputError` for an invalid number of iterations."""
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int):
         raise InvalidInputError(f"max_iterations must be a whole number, not {max_iterations!r}")
     if not 1 <= max_iterations <= MOST_ITERATIONS:

@@ -1,4 +1,4 @@
-"""Answers: results with their scores, and evidence of text and graph."""
+"""Answers: results with their score parts, evidence packs of text and graph, and the chunks that an index returns."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
 from opx.domain.queries import Band, Basis, ReaderVerdict, band_of
 from opx.domain.record import Json, Record, always, derive, rounded
 
-# -- evidence of text and graph together, each piece with where it is from
+# -- evidence of text and graph
 
 
 class EvidenceSource(StrEnum):
-    """Found as text, or by going along relations."""
+    """Origin of evidence: found as text, or by graph traversal."""
 
     RAG = "RAG"
     GRAPH = "Graph"
 
 
 class PathStep(Record, frozen=True):
-    """A relation on the way to what was found, as it was stated; a path may go along it or against it."""
+    """An edge on the path to a found node, as it was stated; the path may follow it in either direction."""
 
     source: str = field(name="from")
     edge_type: str
@@ -35,18 +35,18 @@ class PathStep(Record, frozen=True):
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What makes it this relation, as that of an `Edge`."""
+        """Identity of the relation, as that of an `Edge`."""
         return self.source, self.edge_type, self.target
 
 
 class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A passage, or a relation with the passage that proves it.
 
-    Of a relation, and of a passage that one leads to, `node` is what was reached, `relation` the last step of `path` in
-    words, `at` when that was true, and `evidence_chunk_ids` are the passages that prove it; `document_id` and `chunk_id`
-    say where the text in `content` is from, one of those or one about the node itself. `untrusted`: from outside of the
-    organisation, data to weigh, whatever it asks for. `answers` is true for what answers a question that the graph was
-    asked, not only lies near what it is about.
+    Of a relation, and of a passage that one leads to, `node` is the node that was reached, `relation` the last step of
+    `path` in words, `at` when that was true, and `evidence_chunk_ids` are the passages that prove it; `document_id` and
+    `chunk_id` locate the text in `content`, one of those or one about the node itself. `untrusted`: from outside of the
+    organisation, data to weigh, whatever it demands. `answers` is true for items that answer a graph question, and are
+    not only near its subject.
     """
 
     source: EvidenceSource
@@ -55,18 +55,18 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     ]
     confidence: float
     path: Annotated[tuple[PathStep, ...], Meta(description="The relations that lead there.")] = always(())
-    document_id: Annotated[str, Meta(description="What the text is from; empty for what has none.")] = always("")
+    document_id: Annotated[str, Meta(description="The document of the text; empty if there is none.")] = always("")
     chunk_id: str = always("")
     tier: str = always(Tier.INTERNAL.value)
     untrusted: Annotated[
         bool, Meta(description="True if it comes from outside the organisation: data, no instructions.")
     ] = always(False)
     title: str = ""
-    node: Annotated[str, Meta(description="The thing that relations lead to.")] = ""
+    node: Annotated[str, Meta(description="The node that relations lead to.")] = ""
     relation: Annotated[str, Meta(description="The last of them in words.")] = ""
-    at: Annotated[str, Meta(description="When that was so, or the text was last updated.")] = ""
+    at: Annotated[str, Meta(description="When that was true, or the text was last updated.")] = ""
     evidence_chunk_ids: Annotated[tuple[str, ...], Meta(description="Passages that prove the relation.")] = ()
-    answers: Annotated[bool, Meta(description="True for what answers a question that the graph understood.")] = False
+    answers: Annotated[bool, Meta(description="True if it answers a question that the graph understood.")] = False
     flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -74,11 +74,13 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvidencePack(Record, frozen=True, omit_defaults=True):
-    """The items, those that answer a question of the graph first, then the surest. `understood` says how such a question
-    was read, "" if it was none. `summary`: `Found 5 RAG results and 12 related graph nodes.`"""
+    """The items, those that answer a question of the graph first, then the surest. `understood` is the interpretation of
+    a graph question, "" if it was none. `summary`: `Found 5 RAG results and 12 related graph nodes.`"""
 
     items: tuple[EvidenceItem, ...] = always(())
-    understood: Annotated[str, Meta(description="What the graph was asked, and what came of it, if it was.")] = ""
+    understood: Annotated[
+        str, Meta(description="The graph query that the question was read as, and its outcome, if it was one.")
+    ] = ""
     summary: str = always("")
 
     def __post_init__(self) -> None:
@@ -96,11 +98,11 @@ def _counted(count: int, what: str) -> str:
 
 
 class Absent(Record, frozen=True, omit_defaults=True):
-    """Something that a question asks for by its name, and that no page which the reader may see is about. `nearest` is the
-    title of the page about something with a similar name, and `document_id` that page's."""
+    """A thing that a question names, and that no page which the reader may see is about. `nearest` is the title of the
+    page about something with a similar name, and `document_id` that page's."""
 
     name: str
-    kind: Annotated[str, Meta(description="What it is a name of, such as alert or CVE.")]
+    kind: Annotated[str, Meta(description="Kind of thing that it names, such as alert or CVE.")]
     nearest: Annotated[str, Meta(description="A page about something with a similar name.")] = ""
     document_id: str = ""
 
@@ -112,13 +114,13 @@ class Absent(Record, frozen=True, omit_defaults=True):
 
 
 class ScoreParts(Record, frozen=True):
-    """Why a hit is where it is. Ranks count from 1, None means that the leg didn't find it. Numbers are kept to six digits.
+    """Components of a hit's score. Ranks count from 1, None means that the leg didn't find it. Numbers are kept to six
+    digits.
 
-    `lexical_score` is BM25, `vector_score` a cosine; `fused` is what the fusion gave; `confidence` estimates the
-    probability that the hit's document answers the question. Where a model read that, `verdict` is the model's, `rerank` the
-    score that it stands for, if the model gives scores, and `estimated` the confidence before it was read. `outcome` is what
-    earlier outcomes of the document multiply with, None without any; `final` = confidence x trust x outcome, at most 1,
-    decides the order.
+    `lexical_score` is BM25, `vector_score` a cosine; `fused` is the fused score; `confidence` estimates the probability
+    that the hit's document answers the question. Where a model read that document, `verdict` is the model's, `rerank` its
+    score, if the model returns scores, and `estimated` the confidence before reading. `outcome` is the factor of earlier
+    outcomes of the document, None without any; `final` = confidence x trust x outcome, at most 1, decides the order.
     """
 
     lexical_rank: int | None
@@ -142,11 +144,11 @@ _NUMBERS = tuple(one.name for one in fields(ScoreParts) if not one.name.endswith
 
 
 class IndexedChunk(Record, frozen=True):
-    """A chunk as an index returns it: with what is needed to filter, trust and cite it.
+    """A chunk as an index returns it, with the facts needed to filter, trust and cite it.
 
-    `flags` say what readers are to be warned of (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that
-    are close to those of chunks that say nearly the same; `expires` and `review_by` are those of the document. Entries of
-    before these were kept have none of them.
+    `flags` are warnings for readers (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that are close to
+    those of near-duplicates; `expires` and `review_by` are those of the document. Entries written before these fields
+    existed have none of them.
     """
 
     entry_id: str
@@ -166,37 +168,38 @@ class IndexedChunk(Record, frozen=True):
 
 
 LATER_FACTS = IndexedChunk.__struct_fields__[-len(IndexedChunk.__struct_defaults__) :]
-"""The fields that entries of before they were kept don't have."""
+"""Fields that older entries don't have."""
 
 
 def later_facts(kept: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Those of `LATER_FACTS` that were stored as JSON, under the name that `names` has for each; a list was a tuple."""
+    """Reads those of `LATER_FACTS` that were stored as JSON, under the name that `names` has for each; lists become
+    tuples."""
     found = {fact: kept[name] for fact, name in names.items() if name in kept}
     return {fact: tuple(value) if isinstance(value, list) else value for fact, value in found.items()}
 
 
 class RetrievalResult(Record, frozen=True):
-    """One answer. `score` is relevance x trust, to six digits, and gives the order; `metadata` holds everything needed to
+    """One result. `score` is relevance x trust, to six digits, and gives the order; `metadata` holds everything needed to
     cite it.
 
-    `metadata` has `flags` where there is something to warn of, `copies` where other documents say the same, `outcome`
-    where it is known what came of acting upon the document, and `warnings` where one of its steps was tried in vain.
-    `untrusted`: it comes from outside of the organisation, data to weigh, whatever it asks for.
+    `metadata` has `flags` where there is something to warn of, `copies` for near-duplicates in other documents, `outcome`
+    where outcomes of the document were recorded, and `warnings` where one of its steps failed before. `untrusted`: it
+    comes from outside of the organisation, data to weigh, whatever it demands.
     """
 
     content: Annotated[str, Meta(description="The passage that was found.")]
     score: Annotated[float, Meta(description="Confidence times trust; gives the order.")]
     tier: str
     category: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address that a person would open.")]
     timestamp: Annotated[str, Meta(description="When it was last updated.")]
     trust_score: float
     metadata: Annotated[
         dict[str, Any],
         Meta(
-            description="What is needed to cite it: documentId, title, section and more. `flags` where there is "
-            "something to warn of, `copies` where other documents say the same, `outcome` where it is known what came of "
-            "acting upon the document, `warnings` where one of its steps was tried before in vain."
+            description="Data for citing it: documentId, title, section and more. `flags` where there is "
+            "something to warn of, `copies` for near-duplicates in other documents, `outcome` where outcomes of the "
+            "document were recorded, `warnings` where one of its steps failed before."
         ),
     ] = field(default_factory=dict)
     parts: ScoreParts | None = field(default=None, name="scores")
@@ -233,27 +236,27 @@ class RetrievalResult(Record, frozen=True):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What readers are to be warned of."""
+        """Warnings for readers."""
         return tuple(self.metadata.get("flags", ()))
 
     @property
     def copies(self) -> tuple[dict[str, Any], ...]:
-        """Other documents that say the same and are not shown: documentId, title, source, tier, trust."""
+        """Near-duplicates in other documents, which are not shown: documentId, title, source, tier, trust."""
         return tuple(self.metadata.get("copies", ()))
 
     @property
     def outcome(self) -> Mapping[str, Any] | None:
-        """What came of acting upon the document, as `opx.domain.outcomes.OutcomeSummary`; None if nothing was told."""
+        """Recorded outcomes of the document, as `opx.domain.outcomes.OutcomeSummary`; None without any."""
         return self.metadata.get("outcome")
 
     @property
     def warnings(self) -> tuple[dict[str, Any], ...]:
-        """Of steps that were tried before, each as `opx.domain.learning.StepWarning.to_json`."""
+        """Warnings about steps that were tried before, each as `opx.domain.learning.StepWarning.to_json`."""
         return tuple(self.metadata.get("warnings", ()))
 
     @property
     def warns(self) -> bool:
-        """Whether it tells what not to do."""
+        """True if it is a warning about a failed attempt."""
         return self.category == WARNINGS_CATEGORY
 
     @property
@@ -262,14 +265,14 @@ class RetrievalResult(Record, frozen=True):
 
 
 class Results(list[RetrievalResult]):
-    """The results that reach the confidence asked for, and in `unconfirmed` the best of those that don't."""
+    """Results that reach the requested confidence, and in `unconfirmed` the best of those that don't."""
 
     unconfirmed: tuple[RetrievalResult, ...] = ()
 
 
 class TierStep(Record, frozen=True):
-    """One tier on the way to an answer: whether it was searched, why (not), how many results of it are good enough and
-    the best confidence there, to six digits."""
+    """One tier in the routing of a query: whether it was searched, the reason, the number of its good results and the
+    best confidence there, to six digits."""
 
     tier: str
     searched: bool
@@ -282,47 +285,44 @@ class TierStep(Record, frozen=True):
 
 
 class Answer(Record, frozen=True, omit_defaults=True):
-    """The results of a query with what a caller must know about them.
+    """The results of a query, with notes on their completeness and ranking.
 
-    `results` reach the confidence that was asked for; `unconfirmed` are the best of those that don't, as many as results
-    are lacking, and `best_rejected` is the first of them where there is no result. All are empty where nothing is near the
-    question.
-    `absent` names what was asked for by its name and isn't there. `partial` is true when something that should have been
-    searched was not; `notes` say what and why. `routing` has a step
-    for each tier, in the order in which they were considered. `ranked_by` says what decided the order: `fused`, or the
-    name of a reranker. `understood` is how the question was read: what was searched for, and within what. `receipt_id`
-    names the record of this answer, if there is one, and `receipt` is what can be kept as evidence of it
-    (`opx.retrieval.receipts`). `evidence` is there where it was asked to go on along the graph, `documents` where a
-    budget was given for what to hand over of them. `outcomes` is another text for other outcomes that moved scores, ""
-    where none did."""
+    `results` reach the requested confidence; `unconfirmed` are the best of those that don't, as many as results are
+    lacking, and `best_rejected` is the first of them where there is no result. All are empty where nothing is near the
+    question. `absent` lists things that the question names and no page is about. `partial` is true when something that
+    should have been searched was not; `notes` state what and why. `routing` has a step for each tier, in the order in
+    which they were considered. `ranked_by` names the ranking: `fused`, or a reranker. `understood` is the parsed
+    question: its terms and filters. `receipt_id` names the record of this answer, if there is one, and `receipt` can be
+    kept as evidence of it (`opx.retrieval.receipts`). `evidence` is set if graph expansion was requested, `documents` if
+    a budget was given for the handover. `outcomes` identifies the outcomes that moved scores: it changes with them, and
+    is "" if none did."""
 
     query: str
     results: tuple[RetrievalResult, ...]
     partial: Annotated[bool, Meta(description="True if something could not be searched.")] = always(False)
-    notes: Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")] = always(())
+    notes: Annotated[tuple[str, ...], Meta(description="Limits of the answer, and their reasons.")] = always(())
     best_rejected: Annotated[
-        RetrievalResult | None, Meta(description="What came nearest, where there is no result.")
+        RetrievalResult | None, Meta(description="The nearest result, where none is good enough.")
     ] = field(default=None, name="nearest")
     unconfirmed: Annotated[
-        tuple[RetrievalResult, ...], Meta(description="The best of what doesn't reach the confidence asked for.")
+        tuple[RetrievalResult, ...], Meta(description="The best of those below the requested confidence.")
     ] = ()
-    absent: Annotated[tuple[Absent, ...], Meta(description="What was asked for by its name and isn't there.")] = ()
+    absent: Annotated[tuple[Absent, ...], Meta(description="Things that the question names and no page is about.")] = ()
     timings_ms: dict[str, float] = always({})
     routing: tuple[TierStep, ...] = always(())
     ranked_by: str = always("fused")
     understood: dict[str, Any] = always({})
     receipt_id: Annotated[str, Meta(description="The record of this answer in the audit log.")] = ""
     receipt: Annotated[
-        Mapping[str, Any] | None, Meta(description="Where it was asked for: what can be kept as evidence and replayed.")
+        Mapping[str, Any] | None,
+        Meta(description="If requested: evidence of the answer that can be kept and replayed."),
     ] = None
     evidence: EvidencePack | None = field(default=None, name="evidencePack")
     documents: Annotated[
         tuple[DocumentAnswer, ...],
-        Meta(
-            description="The documents of the results with the blocks that help, within the budget that was asked for."
-        ),
+        Meta(description="The documents of the results with the blocks that help, within the requested budget."),
     ] = ()
-    outcomes: Annotated[str, Meta(description="Names the outcomes that moved scores, if any did.")] = ""
+    outcomes: Annotated[str, Meta(description="Identifies the outcomes that moved scores, if any did.")] = ""
 
     def __post_init__(self) -> None:
         nearest = None if self.results else next(iter(self.unconfirmed), None)
@@ -341,7 +341,7 @@ class Answer(Record, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that was found, by its document's key and its own id."""
+    """A found passage, identified by its document's key and its own id."""
 
     key_id: str
     chunk_id: str
@@ -361,7 +361,7 @@ class FoundText:
 
 
 Expanded = tuple[EvidencePack, tuple[str, ...]]
-"""The pack, and what to note about it."""
+"""An evidence pack, and notes about it."""
 
 GoOn = Callable[[FoundText], Expanded]
-"""Goes on along relations from what was found. Raises no `StoreUnavailableError`: what is missing is noted."""
+"""Expands found text along the graph. Raises no `StoreUnavailableError`: missing parts are noted."""

@@ -1,7 +1,7 @@
-"""Who a document belongs to, and what a reader may see.
+"""Scopes (owners of documents), identities of callers, and the scopes that a reader may see.
 
-A document is owned at exactly one level: everyone (global), a client, a group of a client's projects, or one
-project. Group membership is a registry that is read at query time, so moving a project needs no re-indexing.
+A document is owned at exactly one level: everyone (global), a client, a group of a client's projects, or one project.
+Group membership is a registry that is read at query time, so moving a project needs no re-indexing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 class Scope(Record, frozen=True, order=True):
     """The owner of a document. Empty strings mean "none"; all empty is global.
 
-    Raises `InvalidScopeError` for a group or project without its client, for both a group and a project, and for
-    an identifier that is not 1-64 letters, digits, `.`, `_` or `-`. These mean themselves in every store: no pattern is
-    ever made of an identifier.
+    Raises `InvalidScopeError` for a group or project without its client, for both a group and a project, and for an
+    identifier that is not 1-64 letters, digits, `.`, `_` or `-`. They are literal in every store: no pattern is ever
+    built from an identifier.
     """
 
     client_id: str = ""
@@ -69,10 +69,10 @@ class Scope(Record, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks, as established by the application (session attributes, token claims, configuration).
+    """Identity of a caller, as established by the application (session attributes, token claims, configuration).
 
-    `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing but
-    who may ask for patterns (`opx.learning.rules`).
+    `principal` names the person, program or agent where that is known. It is kept in the audit log and decides nothing
+    but who may query patterns (`opx.learning.rules`).
     """
 
     client_id: str = ""
@@ -110,7 +110,7 @@ def reader_of(identity: Identity, group_id: str = "", group_projects: tuple[str,
 
 
 def scope_of_key(scope_key: str) -> Scope:
-    """The scope whose `key` this is. Raises `InvalidScopeError` for any other text."""
+    """The scope whose `key` this is. Raises `InvalidScopeError` for any other string."""
     if scope_key == GLOBAL_KEY:
         return Scope()
     found = _KEY.match(scope_key)

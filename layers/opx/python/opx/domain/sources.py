@@ -1,4 +1,4 @@
-"""Where documents are pulled from, and what a source gives."""
+"""Sources and pulls, streams and webhooks: the ways by which documents enter the corpus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import Json, Record
 
 Cursor = Mapping[str, Any]
-"""Where a pull is: a small JSON object (4 KB at most) that only its source understands. Empty: at the beginning."""
+"""The position of a pull: a small JSON object (4 KB at most) that only its source interprets. Empty: the beginning."""
 
 MAX_MISSING_SHARE = 0.2
 
@@ -24,8 +24,8 @@ class SourceDocument(Record, frozen=True):
 
     `key` names it within the source and stays when it changes (`CVE-2024-23113`, `docs/guide.md`): 1 to 500 characters,
     parts joined by `/`. `content` is Markdown text, a mapping that is read as JSON of the category, or the bytes of a
-    file whose format the key's extension tells. `metadata` is what `IngestionManager.put_document` takes, `source`
-    left out; the source's own address of the document is its `source_uri`, and its time of change `last_updated`.
+    file whose format follows from the key's extension. `metadata` is that of `IngestionManager.put_document`, without
+    `source`; the source's own address of the document is its `source_uri`, and its time of change `last_updated`.
     """
 
     key: str
@@ -34,19 +34,19 @@ class SourceDocument(Record, frozen=True):
 
 
 class Refused(Record, frozen=True):
-    """A document that the source lists and that can't be read; it is reported, and what was known of it stays."""
+    """A document that the source lists and that can't be read; it is reported, and its stored version stays."""
 
     key: str
     reason: str
 
 
 class Page(Record, frozen=True):
-    """What one step of a pull gave. Once it is stored, a pull that is interrupted goes on at `cursor`.
+    """One page of a pull. Once it is stored, a pull that is interrupted goes on at `cursor`.
 
-    `unchanged` are keys that the source still has and that were not read again; `withdrawn` keys that it says are gone
-    or void. `seen_until` is the source's own time (ISO 8601) up to which all changes have been given, if it has one:
-    the next pull asks for what changed since. `complete` on the last page: the pages of this pull named every document
-    that the source has, so that what they didn't name has vanished.
+    `unchanged` are keys that the source still has and that were not read again; `withdrawn` keys that it reports as gone
+    or void. `seen_until` is the source's own time (ISO 8601) up to which all changes have been returned, if it has one:
+    the next pull requests changes since then. `complete` on the last page: the pages of this pull named every document
+    that the source has, so that documents not named are gone.
     """
 
     documents: tuple[SourceDocument, ...] = ()
@@ -59,11 +59,11 @@ class Page(Record, frozen=True):
 
 
 class PullRequest(Record, frozen=True):
-    """What to pull: everything (`since` empty), or what changed since a time (ISO 8601); from `cursor` on if a pull was
+    """Extent of a pull: everything (`since` empty), or changes since a time (ISO 8601); from `cursor` on if a pull was
     interrupted. The request of a pull that goes on has the `since` that it began with.
 
-    `left` is the cursor of the last page of the last pull that was finished: for sources that know their state by
-    something else than time, such as a commit."""
+    `left` is the cursor of the last page of the last pull that was finished: for sources that track their state by
+    something other than time, such as a commit."""
 
     since: str = ""
     cursor: Cursor = field(default_factory=dict)
@@ -71,7 +71,7 @@ class PullRequest(Record, frozen=True):
 
 
 class Health(Record, frozen=True):
-    """Whether a source can be pulled, and if not, why and what to do."""
+    """Result of a source's health check; if it can't be pulled, the reason and the remedy."""
 
     ok: bool
     reason: str = ""
@@ -104,12 +104,12 @@ class SourceDefinition(Record, frozen=True, rename=None):
     max_missing_share: float = MAX_MISSING_SHARE
 
     def fields(self) -> Json:
-        """What knowledge.yaml and rows have of it, all but the id."""
+        """The fields stored in knowledge.yaml and rows: all but the id."""
         return {name: value for name, value in self.to_json().items() if name != "source_id"}
 
 
 class KnowledgeSource(Protocol):
-    """Anything that documents can be fetched from."""
+    """A source that documents can be fetched from."""
 
     @property
     def name(self) -> str:
@@ -123,12 +123,12 @@ class KnowledgeSource(Protocol):
         `SourceRefusedError` and `SourceShapeError`."""
 
     def health_check(self) -> bool:
-        """Whether it can be fetched from now."""
+        """True if documents can be fetched now."""
 
 
 class PullReport(Record, frozen=True):
-    """What a pull did. `more`: it stopped because it was told to, and goes on with the next one. `error`: it stopped
-    because of that, and goes on likewise. `flag`: documents are missing, and none was withdrawn for it."""
+    """The result of a pull. `more`: it was stopped by its caller, and the next pull continues it. `error`: it stopped
+    because of that, and is continued likewise. `flag`: documents are missing, and none was withdrawn for it."""
 
     source_id: str
     put: Annotated[
@@ -138,9 +138,9 @@ class PullReport(Record, frozen=True):
     unchanged: int = 0
     refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")] = 0
     refusals: tuple[Refused, ...] = ()
-    flag: Annotated[str, Meta(description="Why nothing was withdrawn although documents are missing.")] = ""
-    error: Annotated[str, Meta(description="Why the pull stopped, empty if it didn't.")] = ""
-    more: Annotated[bool, Meta(description="True if it goes on with the next pull.")] = False
+    flag: Annotated[str, Meta(description="The reason why nothing was withdrawn although documents are missing.")] = ""
+    error: Annotated[str, Meta(description="The error that stopped the pull, empty if none did.")] = ""
+    more: Annotated[bool, Meta(description="True if the next pull continues it.")] = False
 
 
 # -- streams
@@ -155,7 +155,7 @@ REDIS = re.compile(r"rediss?://\S+\Z")
 
 
 class StreamKind(StrEnum):
-    """Where records come from. The first three are read by a function of a deployed system."""
+    """Kinds of streams. The first three are read by a function of a deployed system."""
 
     KINESIS = "kinesis"
     SQS = "sqs"
@@ -164,12 +164,12 @@ class StreamKind(StrEnum):
 
 
 class StreamDefinition(Record, frozen=True, rename=None):
-    """`source` is an ARN (Kinesis stream, SQS queue, MSK cluster), `kafka://host:port,...` or a Redis address; `topic`
-    is Kafka's, or the key of a Redis stream. `pattern` chooses records, empty: all. `identity` is the JSONPath of what
-    names a record's document, so that later ones about the same are its versions; without it every record is a document.
+    """`source` is an ARN (Kinesis stream, SQS queue, MSK cluster), `kafka://host:port,...` or a Redis address; `topic` is
+    Kafka's, or the key of a Redis stream. `pattern` filters records, empty: all. `identity` is the JSONPath of what names
+    a record's document, so that later ones about the same are its versions; without it every record is a document.
 
-    Records of `operations/baselines` are values, which are added up: `json` says where they have node, metric, value, at
-    and unit (JSONPath), if not in fields of these names. Such a stream has neither identity nor tags.
+    Records of `operations/baselines` are values, which are aggregated: `json` locates node, metric, value, at and unit
+    (JSONPath), if not in fields of these names. Such a stream has neither identity nor tags.
 
     `password_secret` names Redis' password, `credentials_arn` is a secret of Secrets Manager with Kafka's user, and
     `network` has the ids of subnets and security groups from which Kafka outside of MSK is reached.
@@ -188,7 +188,7 @@ class StreamDefinition(Record, frozen=True, rename=None):
     json: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self) -> Json:
-        """What knowledge.yaml and rows have of it, all but the name."""
+        """The fields stored in knowledge.yaml and rows: all but the name."""
         return {name: value for name, value in self.to_json().items() if name != "name"}
 
     @property
@@ -204,11 +204,12 @@ class StreamDefinition(Record, frozen=True, rename=None):
 
     @property
     def brokers(self) -> frozenset[str]:
-        """Hosts and ports of Kafka outside of MSK; empty for all else."""
+        """Hosts and ports of Kafka outside of MSK; empty for other kinds."""
         return brokers_of(self.source)
 
     def is_of(self, source: str, topic: str) -> bool:
-        """Whether these are its records. Brokers may be listed in any order, and some may be missing."""
+        """True if records of this source and topic are its own. Brokers may be listed in any order, and some may be
+        missing."""
         return self.topic == topic and (self.source == source or bool(self.brokers & brokers_of(source)))
 
 
@@ -222,9 +223,9 @@ def brokers_of(source: str) -> frozenset[str]:
 class WebhookDefinition(Record, frozen=True, rename=None):
     """A webhook. `secrets` are names, any of which may have signed: two while one is being replaced.
 
-    `window` is how many seconds a delivery may be old, or ahead of the own clock, where its time is signed. `events`
-    are patterns (`incident.*`); empty for all that the format reads. `mapping` says where a generic delivery has its
-    parts (JSONPath); without one that of the category counts.
+    `window` is how many seconds a delivery may be old, or ahead of the own clock, where its time is signed. `events` are
+    patterns (`incident.*`); empty for all that the format supports. `mapping` locates the parts of a generic delivery
+    (JSONPath); without one, the category's applies.
     """
 
     name: str
@@ -248,12 +249,12 @@ class WebhookSecret(Record, frozen=True):
 
 
 class WebhookView(Record, frozen=True):
-    """A webhook for people."""
+    """A webhook as it is shown to people."""
 
     name: str
     format: str
     category: str
-    address: Annotated[str, Meta(description="Where its service sends deliveries.")]
+    address: Annotated[str, Meta(description="The URL that its service sends deliveries to.")]
     secrets: Annotated[tuple[WebhookSecret, ...], Meta(description="Empty for one whose deliveries AWS signs.")]
 
 
@@ -266,7 +267,7 @@ class MadeSecret(Record, frozen=True):
 
 
 class DeliveryProof(Record, frozen=True):
-    """What a genuine delivery has beside its body."""
+    """Headers and query parameters that authenticate a delivery."""
 
     headers: dict[str, str] = field(default_factory=dict)
     query: Annotated[dict[str, str], Meta(description="Parameters of the address besides `source`.")] = field(
@@ -275,7 +276,7 @@ class DeliveryProof(Record, frozen=True):
 
 
 class DeliveryAnswer(Record, frozen=True):
-    """The answer to a delivery that was sent for a test."""
+    """The answer to a test delivery."""
 
     address: str
     status: int

@@ -1,7 +1,7 @@
-"""Titles that say what a document is about: a generic one (`README`, `Troubleshooting`) is completed by words of its path.
+"""Completes titles to the document's subject: a generic one (`README`, `Troubleshooting`) gets words of its path.
 
-`Troubleshooting` of `docs/kafka/consumer/troubleshooting.md` becomes `Troubleshooting (kafka consumer)`. A document's id is
-made from the title before that, so that these rules may change without new ids.
+`Troubleshooting` of `docs/kafka/consumer/troubleshooting.md` becomes `Troubleshooting (kafka consumer)`. A document's id
+is made from the title before that, so that these rules may change without new ids.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_SUBJECT = """
     your
 """
 _VAGUE = frozenset(_NO_SUBJECT.split())
-"""Words that say nothing of a subject, in titles and in paths. They are English: a vague title in another language stays."""
+"""Words without a subject, in titles and in paths. They are English: a vague title in another language stays."""
 
 _KINDS = """
     alert alerting alerts analysis app apps architecture background cause causes check checking checklist checks
@@ -44,7 +44,7 @@ _KINDS = """
     troubleshooting upgrade upgrading usage verification verify workaround workarounds
 """
 _VAGUE_ALONE = _VAGUE.union(_KINDS.split())
-"""Words that say nothing of a subject unless another word does: with kinds of pages and of their parts."""
+"""Words without a subject unless another word has one: also kinds of pages and of their parts."""
 
 _WORD = re.compile(r"\w+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -52,14 +52,14 @@ _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,8}~?\Z")
 _ALERT_NAME = re.compile(r"(?=.*[a-z]{3})[A-Za-z][a-z]*(?:[A-Z][a-z]*\d*)+\Z")
 _CODE = re.compile(r"(?=.*\d)[A-Z]{1,8}\d*(?:[-_]\d+)*\Z")
 _OPAQUE = re.compile(r"(?=.*\d)(?:[0-9a-f]{8}[0-9a-f-]*|[\d_.:-]+|.*\d{8,}.*)\Z", re.IGNORECASE)
-"""Hashes, dates, numbers and addresses, which are no names."""
+"""Hashes, dates, numbers and addresses, which are not names."""
 
 
 def completed(title: str, path: str) -> str:
-    """The title, with words of the document's path in brackets if it is generic, or if the file is named by an identifier (an
-    alert's name, an error code) of which the title has no word. The same if the path adds nothing."""
+    """The title, with words of the document's path in brackets if it is generic, or if the file is named by an identifier
+    (an alert's name, an error code) of which the title has no word. Unchanged if the path adds nothing."""
     if is_generic(title):
-        return _with(title, _telling_words(path, _words(title)))
+        return _with(title, _distinctive_words(path, _words(title)))
     stem = _names(path)[-1:]
     if stem and _is_identifier(stem[0]) and not _shared(stem[0], title):
         return _with(title, stem[0])
@@ -73,12 +73,12 @@ def chosen(title: str, path: str) -> str:
 
 
 def is_completed(title: str, path: str) -> bool:
-    """Whether a title is one that says enough, or that `completed` made."""
+    """True if a title is specific enough, or was completed."""
     return completed(chosen(title, path), path) == title
 
 
 def repeats(heading: str, title: str) -> bool:
-    """Whether a heading is the document's title, or the one that it was completed from."""
+    """True if a heading is the document's title, or the one that it was completed from."""
     heading, title = heading.casefold(), title.casefold()
     if heading == title:
         return True
@@ -87,12 +87,12 @@ def repeats(heading: str, title: str) -> bool:
 
 
 def is_generic(title: str) -> bool:
-    """Whether none of a title's words says what it is about; a letter may be a name."""
+    """True if no word of a title states its subject; a single letter may be a name."""
     words = _words(title)
     return max(map(len, words), default=0) > 1 and _VAGUE_ALONE.issuperset(words)
 
 
-def told_apart(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
+def disambiguated(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
     """The titles of different documents; those that several share are completed by words of their paths or addresses that not
     all of these have."""
     groups: dict[str, list[int]] = defaultdict(list)
@@ -103,15 +103,15 @@ def told_apart(titles: Sequence[str], paths: Sequence[str]) -> list[str]:
         common = frozenset.intersection(*(_path_words(paths[at]) for at in group))
         if len(group) > 1:
             for at in group:
-                found[at] = _with(titles[at], _telling_words(paths[at], common | _words(titles[at])))
+                found[at] = _with(titles[at], _distinctive_words(paths[at], common | _words(titles[at])))
     return found
 
 
-def _telling_words(path: str, known: Set[str]) -> str:
-    """Words of the last folders and of the file's name that say something which isn't known; "" for none."""
+def _distinctive_words(path: str, known: Set[str]) -> str:
+    """Words of the last folders and of the file's name that are neither vague nor known; "" for none."""
     names = _names(path)
     for vague in (_VAGUE_ALONE, _VAGUE):
-        parts = [" ".join(_telling(name, vague | known)) for name in names]
+        parts = [" ".join(_distinctive(name, vague | known)) for name in names]
         if any(parts):
             kept = list(dict.fromkeys(filter(None, reversed(parts))))[:PARTS]
             return " ".join(dict.fromkeys(" ".join(reversed(kept)).split()))
@@ -119,7 +119,7 @@ def _telling_words(path: str, known: Set[str]) -> str:
 
 
 def _path_words(path: str) -> frozenset[str]:
-    return frozenset(word.casefold() for name in _names(path) for word in _telling(name, frozenset()))
+    return frozenset(word.casefold() for name in _names(path) for word in _distinctive(name, frozenset()))
 
 
 def _with(title: str, words: str) -> str:
@@ -134,8 +134,8 @@ def _names(path: str) -> list[str]:
     return [part for part in parts if len(part) <= MAX_NAME and not _OPAQUE.match(part)]
 
 
-def _telling(name: str, vague: Set[str]) -> Iterator[str]:
-    """An identifier as a whole, else the words of a name."""
+def _distinctive(name: str, vague: Set[str]) -> Iterator[str]:
+    """The words of a name that are not vague; an identifier as a whole."""
     if _is_identifier(name):
         return iter(() if name.casefold() in vague else (name,))
     return (word for word in re.split(r"[\W_]+", name) if word and word.casefold() not in vague)
@@ -146,7 +146,7 @@ def _is_identifier(name: str) -> bool:
 
 
 def _shared(identifier: str, title: str) -> bool:
-    """Whether a title has the identifier, or one of its words that says something."""
+    """True if a title has the identifier, or one of its specific words."""
     has = (_words(title) | _camel_words(title)) - _VAGUE_ALONE
     return identifier.casefold() in has or any(
         _alike(one, other) for one in _camel_words(identifier) - _VAGUE_ALONE for other in has
@@ -154,7 +154,7 @@ def _shared(identifier: str, title: str) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two words are equal but for an ending, as `log` and `logging` are."""
+    """True if two words are equal but for an ending, as `log` and `logging` are."""
     shorter, longer = sorted((one, other), key=len)
     return one == other or (len(shorter) > 2 and longer.startswith(shorter))
 

@@ -11,7 +11,7 @@ from opx.domain.record import Record
 
 
 class VersionName(Record, frozen=True):
-    """One version of a document, current since a time ("" if it didn't say)."""
+    """One version of a document, current since a time ("" if unknown)."""
 
     version: int
     document_id: str
@@ -27,7 +27,7 @@ class Change(Record, frozen=True):
 
 
 class StepChangeKind(StrEnum):
-    """MOVED: it says the same, in another order of the steps or in another section."""
+    """Kinds of changes of a step. MOVED: the same text, in another order of the steps or in another section."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -43,8 +43,8 @@ class CommandChange(Record, frozen=True):
 
 
 class StepChange(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A step that differs. `title` and `section` (its heading) are those of the later version, of a removed step those of the
-    earlier. `name` and `name_before` are what the versions call it, "" in the one that hasn't got it."""
+    """A step that differs. `title` and `section` (its heading) are those of the later version, of a removed step those of
+    the earlier. `name` and `name_before` are its names in the versions, "" in the one that hasn't got it."""
 
     kind: StepChangeKind
     title: str
@@ -70,8 +70,8 @@ class Renumbering(Record, frozen=True):
 
 
 class Safeguard(StrEnum):
-    """What keeps a procedure from doing harm: a sentence that warns or forbids, one that requires approval, one of a section
-    of preconditions, or a whole section of preconditions, verification or rollback."""
+    """Safeguards of a procedure: a sentence that warns or forbids, one that requires approval, one of a section of
+    preconditions, or a whole section of preconditions, verification or rollback."""
 
     WARNING = "warning"
     APPROVAL = "approval"
@@ -99,8 +99,8 @@ class SafeguardChange(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VersionDiff(Record, frozen=True):
-    """What is different in `after`. `diff` is a unified diff of the texts, "" if they are equal; `added` and `removed` count
-    its lines. `cut`: there is more of it, of `safeguards` or of `steps`, than is shown."""
+    """Differences of `after` from `before`. `diff` is a unified diff of the texts, "" if they are equal; `added` and
+    `removed` count its lines. `cut`: there is more of it, of `safeguards` or of `steps`, than is shown."""
 
     source: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
     before: VersionName
@@ -127,15 +127,15 @@ class VersionDiff(Record, frozen=True):
 
 
 class Restored(Record, frozen=True):
-    """A version that was put back. Its object waits to be taken in, and becomes a new version.
+    """A restored version. Its object waits to be ingested, and becomes a new version.
 
-    `original`: the object is the one of then, byte for byte; else it is the text that was read of it, as Markdown, with what
-    the catalog knows of it. `notes` say what is not as it was.
+    `original`: the object is restored byte for byte; else it is its extracted text, as Markdown, with its metadata from
+    the catalog. `notes` list the differences.
     """
 
-    object_key: Annotated[str, Meta(description="The object that waits to be taken in.")]
+    object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
     restored: VersionName
     original: Annotated[
-        bool, Meta(description="True if the object is the one of then; else it is the text that was read of it.")
+        bool, Meta(description="True if the object is restored byte for byte; else it is its extracted text.")
     ]
-    notes: Annotated[tuple[str, ...], Meta(description="What is not as it was.")] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="Differences from the original.")] = ()

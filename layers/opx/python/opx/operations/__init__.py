@@ -1,8 +1,7 @@
-"""The use cases: one function each, with a typed request and a typed reply, declared in one registry.
+"""Use cases: one function each, with a typed request and a typed reply, declared in one registry.
 
-A request needs only the module of the operation that it names: `of_route` and `of_tool` import no others that are behind
-it. All are imported by `load`, for whatever lists operations; a declaration that contradicts one of another module fails
-there at the latest.
+A request needs only the module of its operation: `of_route` and `of_tool` import no others of the registry. `load`
+imports all, to list operations; a declaration that conflicts with one of another module fails there at the latest.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def of_route(key: str) -> Operation[Any, Any] | None:
 
 
 def of_tool(name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | None:
-    """The operation that is a tool of the group, or of any."""
+    """The operation with this tool name, in the group or in any."""
     from opx.operations.registry import REGISTRY
 
     return _found(
@@ -47,7 +46,7 @@ def of_tool(name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | 
 def _found(
     look: Callable[[], Operation[Any, Any] | None], may_have: Callable[[Module], bool]
 ) -> Operation[Any, Any] | None:
-    """What is in the registry, or comes into it with one of the modules that may have it."""
+    """Looks an operation up in the registry, importing the modules that may declare it one by one."""
     from opx.operations.registry import MODULES
 
     found = look()

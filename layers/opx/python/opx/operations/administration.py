@@ -1,6 +1,6 @@
-"""Operations of those who own an installation: clients, archives, and what makes stores agree with each other.
+"""Operations of an installation's operator: clients, archives, reconciliation of the stores, and reindexing.
 
-They work on the stores themselves, over all clients, and take as long as it takes: none has an HTTP route.
+They work on the stores directly, over all clients, and may run long: none has an HTTP route.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.reindex.reindexing import Reindexer
 
 STEP_SECONDS = 2.0
-"""Of work on an index before its progress is shown."""
+"""Seconds of work on an index between reports of progress."""
 
 LONGEST_WAIT = 5.0
 REBUILD_ELSEWHERE = (
@@ -56,7 +56,7 @@ class ClientList(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def list_clients(context: Context, request: ListClients) -> ClientList:  # noqa: ARG001 - as all operations
-    """The clients by id, those that were removed included."""
+    """List the clients by id, removed ones included."""
     return ClientList(tuple(_administration(context).clients()))
 
 
@@ -67,13 +67,13 @@ class GetClient(Request, frozen=True):
 class ClientInventory(Record, frozen=True):
     client_id: str
     state: ClientState
-    since: Annotated[str, Meta(description="Since when it is in its state; empty if it was never noted.")]
-    stores: Annotated[dict[str, int], Meta(description="How much there is of it, by store.")]
+    since: Annotated[str, Meta(description="Since when it is in its state; empty if never recorded.")]
+    stores: Annotated[dict[str, int], Meta(description="Number of its items, by store.")]
 
 
 @operation(access=Access.OPERATOR)
 def get_client(context: Context, request: GetClient) -> ClientInventory:
-    """How much there is of a client in each store.
+    """Count a client's items in each store.
 
     Raises `InvalidScopeError` for a malformed id, and `StoreUnavailableError`.
     """
@@ -89,7 +89,7 @@ class AddClient(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def add_client(context: Context, request: AddClient) -> Client:
-    """Serve a client, also one that was removed: it begins with nothing.
+    """Add a client, also one that was removed: it starts empty.
 
     Raises `InvalidInputError` while it is being removed, and for an empty id.
     """
@@ -102,10 +102,10 @@ class RemoveClient(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
-    """Remove all that there is of a client, or go on with a removal that was interrupted, and ask every store for it again.
+    """Remove all data of a client, or continue an interrupted removal, and verify every store afterwards.
 
-    From then on nothing is ingested or answered for the client. Raises `InvalidInputError` for a client of which there is
-    nothing, `HeldError` while a legal hold is on something of it, and `StoreUnavailableError`: then call it again.
+    From then on its documents and queries are refused. Raises `InvalidInputError` for a client without data, `HeldError`
+    while a legal hold covers some of it, and `StoreUnavailableError`: then call it again.
     """
     return _administration(context).remove(request.client_id)
 
@@ -123,16 +123,14 @@ def _steps(context: Context) -> Callable[[str], None]:
 
 class ExportArchive(Request, frozen=True):
     path: FilePath
-    audit: Annotated[bool, Meta(description="Also who asked what when, and the key of this installation's hashes.")] = (
-        False
-    )
+    audit: Annotated[bool, Meta(description="Also the audit log, and the key of this installation's hashes.")] = False
 
 
 @operation(access=Access.OPERATOR)
 def export_archive(context: Context, request: ExportArchive) -> ExportReport:
-    """Write everything that can't be made anew into one file, of all clients.
+    """Export everything that can't be rebuilt, of all clients, to one file.
 
-    The file is there whole or not at all. Raises `InvalidInputError` if there is such a file, or it can't be written, and
+    The file is written whole or not at all. Raises `InvalidInputError` if it already exists, or can't be written, and
     `StoreUnavailableError`.
     """
     exporter = context.system.lifecycle.exporter(context.progress)
@@ -141,28 +139,30 @@ def export_archive(context: Context, request: ExportArchive) -> ExportReport:
 
 class ImportArchive(Request, frozen=True):
     path: FilePath
-    merge: Annotated[bool, Meta(description="Into a system that has knowledge: what is new or newer is taken.")] = False
-    dry_run: Annotated[bool, Meta(description="Verify it, show what it would bring, and change nothing.")] = False
+    merge: Annotated[bool, Meta(description="Import into a system with data: new and newer items are imported.")] = (
+        False
+    )
+    dry_run: Annotated[bool, Meta(description="Verify it, show what would be imported, and change nothing.")] = False
 
 
 @operation(access=Access.OPERATOR)
 def import_archive(context: Context, request: ImportArchive) -> ImportReport:
-    """Put back what an archive holds, and have its documents ingested.
+    """Restore an archive, and enqueue its documents for ingestion.
 
-    An import that was interrupted goes on when it is called again. Raises `ArchiveError` before anything is changed, and
+    An interrupted import continues when it is called again. Raises `ArchiveError` before anything is changed, and
     `StoreUnavailableError`.
     """
     importer = context.system.lifecycle.importer(_steps(context))
     return importer.run(Path(request.path), merge=request.merge, dry_run=request.dry_run)
 
 
-# -- stores that agree
+# -- reconciliation
 
 
 class Reconcile(Request, frozen=True):
-    repair: Annotated[bool, Meta(description="Put right what differs.")] = False
+    repair: Annotated[bool, Meta(description="Repair differences.")] = False
     thorough: Annotated[
-        bool, Meta(description="Compare entries of the index one by one; without, they are counted.")
+        bool, Meta(description="Compare entries of the index one by one; otherwise only their counts.")
     ] = False
     max_share: Annotated[
         Share | None, Meta(description="The share of a kind that repairs may remove; 0.2 if left out.")
@@ -171,9 +171,9 @@ class Reconcile(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
-    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; put right what differs.
+    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; repair differences.
 
-    Raises `StoreUnavailableError`: then begin again.
+    Raises `StoreUnavailableError`: then start again.
     """
     from opx.lifecycle.consistency.reconcile import MOST_REMOVED
 
@@ -183,7 +183,7 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
 
 
 class Rebuild(Request, frozen=True):
-    graph: Annotated[bool, Meta(description="All documents, for the graph to be made anew.")] = False
+    graph: Annotated[bool, Meta(description="All documents, to rebuild the graph.")] = False
 
 
 class Enqueued(Record, frozen=True):
@@ -196,7 +196,7 @@ class Enqueued(Record, frozen=True):
 def rebuild(context: Context, request: Rebuild) -> Enqueued:
     """Enqueue every stored document, for the worker to ingest those that the index lacks.
 
-    A worker that was at work before a rebuild of the graph began finds them unchanged: it is to be started again. Raises
+    A worker that was running before a rebuild of the graph began would skip them as unchanged: restart it. Raises
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
     from opx.ingestion.corpus.stores import AnnouncingObjectStore
@@ -211,7 +211,7 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     return Enqueued(tuple(store.announce_all()))
 
 
-# -- a new index beside the old one
+# -- reindexing
 
 
 class GetIndexStatus(Request, frozen=True):
@@ -219,8 +219,8 @@ class GetIndexStatus(Request, frozen=True):
 
 
 class IndexEdition(Record, frozen=True, omit_defaults=True):
-    """An index, with the embedding model that it is for, and what settings call that one. The index that an installation
-    begins with has no name, and its model is not known before another one is made."""
+    """An edition of the index, with its embedding model, and the model's name in the settings. The first edition of an
+    installation has no name, and its model is unknown until another one is built."""
 
     name: str
     state: EditionState
@@ -230,14 +230,14 @@ class IndexEdition(Record, frozen=True, omit_defaults=True):
 
 
 class IndexJob(Record, frozen=True, omit_defaults=True):
-    """How far the work on an index is. `lacking` documents have no chunk file; `report` is what the checks found.
-    `rollback`: it is the index that answered before. `goes_on_at`: nothing is to be done until then."""
+    """Progress of a reindex job. `lacking` documents have no chunk file; `report` lists findings of the checks.
+    `rollback`: it returns to the previous edition. `goes_on_at`: the job waits until then."""
 
     index: str
     phase: ReindexPhase
     documents: int
     chunks: int
-    renewed: Annotated[int, Meta(description="Changes that were made up for.")]
+    renewed: Annotated[int, Meta(description="Changes of the corpus that were replayed.")]
     lacking: int
     report: dict[str, Any]
     rollback: bool = False
@@ -245,7 +245,7 @@ class IndexJob(Record, frozen=True, omit_defaults=True):
 
 
 class IndexStatus(Record, frozen=True):
-    """`target` is the name of the index that is to answer next, null if there is none."""
+    """`target` is the name of the edition that is to answer next, null if there is none."""
 
     indexes: tuple[IndexEdition, ...]
     target: str | None
@@ -254,7 +254,7 @@ class IndexStatus(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus:  # noqa: ARG001 - as all operations
-    """Which indexes there are, and how far the work on a new one is."""
+    """List the editions of the index, with the progress of a reindex job."""
     state, job = context.system.lifecycle.reindexer.status()
     editions = (_edition(one) for one in state.editions if one.state is not EditionState.DISCARDED)
     return IndexStatus(tuple(editions), state.target, _job(context, job) if job else None)
@@ -268,10 +268,10 @@ class Reindex(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def reindex(context: Context, request: Reindex) -> IndexJob:
-    """Make a new index from the chunks on file, and have it answer, or go on with the one that is being made.
+    """Build a new index from the stored chunk files and switch to it, or continue the running job.
 
-    The job ends as done, or as refused where the new index finds less. Where functions make it, they go on if this is
-    interrupted. Raises `InvalidInputError` for a model that isn't there and while another index is in the way,
+    The job ends as done, or as refused if the new index finds less. Where functions build it, they continue if this is
+    interrupted. Raises `InvalidInputError` for a model that doesn't exist and while another index is in the way,
     `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`.
     """
     with context.system.work.exclusive_reindex():
@@ -288,7 +288,7 @@ class SwitchIndex(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
-    """Switch to the new index although it was found to be worse.
+    """Switch to the new index although its checks found it worse.
 
     Raises as `reindex` does.
     """
@@ -299,7 +299,7 @@ def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: 
 
 @operation(access=Access.OPERATOR)
 def roll_back_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
-    """Go back to the index that answered before.
+    """Switch back to the previous edition of the index.
 
     Raises as `reindex` does, and `InvalidInputError` if there is none that can be used.
     """
@@ -314,7 +314,7 @@ class DiscardedIndexes(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:  # noqa: ARG001 - as all operations
-    """Remove the indexes that don't answer, and give up what was begun.
+    """Remove the editions that don't answer, and abandon a running job.
 
     Raises `ReindexBusyError`, and `InvalidInputError` while one of them may still be searched.
     """
@@ -323,7 +323,7 @@ def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:
 
 
 def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
-    """The job, done here, or watched where a function does it, until it is at its end."""
+    """Works on the job until it ends, or waits for the function that does."""
     if context.system.functions.rebuilds:
         return _job(context, _delegated(context, reindexer))
     job = _worked(context, reindexer)
@@ -333,7 +333,7 @@ def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
 
 
 def _calibrate(context: Context) -> None:
-    """For the model that answers now, if it was never calibrated for; the index answers whatever comes of it."""
+    """Calibrates for the current embedding model, if that was never done; a failure doesn't affect the index."""
     from opx.retrieval.calibration.calibrating import attempt_if_due
 
     if line := attempt_if_due(lambda: context.system.lifecycle.calibrator(context.progress)):
@@ -356,7 +356,7 @@ def _delegated(context: Context, reindexer: Reindexer) -> ReindexJob:
     from opx.lifecycle.reindex.reindexing import GO_ON
 
     assert context.system.functions.rebuilds is not None
-    with suppress(ReindexBusyError):  # a function has it in hand already
+    with suppress(ReindexBusyError):  # a function is already working on it
         reindexer.compare_again()
     context.system.functions.rebuilds.send(GO_ON)
     context.progress("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", 0)

@@ -1,4 +1,4 @@
-"""Operations on alerts: list those that are known, with the runbook that each is bound to."""
+"""Operations on alerts: list known alerts with their runbooks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from opx.operations.paging import After, Next, read_token, token
 from opx.operations.registry import operation
 
 MAX_ALERTS = 200
-"""Of a page: each costs a few reads of the graph."""
+"""Alerts of a page: each costs a few reads of the graph."""
 
 
 class Binding(StrEnum):
-    """BOUND: there is a runbook for it. SEVERAL: several pages are called like it. LEADS_NOWHERE: its rule names a runbook
-    that isn't here. NAMES_NONE: its rule names none, and no page is called like it or says that it is for it."""
+    """Relation of an alert to its runbook. BOUND: there is a runbook for it. SEVERAL: several pages have its name.
+    LEADS_NOWHERE: its rule names a runbook that isn't in the corpus. NAMES_NONE: its rule names none, and no page has its
+    name or declares that it handles it."""
 
     BOUND = "bound"
     SEVERAL = "several pages are called so"
@@ -37,7 +38,7 @@ class RuledRunbook(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     labels: Annotated[dict[str, str], Meta(description="The labels that alerts of this rule have.")]
     runbook: str
-    document_id: Annotated[str, Meta(description="The page that it leads to, empty for none.")] = ""
+    document_id: Annotated[str, Meta(description="The page at this address, empty for none.")] = ""
     title: str = ""
     path: str = ""
 
@@ -46,32 +47,32 @@ class KnownAlert(Record, frozen=True, kw_only=True, omit_defaults=True):
     """An alert that a rule defines, a page is for, or that fired."""
 
     reference: Annotated[str, Meta(description="The alert in the graph.")]
-    name: Annotated[str, Meta(description="As it is written.")]
+    name: Annotated[str, Meta(description="Its name as written.")]
     severity: str = ""
     summary: str = ""
     runbook: Annotated[str, Meta(description="The path or the address of its runbook that its rule names.")] = ""
     runbooks: Annotated[
-        tuple[RuledRunbook, ...], Meta(description="What its rules name, if it is not the same for all.")
+        tuple[RuledRunbook, ...], Meta(description="The runbooks that its rules name, if they differ.")
     ] = ()
     binding: Binding
     bound_by: Annotated[
         BoundBy | None,
         Meta(description="By the address that its rule names, by the page's title or name, or by its text."),
     ] = None
-    document_id: Annotated[str, Meta(description="The runbook that it is bound to.")] = ""
+    document_id: Annotated[str, Meta(description="Its runbook.")] = ""
     title: str = ""
     path: Annotated[str, Meta(description="The runbook's name in the corpus.")] = ""
     candidates: Annotated[
-        tuple[str, ...], Meta(description="Names of the pages that are called like it, if it is bound to none of them.")
+        tuple[str, ...], Meta(description="Names of the pages with its name, if it is bound to none of them.")
     ] = ()
     rules: Annotated[tuple[str, ...], Meta(description="Names of the files that define it.")] = ()
-    firings: Annotated[int, Meta(description="How often it fired, as far as the graph has it.")] = 0
+    firings: Annotated[int, Meta(description="Number of its firings in the graph.")] = 0
     last_fired: str = ""
 
 
 class ListAlerts(Request, frozen=True):
     unbound: Annotated[bool, Meta(description="Only those without a runbook.")] = False
-    limit: Annotated[int, Meta(ge=1, le=MAX_ALERTS, description="How many alerts are looked at for a page.")] = (
+    limit: Annotated[int, Meta(ge=1, le=MAX_ALERTS, description="Maximum number of alerts that a page considers.")] = (
         MAX_ALERTS
     )
     after: After = ""
@@ -86,9 +87,9 @@ class AlertPage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /alerts")
 def list_alerts(context: Context, request: ListAlerts) -> AlertPage:
-    """Alerts that are known, by name, each with its runbook and how often it fired.
+    """List known alerts by name, each with its runbook and number of firings.
 
-    Raises `InvalidInputError` for an `after` that is the end of no page.
+    Raises `InvalidInputError` for an invalid `after`.
     """
     (after,) = read_token(request.after, 1) or ("",)
     keys = _keys(context, after, request.limit + 1)
@@ -98,7 +99,7 @@ def list_alerts(context: Context, request: ListAlerts) -> AlertPage:
 
 
 def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
-    """The alerts with these references; those that aren't there are left out."""
+    """The alerts with these references; unknown ones are left out."""
     bindings = context.system.graph.bindings(context.reader, references)
     known = [key for key in references if key in bindings.nodes]
     if not known:
@@ -154,13 +155,13 @@ def _rule_files(context: Context) -> dict[str, str]:
 
 
 def _keys(context: Context, after: str, limit: int) -> list[str]:
-    """References of alerts as documents write them, behind `after`."""
+    """References of alerts as documents write them, after `after`."""
     store = context.system.graph.store
     return [node.key for node in store.of_type(context.reader.visible, "alert", after=after, limit=limit)]
 
 
 def _things(context: Context, keys: list[str]) -> list[str]:
-    """The alerts that these references mean; other names of an alert that is listed by itself are left out."""
+    """Canonical references of these alerts; aliases of an alert that is listed itself are left out."""
     meant = context.system.graph.seen_by(context.identity).existing(keys)
     by_itself = context.system.graph.store.existing(context.reader.visible, sorted(set(meant.values())))
     return list(

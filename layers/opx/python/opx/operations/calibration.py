@@ -1,4 +1,4 @@
-"""Operations on the calibration of confidence: what is in use, a new one, and back to the shipped models."""
+"""Operations on the calibration of confidence: show it, fit a new one, or return to the shipped models."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class GetCalibration(Request, frozen=True):
 
 
 class CalibrationFacts(Record, frozen=True):
-    """A calibration that is in use. `maps_cosines`: shipped models of another embedding model are used, with its
-    cosines."""
+    """A calibration in use. `maps_cosines`: shipped models of another embedding model are used, with its cosines."""
 
     made_at: str
     documents: int
@@ -35,8 +34,8 @@ class CalibrationFacts(Record, frozen=True):
     loss: Loss
     loss_before: Loss
     maps_cosines: bool
-    slope: Annotated[float, Meta(description="What the log-odds of a confidence are multiplied by.")]
-    intercept: Annotated[float, Meta(description="What is added to them.")]
+    slope: Annotated[float, Meta(description="Factor of the log-odds of a confidence.")]
+    intercept: Annotated[float, Meta(description="Constant added to them.")]
 
 
 class CalibrationStatus(Record, frozen=True):
@@ -51,15 +50,15 @@ class CalibrationStatus(Record, frozen=True):
         ),
     ]
     calibration: CalibrationFacts | None
-    remark: Annotated[str, Meta(description="Why a calibration that is kept is not used; empty if none is.")]
+    remark: Annotated[str, Meta(description="Reason why a stored calibration is not used; empty otherwise.")]
 
 
 @operation(http="GET /calibration", function=Function.MANAGE, access=Access.OPERATOR)
 def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
     """Show the models of confidence in use, and their figures.
 
-    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
-    itself, and `StoreUnavailableError`.
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base computes
+    confidences itself, and `StoreUnavailableError`.
     """
     calibrator = _calibrator(context)
     kept, model = calibrator.kept(), calibrator.embedder
@@ -72,8 +71,8 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """`asked`: a function does it, and `get_calibration` shows the outcome. Else `reason` says why the models stay
-    as they are; it is empty if new ones are in use."""
+    """The result of a calibration. `asked`: it was requested from a function, and `get_calibration` shows the outcome.
+    Otherwise `reason` states why the models are unchanged; it is empty if new ones are in use."""
 
     embedding_model: str
     asked: bool = False
@@ -86,11 +85,11 @@ class CalibrationReport(Record, frozen=True, omit_defaults=True):
 
 @operation(http="POST /calibration", function=Function.MANAGE, status=202, access=Access.OPERATOR)
 def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noqa: ARG001 - as all operations
-    """Fit the models of confidence to this corpus, on questions that are made of it, and use them if they are better.
+    """Fit the models of confidence to this corpus, on questions generated from it, and use them if they are better.
 
-    Where functions make indexes, one of them does it. Raises `ForbiddenError` for a caller of another scope,
-    `InvalidInputError` where a managed knowledge base judges by itself, `EmbeddingError` for a model whose vectors mean
-    nothing, and `StoreUnavailableError`; what is in use stays then.
+    Where functions build indexes, one of them does it. Raises `ForbiddenError` for a caller of another scope,
+    `InvalidInputError` where a managed knowledge base computes confidences itself, `EmbeddingError` for a model with
+    meaningless vectors, and `StoreUnavailableError`; the models in use stay then.
     """
     calibrator = _calibrator(context)
     rebuilds = context.system.functions.rebuilds
@@ -121,10 +120,10 @@ class CalibrationDiscarded(Record, frozen=True):
 
 @operation(http="DELETE /calibration", function=Function.MANAGE, access=Access.OPERATOR)
 def discard_calibration(context: Context, request: DiscardCalibration) -> CalibrationDiscarded:  # noqa: ARG001 - as all operations
-    """Use the shipped models of confidence again.
+    """Discard the calibration and use the shipped models of confidence.
 
-    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base judges by
-    itself, and `StoreUnavailableError`.
+    Raises `ForbiddenError` for a caller of another scope, `InvalidInputError` where a managed knowledge base computes
+    confidences itself, and `StoreUnavailableError`.
     """
     calibrator = _calibrator(context)
     return CalibrationDiscarded(calibrator.embedder, calibrator.discard())
@@ -134,7 +133,7 @@ def _calibrator(context: Context) -> Calibrator:
     """Raises `ForbiddenError` for a caller of another scope than the installation's: models are for all clients."""
     own = context.system.installation.scope
     if context.scope != own:
-        raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} look after them")
+        raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} may manage them")
     return context.system.lifecycle.calibrator(context.progress)
 
 

@@ -1,4 +1,4 @@
-"""The caller of an operation, and the system that it is called on."""
+"""Context of an operation's call: the caller, the system, and progress reports."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str, int], None]
-"""Called with the step that a long operation is at, and how many things it has done of it, 0 where these aren't counted."""
+"""Called with the current step of a long operation, and the number of items done, 0 where they aren't counted."""
 
 
 def unwatched(_step: str, _count: int) -> None:
-    """No progress is shown."""
+    """Ignores progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls. `owns_system`: who works on the machine itself, and sees what there is of every scope. `token_scopes` is
-    None where there is no token, as permissions are on routes then. `agent` is the agent that calls, as the grants know it,
-    "" where none does."""
+    """Caller of an operation. `owns_system`: works on the machine itself, and sees every scope. `token_scopes` is None
+    without a token, as permissions are then checked on routes. `agent` is the calling agent's name in the grants, "" for
+    none."""
 
     identity: Identity
     owns_system: bool = False
@@ -38,8 +38,8 @@ class Caller:
 
 @dataclass(frozen=True)
 class Context:
-    """A call of an operation. `report` takes its metrics, `progress` the step that a long one is at; `files` and `form` are
-    those of a request that came as a form."""
+    """A call of an operation. `report` receives its metrics, `progress` the current step of a long one; `files` and
+    `form` are those of a request that was sent as a form."""
 
     system: System
     caller: Caller
@@ -59,10 +59,10 @@ class Context:
 
     @cached_property
     def scope(self) -> Scope:
-        """The caller's own scope, where documents go. Raises `InvalidScopeError` for a malformed identity."""
+        """The caller's own scope, which owns its new documents. Raises `InvalidScopeError` for a malformed identity."""
         return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
     @property
     def sees_every_scope(self) -> bool:
-        """Whoever owns the machine sees what is kept of everybody's questions, unless a client is named."""
+        """True for the owner of the machine, who sees the records of all scopes unless a client is named."""
         return self.caller.owns_system and not self.identity.client_id

@@ -1,4 +1,4 @@
-"""Operations that change the corpus, or look after what is on its way into it."""
+"""Operations on the corpus: ingestion, uploads, objects, deletion and restoring of documents, and failed items."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from opx.ports import ObjectInfo, UploadSigner
 
 API_VERSION = 1
-"""Raised when a client of the old version would misunderstand an answer. The status carries it, and a client refuses that
-of a newer system."""
+"""Incremented when a client of the old version would misunderstand an answer. The status contains it, and a client
+refuses that of a newer system."""
 
 MAX_BATCH = 100
 """Objects that one request changes: each takes S3 some tens of milliseconds, and a request has 30 seconds."""
 
 MAX_STATES = 500
 MAX_PUT_BYTES = 5 * 1024**3
-"""The largest object that S3 takes in one request."""
+"""The largest object that S3 accepts in one request."""
 
 KEYS_A_PAGE = 5000
-"""A page of keys begins by listing those of the pages before, hence few and long ones."""
+"""Each page lists the keys of the pages before again, hence few and long pages."""
 
 MAX_KEY_CHARACTERS = 1024
 _METADATA = (
@@ -62,7 +62,7 @@ _METADATA = (
 
 ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
 ObjectKeys = Annotated[
-    tuple[ObjectKey, ...], Meta(min_length=1, description="Keys of the corpus, as the API gives them.")
+    tuple[ObjectKey, ...], Meta(min_length=1, description="Keys of the corpus, as the API returns them.")
 ]
 Content = Annotated[
     str | dict[str, Any],
@@ -73,7 +73,7 @@ Metadata = Annotated[dict[str, Any], Meta(description=_METADATA)]
 Sha256 = Annotated[
     str, Meta(max_length=64, pattern="^[0-9a-f]{64}$", description="The SHA-256 of its bytes, in hexadecimal.")
 ]
-Size = Annotated[int, Meta(ge=0, le=MAX_PUT_BYTES, description="How many bytes it has.")]
+Size = Annotated[int, Meta(ge=0, le=MAX_PUT_BYTES, description="Its size in bytes.")]
 
 
 class GetStatus(Request, frozen=True):
@@ -81,10 +81,11 @@ class GetStatus(Request, frozen=True):
 
 
 class Status(Record, frozen=True, kw_only=True):
-    """Counts, and whether the index answers. `chunks` is None where the index can't be read; `index` then says why.
+    """Counts of the corpus, and the state of the index. `chunks` is None if the index can't be read; `index` then states
+    the reason.
 
-    `scope` is where the caller's documents go, `categories` counts the documents that the caller sees, `failed` how many
-    objects of the caller's could not be ingested.
+    `scope` owns the caller's new documents, `categories` counts the documents that the caller sees, `failed` the caller's
+    objects that could not be ingested.
     """
 
     scope: str
@@ -93,7 +94,7 @@ class Status(Record, frozen=True, kw_only=True):
         int | None, Meta(description="Objects of all clients that wait for a worker; null for callers of one client.")
     ]
     failed: int
-    index: Annotated[str, Meta(description="`ok`, or what is wrong with it.")]
+    index: Annotated[str, Meta(description="`ok`, or its error.")]
     chunks: int | None = None
     embedding_model: str = ""
     confidence: Annotated[
@@ -109,10 +110,12 @@ class Status(Record, frozen=True, kw_only=True):
 
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
-    """How much there is, what waits, what failed, and whether the index answers."""
+    """Show counts of documents, waiting and failed objects, and the state of the index."""
     counts = Counter(document.category for document in current_documents(context))
     chunks, model, confidence, index = _index_facts(context)
-    shared = context.caller.owns_system or not context.identity.client_id  # a count of what waits tells of others
+    shared = (
+        context.caller.owns_system or not context.identity.client_id
+    )  # the length of the queue reveals activity of others
     return Status(
         scope=context.scope.key,
         documents=sum(counts.values()),
@@ -127,7 +130,7 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
 
 
 def _index_facts(context: Context) -> tuple[int | None, str, str, str]:
-    """A broken index or a missing model is what the status is about: it is part of the reply, not raised."""
+    """Facts of the index. A broken index or a missing model is part of the status: reported, not raised."""
     try:
         model = context.system.indexing.document_embedder.model_id
         kept = context.system.questions.calibrations.read(model)
@@ -137,7 +140,7 @@ def _index_facts(context: Context) -> tuple[int | None, str, str, str]:
     return chunks, model, kept.problem or kept.models_of(model), "ok"
 
 
-# -- documents in
+# -- ingestion
 
 
 class IngestForm(Request, frozen=True, rename=None):
@@ -145,7 +148,7 @@ class IngestForm(Request, frozen=True, rename=None):
         str,
         Meta(
             max_length=1000,
-            description="The name that stays when the file changes, of a single one; else each file's own.",
+            description="The stable name of a single file; else each file's own.",
         ),
     ] = ""
     title: Annotated[str, Meta(max_length=500, description="The title, of a single file.")] = ""
@@ -153,11 +156,11 @@ class IngestForm(Request, frozen=True, rename=None):
     services: Annotated[
         tuple[Text, ...], Meta(max_length=50, description="A service that it is about; may be given several times.")
     ] = ()
-    author: Annotated[str, Meta(max_length=500, description="Who wrote it.")] = ""
+    author: Annotated[str, Meta(max_length=500, description="The author.")] = ""
     version: Annotated[Text, Meta(description="Its version.")] = ""
     severity: Annotated[Text, Meta(description="Its severity.")] = ""
     language: Annotated[Text, Meta(description="Its language, such as en.")] = ""
-    source_uri: Annotated[str, Meta(max_length=2048, description="Where it comes from, of a single file.")] = ""
+    source_uri: Annotated[str, Meta(max_length=2048, description="The address of the original, of a single file.")] = ""
 
 
 class Ingest(Request, frozen=True):
@@ -169,7 +172,7 @@ class Ingest(Request, frozen=True):
         Batch | UnsetType,
         Meta(description="Documents: Markdown texts, or objects that are read as JSON of the category."),
     ] = msgspec.UNSET
-    dedupe: Annotated[bool | UnsetType, Meta(description="Of `documents`, take equal ones once (the default).")] = (
+    dedupe: Annotated[bool | UnsetType, Meta(description="Ingest equal ones of `documents` once (the default).")] = (
         msgspec.UNSET
     )
 
@@ -192,7 +195,7 @@ class Ingested(Record, frozen=True):
     http="POST /ingest/{tier}/{category+}", function=Function.MANAGE, status=202, access=Access.WRITER, form=IngestForm
 )
 def ingest(context: Context, request: Ingest) -> Ingested:
-    """Take documents in: one with its metadata, or several. What is accepted is worked on afterwards."""
+    """Ingest documents: one with its metadata, or several. Accepted ones are processed asynchronously."""
     manager = manager_of(context)
     category = manager.category_of_tier(request.tier, request.category)
     if context.files is not None:
@@ -225,22 +228,20 @@ class FileFacts(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PrepareUpload(Request, frozen=True):
-    source: Annotated[
-        Filled, Meta(max_length=1000, description="The file's name in the corpus; it stays when the file changes.")
-    ]
+    source: Annotated[Filled, Meta(max_length=1000, description="The file's stable name in the corpus.")]
     sha256: Sha256
     size: Size
     metadata: Metadata = msgspec.field(default_factory=dict)
-    sidecar: Annotated[FileFacts, Meta(description="The file of metadata beside it, if there is one.")] | None = None
+    sidecar: Annotated[FileFacts, Meta(description="The metadata file beside it, if there is one.")] | None = None
 
 
 class SignedPut(Record, frozen=True):
-    url: Annotated[str, Meta(description="Where to send it, with the method PUT, within 15 minutes.")]
-    headers: Annotated[dict[str, str], Meta(description="What to send with it: all of it.")]
+    url: Annotated[str, Meta(description="URL to send it to, with the method PUT, within 15 minutes.")]
+    headers: Annotated[dict[str, str], Meta(description="Headers that must be sent with it.")]
 
 
 class UploadAddress(Record, frozen=True, omit_defaults=True):
-    """Where to put a file, or that it is stored and ingested as it is."""
+    """Presigned uploads of a file and its sidecar, or that the file is already stored unchanged."""
 
     state: Literal["unchanged", "upload"]
     object_key: str
@@ -258,11 +259,11 @@ class UploadAddress(Record, frozen=True, omit_defaults=True):
 
 @operation(http="POST /uploads", function=Function.MANAGE, access=Access.WRITER)
 def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
-    """Ask where to put a file: addresses that take exactly this file, for 15 minutes.
+    """Prepare an upload: presigned URLs that accept exactly this file, valid for 15 minutes.
 
-    A stored sidecar that the file no longer has is for the caller to remove once the file is there: without it, the
-    document that the file replaces would lose its category and tags, whether or not the file ever arrives. Raises
-    `InvalidInputError` for a name that no object can have, and `TooLargeError`.
+    A stored sidecar that the file no longer has must be removed by the caller after the upload: removed before, the
+    document to be replaced would lose its category and tags even if the file never arrives. Raises `InvalidInputError`
+    for a name that no object can have, and `TooLargeError`.
     """
     from opx.ingestion.corpus_writer import metadata_text
     from opx.ingestion.events import SIDECAR_SUFFIX
@@ -271,13 +272,13 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
 
     signer = context.system.corpus.upload_signer
     if signer is None:
-        raise RequestError("this knowledge base takes no uploads")
+        raise RequestError("this knowledge base accepts no uploads")
     if request.source.endswith(SIDECAR_SUFFIX):
         raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata: give it as `sidecar`")
     sidecar = request.sidecar
     size, limit = request.size + (sidecar.size if sidecar else 0), context.system.settings.max_document_bytes
     if size > limit:
-        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are taken in")
+        raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are accepted")
     key = object_key(context, request.source)
     text = metadata_text(described(request.source, request.metadata))
     put = _signed(signer, key, FileFacts(request.sha256, request.size), {OBJECT_METADATA: text})
@@ -322,7 +323,7 @@ class ObjectPage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /objects")
 def list_objects(context: Context, request: ListObjects) -> ObjectPage:
-    """Keys of the caller's own stored documents."""
+    """List keys of the caller's own stored documents."""
     keys = dropwhile(lambda key: key <= request.after, _stored_under(context, request.under))
     found, more = fitting(keys, KEYS_A_PAGE)
     return ObjectPage(found, found[-1] if more else "")
@@ -350,7 +351,7 @@ class ObjectStatesFound(Record, frozen=True):
 
 @operation(http="POST /objects/states", function=Function.MANAGE, access=Access.WRITER)
 def get_object_states(context: Context, request: GetObjectStates) -> ObjectStatesFound:
-    """What became of the caller's own objects that were put.
+    """Show the ingestion state of the caller's own objects.
 
     Raises `InvalidScopeError` for a key of another scope.
     """
@@ -378,7 +379,7 @@ class DeletedObjects(Record, frozen=True):
 
 @operation(http="POST /objects/delete", function=Function.MANAGE, access=Access.WRITER)
 def delete_objects(context: Context, request: DeleteObjects) -> DeletedObjects:
-    """Remove some of the caller's own objects, with their metadata files, or such files alone.
+    """Remove some of the caller's own objects with their metadata files, or metadata files only.
 
     Raises `InvalidScopeError` for a key of another scope, and `HeldError`, before anything is removed.
     """
@@ -391,7 +392,7 @@ def delete_objects(context: Context, request: DeleteObjects) -> DeletedObjects:
 
 
 def _own_keys(context: Context, keys: Sequence[str]) -> tuple[str, ...]:
-    """Each once. Raises `RequestError` for what no object can be called, such as a way out of a folder."""
+    """The keys without duplicates. Raises `RequestError` for an invalid key, such as one that leaves its folder."""
     found = tuple(dict.fromkeys(keys))
     for key in found:
         if {"", ".", ".."} & set(key.split("/")):
@@ -412,7 +413,7 @@ def _is_own(context: Context, key: str) -> bool:
     return scope == context.scope and source.startswith(DOCUMENTS_FOLDER)
 
 
-# -- documents out, and back
+# -- deleting and restoring documents
 
 
 class DeleteDocument(Request, frozen=True):
@@ -425,9 +426,10 @@ class DeletedDocuments(Record, frozen=True):
 
 @operation(http="DELETE /documents/{documentId}", function=Function.MANAGE, access=Access.WRITER)
 def delete_document(context: Context, request: DeleteDocument) -> DeletedDocuments:
-    """Remove a document of the caller's own; its versions stay readable. Of one that was removed before, none is.
+    """Delete one of the caller's own documents; its versions stay readable. For one that is already deleted, none is
+    removed.
 
-    Who got no reply may call again. Raises `DocumentNotFoundError`, and `HeldError`.
+    Idempotent: without a reply, call again. Raises `DocumentNotFoundError`, and `HeldError`.
     """
     document_id = request.document_id.lower()
     found = [one for one in context.system.corpus.catalog.find(document_id) if one.scope == context.scope]
@@ -443,13 +445,13 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
 class RestoreDocument(Request, frozen=True):
     document_id: IdBeginning
     version: Annotated[
-        VersionNumber | None, Meta(description="Which one; left out, the one with this document id.")
+        VersionNumber | None, Meta(description="The version number; left out, the version with this document id.")
     ] = None
 
 
 @operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, access=Access.WRITER)
 def restore_document(context: Context, request: RestoreDocument) -> Restored:
-    """Put an old version of a document of the caller's own back. It becomes a new version, afterwards.
+    """Restore an old version of one of the caller's own documents. It becomes a new version once it is ingested.
 
     Raises `DocumentNotFoundError`, `InvalidInputError` for the current version and `InvalidScopeError`.
     """
@@ -481,7 +483,7 @@ class FailurePage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /failures")
 def list_failures(context: Context, request: ListFailures) -> FailurePage:
-    """What of the caller's own could not be taken in, the oldest first."""
+    """List the caller's own documents that could not be ingested, the oldest first."""
     place = read_token(request.after, 2)
     failures, following = page_of(
         (item.failure for item in _failed_items(context, since=place[0] if place else "")),
@@ -494,14 +496,14 @@ def list_failures(context: Context, request: ListFailures) -> FailurePage:
 
 
 def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
-    """Failed items of the caller's own scope; of all scopes for who owns the system."""
+    """Failed items of the caller's own scope; of all scopes for the owner of the system."""
     owns = context.caller.owns_system
     found = context.system.corpus.failures.items(since=since, scope="" if owns else context.scope.key)
     return (item for item in found if owns or _is_own(context, item.object_key))
 
 
 class RetryFailures(Request, frozen=True):
-    failure_ids: Annotated[tuple[FilledText, ...], Meta(max_length=MAX_BATCH, description="Which ones.")] = ()
+    failure_ids: Annotated[tuple[FilledText, ...], Meta(max_length=MAX_BATCH, description="Ids of failed items.")] = ()
     all: Annotated[bool, Meta(description=f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
 
 
@@ -512,9 +514,9 @@ class RetriedFailures(Record, frozen=True):
 
 @operation(http="POST /failures/retry", function=Function.MANAGE, access=Access.WRITER)
 def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
-    """Try again what could not be taken in.
+    """Retry the ingestion of failed items.
 
-    Objects are ingested as they are stored now. Unknown ids are ignored: they were settled meanwhile.
+    Objects are ingested as they are stored now. Unknown ids are ignored: they were resolved meanwhile.
     """
     if bool(request.failure_ids) == request.all:
         raise RequestError("give either failureIds, or all as true")
@@ -526,16 +528,16 @@ def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
     return RetriedFailures(len(own), tuple(item.object_key for item in own))
 
 
-# -- the ways in, for the caller's scope
+# -- corpus of the caller's scope
 
 
 def manager_of(context: Context) -> IngestionManager:
-    """Writes into the corpus for the caller's scope."""
+    """The manager that writes to the corpus in the caller's scope."""
     return context.system.ingestion.manager_of(context.scope)
 
 
 def object_key(context: Context, source: str) -> str:
-    """The key of the object that a file of this source name becomes, or the folder of those below it."""
+    """The object key of a file with this source name, or the prefix of a folder."""
     from opx.ingestion.events import DOCUMENTS_FOLDER
 
     return f"{context.scope.prefix}{DOCUMENTS_FOLDER}{source.lstrip('/')}"

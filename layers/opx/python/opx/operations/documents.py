@@ -1,4 +1,4 @@
-"""Operations that read documents: lists, versions, text, differences."""
+"""Operations that read documents: lists, versions, chunks, categories and differences."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ _MOST = 10**9
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 VersionNumber = Annotated[int, Meta(ge=1, le=_MOST)]
-DocumentId = Annotated[Text, Meta(description="The document id, as results give it.")]
-IdBeginning = Annotated[
-    str, Meta(max_length=1000, description="The document id, or a beginning of it that no other document has.")
-]
+DocumentId = Annotated[Text, Meta(description="The document id, as in results.")]
+IdBeginning = Annotated[str, Meta(max_length=1000, description="The document id, or a unique prefix of it.")]
 
 
 class ListDocuments(Request, frozen=True):
     category: Annotated[Text, Meta(description=CATEGORY)] = ""
-    all_versions: Annotated[bool, Meta(description="Also versions that were replaced or deleted.")] = False
+    all_versions: Annotated[bool, Meta(description="Also superseded and deleted versions.")] = False
     limit: Limit = MAX_PAGE
     after: After = ""
 
@@ -48,7 +46,7 @@ class DocumentPage(Record, frozen=True, omit_defaults=True):
 def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
     """List documents, by category, the last updated first.
 
-    Raises `UnknownCategoryError`, and `InvalidInputError` for an `after` that is the end of no page.
+    Raises `UnknownCategoryError`, and `InvalidInputError` for an invalid `after`.
     """
     place = read_token(request.after, 3)
     model = context.system.installation.knowledge
@@ -65,7 +63,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
 class GetDocument(Request, frozen=True):
     document_id: IdBeginning
-    after: Annotated[Count, Meta(description="`next` of the page before: how many versions to leave out.")] = 0
+    after: Annotated[Count, Meta(description="`next` of the previous page: the number of versions to skip.")] = 0
 
 
 class DocumentVersions(Record, frozen=True, omit_defaults=True):
@@ -73,15 +71,15 @@ class DocumentVersions(Record, frozen=True, omit_defaults=True):
 
     document: KnowledgeDocument
     versions: tuple[KnowledgeDocument, ...]
-    next: Annotated[int, Meta(description="What to give as `after` for more versions; absent if there are none.")] = 0
+    next: Annotated[int, Meta(description="Value of `after` for more versions; absent if there are none.")] = 0
 
 
 @operation(http="GET /documents/{documentId}")
 def get_document(context: Context, request: GetDocument) -> DocumentVersions:
-    """A document and its versions; the beginning of an id is enough.
+    """Get a document and its versions; a prefix of the id is enough.
 
-    A current document comes before an old one with the same text. Raises `DocumentNotFoundError`, and
-    `InvalidInputError` for what can't be an id and for a beginning that several share.
+    A current document is preferred to an old one with the same text. Raises `DocumentNotFoundError`, and
+    `InvalidInputError` for a malformed id and for an ambiguous prefix.
     """
     found = find_document(context, request.document_id)
     versions, more = fitting(islice(versions_of(context, found), request.after, None))
@@ -90,19 +88,19 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
 
 class ReadChunks(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[Count, Meta(description="`next` of the page before: how many pieces to leave out.")] = 0
+    after: Annotated[Count, Meta(description="`next` of the previous page: the number of chunks to skip.")] = 0
 
 
 class ChunkPage(Record, frozen=True, omit_defaults=True):
     chunks: tuple[DocumentChunk, ...]
-    next: Annotated[int, Meta(description="What to give as `after` for the next page; absent on the last.")] = 0
+    next: Annotated[int, Meta(description="Value of `after` for the next page; absent on the last.")] = 0
 
 
 @operation(http="GET /documents/{documentId}/chunks")
 def read_chunks(context: Context, request: ReadChunks) -> ChunkPage:
-    """The text of a document, in the pieces that are searched.
+    """Read the text of a document in its chunks.
 
-    Neither the index nor the model is needed. Raises `DocumentNotFoundError`, also if the chunks are gone.
+    Needs neither the index nor the embedding model. Raises `DocumentNotFoundError`, also if the chunks are gone.
     """
     chunks = islice(context.system.questions.documents.chunks(context.reader, request.document_id), request.after, None)
     found, more = fitting(chunks)
@@ -118,13 +116,13 @@ class Categories(Record, frozen=True):
     default_category: str
 
     def model(self) -> KnowledgeModel:
-        """The same, to look names up in."""
+        """The categories as a model with lookups."""
         return KnowledgeModel({one.path: one for one in self.categories}, self.default_category)
 
 
 @operation(http="GET /categories")
 def list_categories(context: Context, request: ListCategories) -> Categories:  # noqa: ARG001 - as all operations
-    """The kinds of knowledge."""
+    """List the categories of knowledge."""
     model = context.system.installation.knowledge
     return Categories(tuple(model.categories[path] for path in sorted(model.categories)), model.default_category)
 
@@ -133,18 +131,19 @@ class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to"
     document_id: IdBeginning
     before: Annotated[
         VersionNumber | None,
-        Meta(description="The version to compare with; left out, the one that was replaced by the other."),
+        Meta(description="The version to compare with; left out, the predecessor of the other."),
     ] = None
     after: Annotated[
-        VersionNumber | None, Meta(description="The version to look at; left out, the one with this document id.")
+        VersionNumber | None, Meta(description="The later version; left out, the one with this document id.")
     ] = None
 
 
 @operation(http="GET /documents/{documentId}/diff")
 def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
-    """How two versions of a document differ: in their metadata, by step, and line by line.
+    """Compare two versions of a document: metadata, steps, and lines.
 
-    Raises `DocumentNotFoundError`, also if a text is gone, and `InvalidInputError` if there is nothing to compare with.
+    Raises `DocumentNotFoundError`, also if the text of a version is gone, and `InvalidInputError` without a version to
+    compare with.
     """
     from opx.lifecycle.versions.differences import difference
     from opx.lifecycle.versions.step_differences import outline_changes
@@ -159,27 +158,29 @@ def diff_document(context: Context, request: DiffDocument) -> VersionDiff:
     return difference(old, new, texts, outline_changes(*outlines))
 
 
-# -- what other operations find documents by
+# -- lookups shared with other operations
 
 
 def find_document(context: Context, wanted: str) -> KnowledgeDocument:
-    """The document with this id, or the only one whose id begins so (in any case of letters): a current one, else a version
-    that was replaced or deleted."""
+    """The document with this id, or the only one whose id has this prefix (ignoring case): a current one, else a
+    superseded or deleted version."""
     text = checked_id(wanted)
     return find_by_id(context, text) if len(text) == ID_LENGTH else _by_beginning(context, wanted)
 
 
 def checked_id(wanted: str) -> str:
-    """A document id or the beginning of one, as ids are written. Raises `InvalidInputError` for what can't be."""
+    """A document id or a prefix of one, in its canonical form. Raises `InvalidInputError` for anything else."""
     text = wanted.strip().lower()
     if not _ID.match(text) or len(text) > ID_LENGTH:
-        raise InvalidInputError(f"{wanted!r} is no document id: 32 hexadecimal digits, or the first few of them")
+        raise InvalidInputError(
+            f"{wanted!r} is not a document id: expected 32 hexadecimal digits, or the first few of them"
+        )
     return text
 
 
 def find_by_id(context: Context, document_id: str) -> KnowledgeDocument:
-    """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for what
-    is no id, which isn't looked up."""
+    """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for a
+    malformed id, which isn't looked up."""
     return context.system.questions.documents.find(context.reader, document_id)
 
 
@@ -212,14 +213,14 @@ def _visible(
 
 
 def expired_since(context: Context, document: KnowledgeDocument) -> str:
-    """The day since when a document is not to be shown, "" for one that is."""
+    """The day since when a document is expired, "" if it isn't."""
     from opx.retrieval import judging
 
     return judging.expired_since(document, context.system.installation.knowledge, iso_time(context.system.clock()))
 
 
 def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
-    """Raise `DocumentNotFoundError` for a version that is past its day."""
+    """Raise `DocumentNotFoundError` for an expired version."""
     for document in documents:
         if day := expired_since(context, document):
             name = f"version {document.version} of {document.source}"
@@ -243,7 +244,7 @@ def _text(context: Context, document: KnowledgeDocument) -> str:
 
 
 def numbered(versions: Sequence[KnowledgeDocument], number: int) -> KnowledgeDocument:
-    """The version with this number. Raises `DocumentNotFoundError` that names those there are."""
+    """The version with this number. Raises `DocumentNotFoundError` that lists the existing ones."""
     found = next((one for one in versions if one.version == number), None)
     if found is None:
         there = ", ".join(str(one.version) for one in reversed(versions[:20]))
@@ -252,7 +253,7 @@ def numbered(versions: Sequence[KnowledgeDocument], number: int) -> KnowledgeDoc
 
 
 def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -> KnowledgeDocument:
-    """The one that it replaced. `versions` are the newest first."""
+    """The version that it superseded. `versions` are the newest first."""
     found = next((one for one in versions if one.version < version.version), None)
     if found is None:
         raise InvalidInputError(
@@ -262,7 +263,7 @@ def _before(versions: Sequence[KnowledgeDocument], version: KnowledgeDocument) -
 
 
 def old_step(context: Context, document: KnowledgeDocument, name: str) -> tuple[int, str] | None:
-    """The version and the title of a step that an older version has."""
+    """The version and the title of a step of an older version, None if there is none."""
     from opx.text.procedures.layout import steps_meant
 
     documents = context.system.questions.documents

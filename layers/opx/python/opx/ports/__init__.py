@@ -1,7 +1,7 @@
-"""What the library needs from the outside. The docstrings are the specification that every adapter is tested against.
+"""Ports: interfaces of the library to the outside. The docstrings specify what every adapter is tested against.
 
-Adapters raise `StoreUnavailableError` (or a subclass) when the service behind them fails for now, never a vendor's
-error. They don't change what they are given.
+Adapters raise `StoreUnavailableError` (or a subclass) when the service behind them is temporarily unavailable, never a
+vendor's error. They don't mutate their arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Language models and rerankers: what they are asked, and what they may answer."""
+"""Ports for language models, rerankers, OCR and image descriptions, with the checks of their replies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from opx.errors import InvalidInputError, ModelError
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a model is asked, in one call.
+    """Request of one call to a language model.
 
-    `instructions` are ours. `data` is all that comes from questions, documents or the web: adapters pass it apart from the
-    instructions, framed, so that nothing in it is taken for one, and without what looks like a secret. Several texts in it
-    are best told apart as JSON. `answer` is the type of the object that must come back, a `ModelAnswer`.
-    `seconds` is how long the call may take in all, tries included.
+    `instructions` are trusted. `data` is all untrusted input from questions, documents or the web: adapters pass it
+    separately from the instructions, framed, so that nothing in it is taken for an instruction, and without apparent
+    secrets. Several texts in it are best separated as JSON. `answer` is the required type of the reply, a `ModelAnswer`.
+    `seconds` is the time limit of the call, retries included.
     """
 
     instructions: str
@@ -35,7 +35,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The answer, which is of the type that the request names, and the tokens that were paid for."""
+    """The answer, of the type that the request names, and the tokens that were billed."""
 
     content: Any
     input_tokens: int = 0
@@ -47,10 +47,10 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model it is, for traces: `bedrock:amazon.nova-lite-v1:0`."""
+        """Name of the model, for traces: `bedrock:amazon.nova-lite-v1:0`."""
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        """One call. Raises `ModelError` if the model fails, takes too long, or answers what doesn't fit."""
+        """One call. Raises `ModelError` if the model fails, takes too long, or its answer doesn't match the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateReading:
-    """The verdict on a document. `line` is the number of the line that answers or helps, from 1 in
-    `models.candidates.lines_of` the candidate's text; 0 for none. `score` is the relevance in [0, 1] that the verdict was
-    made of, None of a model that gives verdicts."""
+    """The verdict on a document. `line` is the number of the line that answers or helps, from 1 in `lines_of` the
+    candidate's text; 0 for none. `score` is the relevance in [0, 1] that the verdict is derived from, None for a model
+    that returns verdicts."""
 
     verdict: ReaderVerdict
     line: int = 0
@@ -74,7 +74,8 @@ class CandidateReading:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A reading of each candidate, in the order of the candidates. Readings of one model have all a score or none."""
+    """A reading of each candidate, in the order of the candidates. Either all readings of a model have a score or none
+    has."""
 
     readings: tuple[CandidateReading, ...]
     input_tokens: int = 0
@@ -90,7 +91,7 @@ class Reranker(Protocol):
 
     def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
         """Readings of all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than
-        `seconds`, gives anything but one reading of each, or gets more than `models.candidates.MAX_CANDIDATES`."""
+        `seconds`, returns anything but one reading of each, or gets more than `MAX_CANDIDATES`."""
 
 
 # -- typed replies
@@ -106,12 +107,12 @@ _UNKNOWN = re.compile(r"Object contains unknown field `.*?`(?= - at |\Z)", re.DO
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of answers, and of the objects in them. Fields have no defaults: some services want all of them required."""
+    """Base of answers, and of the objects in them. Fields have no defaults: some services require all of them."""
 
 
 def read_answer(kind: type[A], content: object) -> A:
-    """The record in what a model said. Whole numbers may be written as 2.0; numbers that aren't finite, and strings that
-    can't be stored, fit nothing. Raises `InvalidInputError` that says where it doesn't fit, and quotes nothing of it."""
+    """Parses a model's reply. Integers may be written as 2.0; numbers that aren't finite, and strings that can't be
+    stored, are refused. Raises `InvalidInputError` that names the invalid field, and quotes nothing of the reply."""
     try:
         written = json.dumps(content, ensure_ascii=False, allow_nan=False)
         written.encode("utf-8")
@@ -137,7 +138,7 @@ def answer_schema(kind: type[ModelAnswer]) -> Schema:
 
 
 def _plain(schema: Any) -> Any:
-    """Without names and docstrings of record types, and without patterns of what is listed anyway."""
+    """The schema without names and docstrings of record types, and without patterns of enumerated values."""
     if isinstance(schema, list):
         return [_plain(one) for one in schema]
     if not isinstance(schema, dict):
@@ -158,32 +159,34 @@ def without_bounds(schema: Schema) -> dict[str, Any]:
     return found
 
 
-# -- reading
+# -- reading files
 
 
 class Ocr(Protocol):
-    """Text from a picture of text."""
+    """Extracts text from images (OCR)."""
 
     def read(self, image: bytes, *, media_type: str) -> str:
         """The text of one page (`image/png` or `image/jpeg`) in reading order, "" if there is none. Raises
-        `StoreUnavailableError` if the service fails for now, and `UnparsableDocumentError` for what is no image."""
+        `StoreUnavailableError` if the service fails for now, and `UnparsableDocumentError` for bytes that are no
+        image."""
 
 
 class ImageDescriber(Protocol):
-    """What a picture shows, in words."""
+    """Describes images in words."""
 
     def describe(self, image: bytes, *, media_type: str, hint: str = "") -> str:
-        """A description for somebody who can't see it: what a diagram connects, what a screen says. `hint` is the
-        file's name or the text around it: data, not an instruction. Raises as `Ocr.read`."""
+        """A description for a reader who can't see the image: the connections of a diagram, the text of a screen. `hint`
+        is the file's name or the text around it: data, not an instruction. Raises as `Ocr.read`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsingLimits:
-    """What reading one file of a binary format may take, in a process of its own.
+    """Limits of parsing one file of a binary format in the sandbox process.
 
-    `seconds` are of CPU, and twice as many may pass in all. `memory_bytes` bounds its address space (where the system
-    can), `unpacked_bytes` what an archive unpacks to and what is written. Of longer documents the first `pages` are
-    read, and as many pictures or scanned pages as `images` are given to the tools. `attachments` are nested that deep.
+    `seconds` limits CPU time; wall-clock time may be twice that. `memory_bytes` bounds the address space (where the
+    system can), `unpacked_bytes` the unpacked size of an archive and the output. Of longer documents the first `pages`
+    are read, and at most `images` pictures or scanned pages are passed to the tools. `attachments` is the depth to which
+    attachments are read.
     """
 
     seconds: float = 60.0
@@ -196,7 +199,7 @@ class ParsingLimits:
 
 @dataclass(frozen=True, slots=True)
 class ParsingTools:
-    """What there is to read with. Without a tool, what would need it is kept and reported as unread."""
+    """Available tools for parsing. Parts that need a missing tool are kept and reported as unread."""
 
     ocr: Ocr | None = None
     describer: ImageDescriber | None = None
@@ -209,24 +212,25 @@ class ParsingTools:
 MAX_CANDIDATES = 8
 """Documents: of 866 questions about 730 pages, 99.0 % have a relevant page among them (5: 98.0 %, 10: 99.3 %)."""
 MAX_CHARACTERS = 2400
-"""Of a candidate, its title included: about 600 tokens of English, a whole chunk (500 tokens) under its title."""
+"""Characters of a candidate, its title included: about 600 tokens of English, a whole chunk (500 tokens) under its
+title."""
 MAX_TITLE_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
 _BLANK = "."
-"""Read for a text without characters, which services refuse."""
+"""Sent instead of a blank string, which services refuse."""
 
 ANSWERING_SCORE, USELESS_SCORE = 0.5, 0.1
-"""Relevance from which on a score is taken for `answers`, and below which for `no`."""
+"""Relevance from which a score means `answers`, and below which it means `no`."""
 
 
 def check_number(candidates: Sequence[Candidate], name: str) -> None:
-    """Raise `ModelError` for more candidates than a call may pay for."""
+    """Raise `ModelError` for more candidates than allowed in a call."""
     if len(candidates) > MAX_CANDIDATES:
         raise ModelError(f"{name} reads at most {MAX_CANDIDATES} candidates a call, not {len(candidates)}")
 
 
 def readable(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """What is read of a text: not blank, not too long, and valid Unicode."""
+    """Text cut to what a model reads: not blank, not too long, and valid Unicode."""
     cut = text[:limit].encode("utf-8", "replace").decode()
     return cut if cut.strip() else _BLANK
 
@@ -237,7 +241,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def reading_of(score: float) -> CandidateReading:
-    """The reading that a relevance stands for."""
+    """The reading for a relevance score."""
     if score >= ANSWERING_SCORE:
         return CandidateReading(ReaderVerdict.ANSWERS, score=score)
     return CandidateReading(ReaderVerdict.NO if score < USELESS_SCORE else ReaderVerdict.HELPS, score=score)
@@ -246,8 +250,8 @@ def reading_of(score: float) -> CandidateReading:
 def ranking(
     readings: Mapping[int, CandidateReading], count: int, name: str, *, tokens: tuple[int, int] = (0, 0)
 ) -> Ranking:
-    """The ranking of `count` candidates from their readings by position. Raises `ModelError` unless there is one of each and
-    of nothing else, and as `check_readings`. `tokens`: read and written."""
+    """The ranking of `count` candidates from their readings by position. Raises `ModelError` unless there is exactly one
+    of each, and as `check_readings`. `tokens`: input and output."""
     if readings.keys() != set(range(count)):
         raise ModelError(f"{name} judged {len(readings)} candidates, not each of the {count}")
     found = Ranking(tuple(readings[at] for at in range(count)), input_tokens=tokens[0], output_tokens=tokens[1])
@@ -256,7 +260,7 @@ def ranking(
 
 
 def check_readings(readings: Sequence[CandidateReading], count: int, name: str) -> None:
-    """Raise `ModelError` for another number of readings, for scores that are no number in [0, 1], and for scores of some."""
+    """Raise `ModelError` for another number of readings, for scores outside [0, 1], and if only some have a score."""
     if len(readings) != count:
         raise ModelError(f"{name} gave {len(readings)} readings of {count} candidates")
     scores = [reading.score for reading in readings if reading.score is not None]

@@ -1,4 +1,4 @@
-"""Objects of the corpus, and uploads past this process."""
+"""Ports of the corpus store: objects, presigned uploads, and earlier contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put. `modified` is
-    when it was put (ISO 8601), in listings of stores that say so."""
+    when it was put (ISO 8601), in listings of stores that report it."""
 
     key: str
     size: int
@@ -31,11 +31,11 @@ class ObjectStore(Protocol):
         """A readable stream of the object. Raises `ObjectNotFoundError`. The caller closes it."""
 
     def head(self, key: str) -> ObjectInfo | None:
-        """The object's facts, or None if there is none."""
+        """Metadata of the object, or None if it doesn't exist."""
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing
-        what is not there does nothing."""
+        a missing object does nothing."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
@@ -43,29 +43,29 @@ class ObjectStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:
-    """Where an object is to be put (HTTP PUT), with exactly which headers."""
+    """A presigned upload (HTTP PUT): the URL and the exact headers."""
 
     url: str
     headers: Mapping[str, str]
 
 
 class UploadSigner(Protocol):
-    """Lets somebody else put one object, whose bytes are settled, without rights of their own."""
+    """Lets a caller without permissions of its own upload one object, whose bytes are fixed in advance."""
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
     ) -> SignedUpload:
-        """An address that takes `size` bytes with this SHA-256 (in hex) and nothing else, for so long. Raises
+        """A URL that accepts `size` bytes with this SHA-256 (in hex) and nothing else, valid for `seconds`. Raises
         `InvalidInputError` for a malformed key, and for metadata that `ObjectStore.put` refuses."""
 
     def sha256_of(self, key: str) -> str:
-        """The SHA-256 (in hex) of an object that was put so; "" if it was put otherwise, or is not there."""
+        """The SHA-256 (in hex) of an object uploaded with `sign_put`; "" if it was stored otherwise, or is missing."""
 
 
 class Storage(Protocol):
-    """The bucket or folder of the corpus, and what belongs to it beside its objects.
+    """The bucket or folder of the corpus: objects, history, earlier contents and signed uploads.
 
-    `read_threads` reads at once are quicker than one after the other.
+    `read_threads` is the useful number of parallel reads.
     """
 
     read_threads: int
@@ -78,11 +78,11 @@ class Storage(Protocol):
 
     @property
     def past(self) -> PastObjects | None:
-        """Earlier contents of objects; None where they aren't kept."""
+        """Earlier contents of objects; None if the store keeps none."""
 
     @property
     def signer(self) -> UploadSigner | None:
-        """For uploads past this process; None where there are none."""
+        """Signs uploads that bypass this process; None if the store can't."""
 
     def location(self, key: str) -> str:
         """The full URI that an object has, whether or not it exists."""
@@ -100,19 +100,19 @@ class Storage(Protocol):
 
 
 class ObjectHistory(Protocol):
-    """All that is stored below a prefix, whether or not `ObjectStore.list` shows it: earlier versions, marks of removals,
-    uploads in parts that were never completed, notes beside objects. Raises `StoreUnavailableError`."""
+    """Everything stored below a prefix, whether or not `ObjectStore.list` shows it: earlier versions, delete markers,
+    incomplete multipart uploads, files beside objects. Raises `StoreUnavailableError`."""
 
     def held(self, prefix: str) -> Iterator[str]:
         """The key of each thing that is stored below a prefix that ends with `/`; a key comes once for each of them."""
 
     def erase(self, prefix: str) -> int:
-        """Remove all of it for good, and tell nobody; how many things it was. Doing so again does no harm."""
+        """Permanently remove all of it, without events; returns the number removed. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastObject:
-    """What an object was from a time on (ISO 8601): bytes and metadata under a name, or nothing, as it was `removed`."""
+    """Content of an object from a time on (ISO 8601): bytes and metadata under a version name, or none if `removed`."""
 
     name: str
     stored_at: str
@@ -123,7 +123,8 @@ class PastObjects(Protocol):
     """Earlier contents of single objects. Raises `StoreUnavailableError`."""
 
     def of(self, key: str) -> Iterator[PastObject]:
-        """What the object is and was, the newest first; nothing for one that never was."""
+        """Current and earlier contents of the object, the newest first; empty for one that never existed."""
 
     def bring_back(self, key: str, name: str) -> None:
-        """Make the object what it was under this name, with its metadata. Raises `ObjectNotFoundError` if that is gone."""
+        """Restore the object's content of this version name, with its metadata. Raises `ObjectNotFoundError` if it is
+        gone."""

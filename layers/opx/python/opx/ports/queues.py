@@ -1,4 +1,4 @@
-"""Messages that wait for work."""
+"""Ports of message queues, of exclusive access to them, and of queues that Lambda functions work on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Message:
 
 
 class Queue(Protocol):
-    """Messages delivered at least once, in no particular order, hidden while they are worked on."""
+    """Messages delivered at least once, in no particular order, hidden while they are processed."""
 
     def send(self, body: str, *, delay_seconds: int = 0) -> None:
         """Add a message of 1 to 262,144 bytes; delivered after `delay_seconds` (0-900). Raises `InvalidInputError`."""
@@ -35,15 +35,15 @@ class Queue(Protocol):
         """Make a received message visible again after a delay. A message that is gone is ignored."""
 
     def waiting(self) -> int:
-        """About how many messages there are, hidden and delayed ones included."""
+        """Approximate number of messages, hidden and delayed ones included."""
 
 
 class WorkQueue(Protocol):
-    """The queue of ingestion, and how those who work on it keep out of each other's way.
+    """The ingestion queue, with the locks that keep its workers apart.
 
-    `in_process`: this process works on the queue itself, one process at a time by locks of the machine, which are free as
-    soon as their process is gone. Otherwise functions do, many at a time, by leases. `next_number` numbers the events that
-    this process sends itself; None where the bucket sends them.
+    `in_process`: this process works on the queue itself, one process at a time by file locks, which are released when
+    their process ends. Otherwise functions do, many at a time, by leases. `next_number` numbers the events that this
+    process sends itself; None where the bucket sends them.
     """
 
     in_process: bool
@@ -55,27 +55,29 @@ class WorkQueue(Protocol):
     def queue(self) -> Queue: ...
 
     def exclusive(self) -> AbstractContextManager[Any]:
-        """Held while nobody else may ingest documents; does nothing where many do, by leases."""
+        """Lock for ingesting documents exclusively; does nothing where several workers do, by leases."""
 
     def exclusive_pull(self, source_id: str) -> AbstractContextManager[Any]:
-        """Held while this process pulls a source. Raises `SourceBusyError` if another one of this machine does."""
+        """Lock for pulling a source. Raises `SourceBusyError` if another one of this machine does."""
 
     def exclusive_reindex(self) -> AbstractContextManager[Any]:
-        """Held by the one process that makes an index. Raises `ReindexBusyError` if another one of this machine does."""
+        """Lock for building an index. Raises `ReindexBusyError` if another one of this machine does."""
 
     def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
-        """Remove waiting messages of these bodies, or with `dry` count them; None where messages can't be looked at."""
+        """Remove waiting messages with unwanted bodies, or with `dry` count them; None where messages can't be
+        inspected."""
 
 
 # -- functions
 
 
 class Functions(Protocol):
-    """Queues of functions, and what has sources and streams read. Each is None where this process does that itself.
+    """Queues of functions, schedules of sources and subscriptions to streams. Each is None where this process does that
+    work.
 
-    `pulls`, `checkpoints` and `rebuilds` ask for pulls of sources, for checkpoints, and for the next slice of a new index;
-    `learning_failed` keeps events that can't be learned from. `source_schedules` has registered sources pulled at their
-    times, `stream_subscriptions` has streams read.
+    `pulls`, `checkpoints` and `rebuilds` request pulls of sources, checkpoints, and the next slice of a reindex job;
+    `learning_failed` keeps events that can't be learned from. `source_schedules` pulls registered sources at their times,
+    `stream_subscriptions` reads streams.
     """
 
     @property
@@ -99,7 +101,7 @@ class Functions(Protocol):
 
 @dataclass
 class ThisProcess:
-    """`Functions` where this process does everything, but for what is given."""
+    """`Functions` where this process does all work, except for the given queues."""
 
     pulls: Queue | None = None
     checkpoints: Queue | None = None

@@ -1,4 +1,4 @@
-"""Search over chunks: embedding, indexes and their copies, and the state of the corpus."""
+"""Ports of search: embedding, indexes, copies of chunks for managed services, corpus state, and graph writes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Vector = Sequence[float]
 """A unit vector; adapters return compact sequences (arrays), not lists of objects."""
 
 Vectors = Sequence[Vector]
-"""Those of one text, at least one: a model that reads less than a chunk gives one for each window of the text."""
+"""The vectors of one text, at least one: a model that reads less than a chunk returns one for each window."""
 
 
 def mean_vector(vectors: Vectors) -> Vector:
-    """The direction of the mean of a text's vectors, for whom one must do; the only one unchanged.
+    """The normalised mean of the vectors of one text, for indexes with one vector an entry; a single vector unchanged.
 
-    Opposite vectors have no mean: then it is the first.
+    Opposite vectors have no mean: then the first is returned.
     """
     if len(vectors) == 1:
         return vectors[0]
@@ -35,7 +35,7 @@ def mean_vector(vectors: Vectors) -> Vector:
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors whose dot product is their similarity.
+    """Embeds texts to unit vectors whose dot product is their similarity.
 
     `model_id` identifies model, version and dimension; vectors of different ids must never be compared.
     """
@@ -49,8 +49,8 @@ class Embedder(Protocol):
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         """The vectors of each text, in order; `[]` for none.
 
-        A model with room for a chunk gives one and cuts what is longer than that. One with less room gives several, and
-        all of the text is in them. An empty text has a vector too. Raises `EmbeddingError`."""
+        A model whose input fits a chunk returns one and truncates longer texts. One with a shorter input returns several,
+        which cover all of the text. An empty text has a vector, too. Raises `EmbeddingError`."""
 
     def embed_query(self, text: str) -> Vector:
         """The vector of a question. Raises `EmbeddingError`."""
@@ -61,14 +61,14 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What may be found. Each non-empty part must match; within a part any value does, but for the terms. `scopes` is
+    """Filter of a search. Each non-empty part must match; within a part any value does, but for the terms. `scopes` is
     never empty.
 
     `updated_from` (included) and `updated_before` (excluded) bound the day of a document's last update, counted in days
     since 1970-01-01; a document without a day passes neither bound. `also_tags` and `also_services` are second sets, of
     which any value must match, too. Terms are those of `opx.text.analyzer`: an entry must have a term of each group of
-    `title_terms` in its title and of each group of `required_terms` in its title or text, and none of `excluded_terms`
-    in either. Applied before the best hits are chosen, in both legs.
+    `title_terms` in its title and of each group of `required_terms` in its title or text, and none of `excluded_terms` in
+    either. Applied before the best hits are chosen, in both legs.
     """
 
     scopes: tuple[str, ...]
@@ -88,7 +88,7 @@ class SearchFilter:
 
     @property
     def has_terms(self) -> bool:
-        """Whether it asks for what is in the words of an entry, and not only for what holds for a whole document."""
+        """True if it filters by terms of an entry, and not only by metadata of the document."""
         return bool(self.title_terms or self.required_terms or self.excluded_terms)
 
 
@@ -96,8 +96,8 @@ class SearchFilter:
 class SearchRequest:
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
-    `depth` bounds the hits of each leg. `languages` are those that the text may be in, the likeliest first: a word counts
-    as the best of its terms in them (`opx.text.analyzer.words`).
+    `depth` bounds the hits of each leg. `languages` are the candidate languages of the text, the likeliest first: a word
+    scores as the best of its terms in them (`opx.text.analyzer.words`).
     """
 
     filter: SearchFilter
@@ -109,8 +109,8 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Entry ids with their scores, best first; equal scores in the order of the ids. `error` says why a leg is missing,
-    `took_ms` how long the engine worked on it, if it says so."""
+    """Entry ids with their scores, best first; equal scores in the order of the ids. `error` is the reason why a leg is
+    missing, `took_ms` the engine's time for it, if reported."""
 
     hits: tuple[tuple[str, float], ...] = ()
     error: str = ""
@@ -120,10 +120,10 @@ class Leg:
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
     """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
-    number of entries that contain it, and `entry_count` is how many entries there are to compare with.
+    number of entries that contain it, and `entry_count` is the total number of entries.
 
-    An engine that fuses by itself has no legs and no statistics. It gives one list, `fused`, whose scores in [0, 1] say
-    how relevant each hit is. `notes` say what a reader of the answer should know about the search.
+    An engine that fuses by itself has no legs and no statistics. It returns one list, `fused`, with relevance scores in
+    [0, 1]. `notes` are shown to readers of the answer.
     """
 
     lexical: Leg = Leg()
@@ -158,7 +158,7 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HeldDocument:
-    """A document version that has visible entries in an index, and how many. They sort by key id."""
+    """A document version with visible entries in an index, and their number. They sort by key id."""
 
     scope_key: str
     key_id: str
@@ -168,24 +168,26 @@ class HeldDocument:
 
 
 class SearchEngine(Protocol):
-    """Search over chunks, whoever put them there."""
+    """Search over indexed chunks, independent of the writer."""
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        """All that is asked for in one round trip. A leg that fails has its `error` set and the other's hits stand;
-        raises `IndexUnavailableError` only if nothing could be searched. An empty or meaningless text gives no hits."""
+        """Runs all legs in one round trip. A leg that fails has its `error` set and the other's hits stand; raises
+        `IndexUnavailableError` only if nothing could be searched. An empty text, or one without terms, returns no
+        hits."""
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        """Counts the entries of these scopes with each of the terms (of `opx.text.analyzer`) in title or text. A term that
-        none of them has is left out, whoever else has it; entries that were just removed may count for a while. `{}` from
-        an engine that doesn't tell. Thousands of terms are one round trip. Raises `IndexUnavailableError`."""
+        """Counts the entries of these scopes with each of the terms (of `opx.text.analyzer`) in title or text. A term
+        that none of them has is left out, even if entries of other scopes have it; entries that were just removed may
+        count for a while. `{}` from an engine that doesn't report counts. Thousands of terms are one round trip. Raises
+        `IndexUnavailableError`."""
 
 
 class SearchIndex(SearchEngine, Protocol):
-    """Hybrid search over chunks that are put here.
+    """Hybrid search over chunks that the library writes.
 
     The lexical leg is BM25 (k1 = 1.2, b = 0.75) over the terms of `opx.text.analyzer`, times a constant of the engine;
-    the vector leg is the cosine with all entries that pass the filter. Of an entry with several vectors it is the highest
-    cosine, or that of their mean where the engine holds one vector an entry.
+    the vector leg is the cosine with all entries that pass the filter. For an entry with several vectors it is the
+    highest cosine, or that of their mean where the engine holds one vector an entry.
     """
 
     @property
@@ -195,31 +197,31 @@ class SearchIndex(SearchEngine, Protocol):
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         """Make each change visible, whole where the engine can, and return the references of each change's entries.
 
-        Durable on return. Applying a change again gives the same entries (where ids are derived). References that
-        don't exist are ignored. Raises `IndexUnavailableError`; then some changes may be applied, and all may be
-        applied again."""
+        Durable on return. Applying a change again results in the same entries (where ids are derived). References that
+        don't exist are ignored. Raises `IndexUnavailableError`; then some changes may be applied, and all may be applied
+        again."""
 
     def count(self, where: SearchFilter) -> int:
-        """How many entries pass the filter."""
+        """Number of entries that pass the filter."""
 
     def references(self, key_id: str) -> list[str]:
         """References of all visible entries of a document key: a repair tool, not for every write."""
 
     def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
-        """What there is in the index, page by page: the first `limit` (1-10,000) document versions behind `after`, in the
-        order of scope, key, document and category, by UTF-8 bytes. Fewer than `limit` are the last. An entry that is
-        stored twice counts twice. Raises `IndexUnavailableError`."""
+        """Lists the index page by page: the first `limit` (1-10,000) document versions behind `after`, in the order of
+        scope, key, document and category, by UTF-8 bytes. Fewer than `limit` are the last. An entry that is stored twice
+        counts twice. Raises `IndexUnavailableError`."""
 
 
-# -- copies of chunks, for a managed service that makes an index of its own
+# -- copies of chunks for a managed search service
 
 
 @dataclass(frozen=True, slots=True)
 class CopyChange:
     """The chunks of a document version, and the ids of other versions of the same key that they replace.
 
-    `chunks` may be a generator; it is consumed once, in bounded memory. A version without chunks leaves; `document_id`
-    is empty if there is only what is superseded.
+    `chunks` may be a generator; it is consumed once, in bounded memory. A version without chunks is removed;
+    `document_id` is empty if only superseded versions are removed.
     """
 
     key: DocumentKey
@@ -229,31 +231,31 @@ class CopyChange:
 
 
 class ChunkCopies(Protocol):
-    """Copies of the searchable chunks, of which a managed service makes an index of its own."""
+    """Copies of the searchable chunks, from which a managed service builds its own index."""
 
     def apply(self, changes: Iterable[CopyChange]) -> None:
-        """Write and remove copies, and ask for them to be indexed. Durable on return; they are found some minutes
-        later. Applying changes again, or removing what is not there, does no harm. Raises `StoreUnavailableError`; then
-        some changes may be applied, and all may be applied again."""
+        """Write and remove copies, and request their indexing. Durable on return; they are searchable some minutes later.
+        Idempotent; removing a missing copy does nothing. Raises `StoreUnavailableError`; then some changes may be
+        applied, and all may be applied again."""
 
 
 class IndexSync(Protocol):
-    """Has a managed service index what `ChunkCopies` wrote, one run at a time."""
+    """Starts a managed service's indexing of the copies that `ChunkCopies` wrote, one run at a time."""
 
     def cover(self, since: float) -> bool:
-        """See to it that a run began after `since` (seconds since the epoch). True if one did or does now; False while
-        an earlier one is under way, or if the service wants to be asked later. Raises `StoreUnavailableError`."""
+        """Ensure that a run began after `since` (seconds since the epoch). True if one did or does now; False while an
+        earlier one is running, or if the service is to be called again later. Raises `StoreUnavailableError`."""
 
 
-# -- the state of the corpus that an answer is from
+# -- state of the corpus
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusState:
-    """`version` is another text after each change of what can be found, and only then; "" where nobody counts.
+    """State of the searchable corpus. `version` differs after each change of it, and only then; "" if it isn't counted.
 
-    `settled`: every change that `version` counts can be found by now. Where that isn't so, two questions of one version
-    may find different things.
+    `settled`: every change that `version` counts is searchable by now. Otherwise, two searches at one version may have
+    different results.
     """
 
     version: str
@@ -261,7 +263,7 @@ class CorpusState:
 
 
 class CorpusVersion(Protocol):
-    """Tells the state of the corpus. Cheap enough to be asked with every question."""
+    """Reports the state of the corpus. Cheap enough to be called with every query."""
 
     def current(self) -> CorpusState:
         """The state now, not older than the call. Raises `StoreUnavailableError`."""
@@ -271,18 +273,18 @@ class CorpusVersion(Protocol):
 
 
 Canonical = Callable[[Scope, Sequence[str]], Mapping[str, str]]
-"""The canonical references of normalised ones, as far as those who own a document in this scope know them; those that
-have none are left out. Raises `StoreUnavailableError`."""
+"""Maps normalised references to canonical ones, by the aliases visible to the owner of this scope; references without one
+are left out. Raises `StoreUnavailableError`."""
 
 
 class GraphWriter(Protocol):
-    """Keeps what documents say of things. One worker at a time writes a document, while it holds the claim on it."""
+    """Stores the graph statements of documents. One worker at a time writes a document, while it holds the claim on
+    it."""
 
     def write(self, origin: Origin, statements: Statements) -> None:
-        """Make these the statements of the document key, in place of all it said before. Writing again does no harm, also
-        after an attempt that was interrupted anywhere. Raises `InvalidInputError` for a statement without evidence, and
-        `StoreUnavailableError`."""
+        """Replace the statements of the document key. Idempotent, also after an interrupted attempt. Raises
+        `InvalidInputError` for a statement without evidence, and `StoreUnavailableError`."""
 
     def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
-        """Take out what the document key says; with `document_ids`, only what those versions of it say. Removing what is
-        not there does nothing. Raises `StoreUnavailableError`."""
+        """Remove the statements of the document key; with `document_ids`, only of those versions. Removing missing ones
+        does nothing. Raises `StoreUnavailableError`."""

@@ -1,4 +1,4 @@
-"""What sources are read with: the web, secrets, and times at which they are pulled."""
+"""Ports for connectors: web client, secrets, schedules, stream subscriptions, and web search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from opx.errors import SourceShapeError
 
 @dataclass(frozen=True, slots=True)
 class WebReply:
-    """A reply to a request. `url` is where redirects led; header names are in lower case; `body` is decoded (gzip)."""
+    """A reply to a request. `url` is the final URL after redirects; header names are in lower case; `body` is decoded
+    (gzip)."""
 
     url: str
     status: int
@@ -22,25 +23,25 @@ class WebReply:
 
     @property
     def not_modified(self) -> bool:
-        """Nothing changed since the validators that were sent."""
+        """True if the page is unchanged since the validators that were sent (304)."""
         return self.status == 304
 
     @property
     def gone(self) -> bool:
-        """There is nothing at the address (404, 410)."""
+        """True if the page doesn't exist (404, 410)."""
         return self.status in (404, 410)
 
     def text(self) -> str:
-        """The body as text, in the charset that it declares, else UTF-8; bytes that are none become U+FFFD."""
+        """The body as text, in the declared charset, else UTF-8; invalid bytes become U+FFFD."""
         kind = self.headers.get("content-type", "")
         charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
         try:
             return self.body.decode(charset, errors="replace")
-        except (LookupError, UnicodeError):  # no charset, or one that is none of texts
+        except (LookupError, UnicodeError):  # an unknown charset, or a codec that isn't one of text
             return self.body.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
-        """The body as JSON. Raises `SourceShapeError` if it is none (an error page, or one that was cut)."""
+        """The body as JSON. Raises `SourceShapeError` if it isn't JSON (an error page, or a truncated one)."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError) as exc:
@@ -48,13 +49,13 @@ class WebReply:
 
 
 class WebClient(Protocol):
-    """Requests to the outside, for one source: within its rate limit, retried, and to public addresses alone.
+    """HTTP requests for one source: within its rate limit, with retries, and to public addresses only.
 
-    Each address is resolved and checked, and the connection goes to the address that was checked; so does every
-    redirect (5 at most), which takes no credentials to another host. Replies above `limit` bytes (also once they are
-    unpacked) are refused. What may pass (no connection, a reply that breaks off, 429, 5xx) is tried again, as
-    `Retry-After` says where it is short. Raises `ForbiddenAddressError`, `SourceUnavailableError`, and
-    `SourceRefusedError` for any other status than 2xx, 304, 404 and 410.
+    Each address is resolved and checked, and the connection is made to the checked address; so is every redirect (5 at
+    most), which sends no credentials to another host. Replies above `limit` bytes (also after unpacking) are refused.
+    Transient failures (no connection, a truncated reply, 429, 5xx) are retried, after `Retry-After` if that is short.
+    Raises `ForbiddenAddressError`, `SourceUnavailableError`, and `SourceRefusedError` for any other status than 2xx, 304,
+    404 and 410.
     """
 
     def get(
@@ -77,21 +78,21 @@ class WebClient(Protocol):
         headers: Mapping[str, str] | None = None,
         limit: int = 32 * 1024 * 1024,
     ) -> WebReply:
-        """A request with a JSON body that changes nothing, such as a search. Tried again like `get`."""
+        """A request with a JSON body that changes nothing, such as a search. Retried like `get`."""
 
 
 class SourceWeb(WebClient, Protocol):
     """A client with connections of its own, for one source and one thread."""
 
     def commit_validators(self) -> None:
-        """Keep the validators of the replies since the last commit: what they brought is stored."""
+        """Store the validators of the replies since the last commit, after their content was stored."""
 
     def close(self) -> None:
         """Release connections."""
 
 
 class OpenWeb(Protocol):
-    """Makes a client of the web."""
+    """Factory of web clients."""
 
     def __call__(
         self,
@@ -109,29 +110,28 @@ class OpenWeb(Protocol):
 
 @runtime_checkable
 class PageMemory(Protocol):
-    """What a client for the web may keep of pages beside their validators, for a reader that follows their links: a
-    page that is not modified is not sent again. And such a reader learns late how slow a site wants it to be."""
+    """Notes about pages beside their validators, for a crawler: an unmodified page is not sent again, so its links must
+    be remembered. A crawler also learns a site's requested rate only while it runs (`slow_down`)."""
 
     def recall(self, url: str) -> Mapping[str, str]:
-        """What was noted of a page, with its validators; empty if nothing was."""
+        """The notes about a page, with its validators; empty if there are none."""
 
     def note(self, url: str, notes: Mapping[str, str]) -> None:
-        """Keep short texts with the page's validators, replacing those of the same names. They are kept for good by the
-        next commit."""
+        """Add short strings to the page's validators, replacing those of the same names. The next commit stores them."""
 
     def slow_down(self, rate: RateLimit) -> None:
-        """Keep this rate, too, from now on."""
+        """Observe this rate, too, from now on."""
 
 
 class Validators(Protocol):
-    """What replies said of their version (`etag`, `last-modified`), by address, with what was noted of the page; kept
-    between pulls of one source."""
+    """Validators of replies (`etag`, `last-modified`) by address, with notes about the page; stored between pulls of one
+    source."""
 
     def get(self, url: str) -> Mapping[str, str]:
-        """Those of the last reply that was kept; empty if there are none."""
+        """The stored validators of an address; empty if there are none."""
 
     def put(self, url: str, validators: Mapping[str, str]) -> None:
-        """Keep these, replacing what was kept; empty ones forget it."""
+        """Store these, replacing the earlier ones; empty ones delete the entry."""
 
 
 class Secrets(Protocol):
@@ -143,38 +143,38 @@ class Secrets(Protocol):
 
 @runtime_checkable
 class WritableSecrets(Secrets, Protocol):
-    """Where secrets can be set."""
+    """Secrets that can be set."""
 
     def names(self) -> list[str]:
         """The names of all, in order."""
 
     def put(self, name: str, value: str) -> None:
-        """Set a secret, replacing what it was."""
+        """Set a secret, replacing its value."""
 
     def delete(self, name: str) -> None:
-        """Remove a secret. Removing what is not there does nothing."""
+        """Remove a secret. Removing a missing one does nothing."""
 
 
 class SourceSchedules(Protocol):
-    """When registered sources are pulled, where something outside of this process sees to it."""
+    """Schedules of registered sources, where a service outside of this process triggers the pulls."""
 
     def put(self, definition: SourceDefinition) -> None:
-        """Have the source pulled as its schedule says, replacing what was set for it; not at all without a schedule or
-        while it isn't enabled. Raises `InvalidInputError` for a schedule that can't be followed."""
+        """Set the source's schedule, replacing the earlier one; none without a schedule or while it is disabled. Raises
+        `InvalidInputError` for a schedule that the service doesn't support."""
 
     def delete(self, source_id: str) -> None:
-        """Stop pulling it. Nothing happens if it never was."""
+        """Stop pulling it. Does nothing if it has no schedule."""
 
 
 class StreamSubscriptions(Protocol):
-    """Has streams read, where something outside of this process does it."""
+    """Subscriptions to streams, where a service outside of this process reads them."""
 
     def put(self, definition: StreamDefinition) -> str:
-        """Have the stream read, replacing how it was. Returns what the subscription is called there. Raises
-        `InvalidInputError` for a stream that can't be read there."""
+        """Subscribe to the stream, replacing an earlier subscription. Returns the subscription's name in the service.
+        Raises `InvalidInputError` for a stream that the service can't read."""
 
     def delete(self, definition: StreamDefinition) -> None:
-        """Have it read no more. Nothing happens if it never was."""
+        """Unsubscribe. Does nothing if there is no subscription."""
 
 
 # -- web search
@@ -182,7 +182,7 @@ class StreamSubscriptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebResult:
-    """A page that was found. `text` is a passage of it, plain; `published` is ISO 8601, "" if it isn't known."""
+    """A page found by a web search. `text` is a passage of it, plain; `published` is ISO 8601, "" if unknown."""
 
     title: str
     url: str
@@ -191,7 +191,7 @@ class WebResult:
 
 
 class WebSearch(Protocol):
-    """An engine, named for notes and caches."""
+    """A web search engine; `name` is used in notes and cache keys."""
 
     @property
     def name(self) -> str: ...

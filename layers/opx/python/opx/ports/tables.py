@@ -1,4 +1,4 @@
-"""Items by key with secondary indexes."""
+"""Ports of key-value tables with secondary indexes, and the specifications of all tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Item = dict[str, Any]
-"""A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers come back as they went in."""
+"""A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers are returned unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class LessThan:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """True if one of the conditions is."""
+    """True if one of the conditions holds."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """True if all of the conditions are."""
+    """True if all of the conditions hold."""
 
     conditions: tuple[Condition, ...]
 
@@ -82,7 +82,7 @@ class Table(Protocol):
         """Write all items, unconditionally, in batches; the last of several with one key wins. Not atomic as a whole."""
 
     def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        """Remove the item. Removing what is not there does nothing, unless a condition fails: `ConditionFailedError`."""
+        """Remove the item. Removing a missing item does nothing, unless a condition fails: `ConditionFailedError`."""
 
     def query(
         self,
@@ -94,14 +94,14 @@ class Table(Protocol):
         limit: int | None = None,
     ) -> Iterator[Item]:
         """Items of one partition of the table or an index, ordered by its sort attribute (in an index, ties in no
-        particular order). Reads page by page as the caller goes on. An index may lag behind on AWS."""
+        particular order). Reads page by page as the caller iterates. An index may lag behind on AWS."""
 
 
 class Tables(Protocol):
     """The tables of an installation, each by its specification.
 
-    `read_threads` reads at once are quicker than one after the other; an index shows a write after `settling_seconds` at
-    the latest. `in_folder`: a home folder holds them, and may be replaced by an older copy or an empty one.
+    `read_threads` is the useful number of parallel reads; an index shows a write after `settling_seconds` at the latest.
+    `in_folder`: a home folder holds them, and may be replaced by an older copy or an empty one.
     """
 
     read_threads: int
@@ -112,7 +112,7 @@ class Tables(Protocol):
         """The table of a specification. Nothing is opened or created before it is used."""
 
     def every_item(self, spec: TableSpec) -> Iterator[Item]:
-        """All items of a table, in no particular order: for a backup, and for nobody who acts for a reader."""
+        """All items of a table, in no particular order: for backups, never on behalf of a reader."""
 
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         """Raise `InvalidInputError` for an item that the table wouldn't store."""
@@ -121,16 +121,16 @@ class Tables(Protocol):
         """Groups writes into one commit where the store can; nothing depends on it but speed."""
 
     def purge_expired(self) -> int:
-        """Delete items whose `ttl` has passed, where the store doesn't do so itself; how many there were."""
+        """Delete items whose `ttl` has passed, where the store doesn't do so itself; returns their number."""
 
     def scrub(self) -> None:
-        """Overwrite what deleted items left in files of this machine."""
+        """Overwrite remains of deleted items in local files."""
 
     def close(self) -> None:
         """Release files and connections."""
 
 
-# -- tables specs
+# -- specifications of tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +189,17 @@ DOCUMENTS = TableSpec(
     numbers=("version",),
 )
 """One item a version (`entry` = `document#<key id>#<version>`) and one a tag of it (`tag#<tag>#<key id>`). Only versions
-that are being removed expire by themselves, in case nobody finishes that."""
+that are being removed have a TTL, in case the removal is not finished."""
 
 KEYS = TableSpec(
     name="opx-knowledge-keys",
     partition="documentKey",
     indexes=(IndexSpec("scope-index", "scope", "documentKey"),),
 )
-"""One item a document key: its current version, the last event applied, and who is working on it."""
+"""One item a document key: its current version, the last applied event, and the claim of the worker."""
 
 ENTRIES = TableSpec(name="opx-knowledge-entries", partition="documentKey", sort="page")
-"""Ids that the search service assigned, a page of them an item; unused where ids are ours."""
+"""Ids that the search service assigned, a page of them an item; unused where ids are derived."""
 
 FAILURES = TableSpec(
     name="opx-knowledge-failures",
@@ -220,24 +220,24 @@ PROJECTS = TableSpec(
     indexes=(IndexSpec("group-index", "groupKey", "projectId"),),
     archived=True,
 )
-"""One item a project, and in the partition `#clients` one a client: whether it is served, or was removed."""
+"""One item a project, and in the partition `#clients` one a client with its state: served or removed."""
 
 IDEMPOTENCY = TableSpec(name="opx-knowledge-idempotency", partition="id", ttl="expiration")
-"""Used by the ingestion function to skip events that were handled already."""
+"""Idempotency records of the ingestion function, which skips events that were handled already."""
 
 SOURCES = TableSpec(name="opx-knowledge-sources", partition="sourceId", sort="entry", archived=True)
-"""Of each source where its pulls are (`entry` = `state`), and an item for each of its documents (`item#<key>`) and for each
-address whose validators are kept (`page#<hash>`). What was registered while the system ran is in partitions of its own:
+"""The pull state of each source (`entry` = `state`), and an item for each of its documents (`item#<key>`) and for each
+address whose validators are kept (`page#<hash>`). Definitions registered at run time are in partitions of their own:
 `#registered` for sources, `#streams` for streams, an entry each."""
 
 DELIVERIES = TableSpec(name="opx-knowledge-deliveries", partition="deliveryId", ttl="expiresAt")
-"""Webhook deliveries that were taken in, so that none is taken twice."""
+"""Accepted webhook deliveries, for deduplication."""
 
 WEB_CACHE = TableSpec(name="opx-knowledge-web-cache", partition="cacheKey", ttl="expiresAt")
-"""Answers of web searches."""
+"""Cached results of web searches."""
 
 BASELINES = TableSpec(name="opx-knowledge-baselines", partition="seriesKey", sort="day", ttl="expiresAt", archived=True)
-"""What was measured, a sketch a day: `seriesKey` = scope, node and metric."""
+"""Measured values, a sketch a day: `seriesKey` = scope, node and metric."""
 
 GAPS = TableSpec(
     name="opx-knowledge-gaps",
@@ -255,7 +255,7 @@ AUDIT = TableSpec(
     indexes=(IndexSpec("who-askedAt-index", "who", "askedAt"),),
     ttl="expiresAt",
 )
-"""Who asked when, within which scope, and which documents were returned; of the question its hash alone."""
+"""Audit log: caller, time, scope and returned documents of each query, with only the hash of the question."""
 
 GRAPH = TableSpec(
     name="opx-knowledge-graph",
@@ -267,8 +267,8 @@ GRAPH = TableSpec(
         IndexSpec("type-index", "typePlace", "nodeKey"),
     ),
 )
-"""Statements of documents about nodes and edges, in places of one scope each, and what each chunk gave rise to; see
-`opx.graph.rows`."""
+"""Statements of documents about nodes and edges, in partitions of one scope each, and the statements that each chunk led
+to; see `opx.graph.rows`."""
 
 ALIASES = TableSpec(
     name="opx-knowledge-aliases",
@@ -278,7 +278,7 @@ ALIASES = TableSpec(
     archived=True,
     partitioned_by="client",
 )
-"""Other names of things, an item for each name and scope; `clientId` is `global` for what everybody may see."""
+"""Aliases of nodes, an item for each name and scope; `clientId` is `global` for aliases of the global scope."""
 
 STAGING = TableSpec(
     name="opx-knowledge-staging",
@@ -290,20 +290,21 @@ STAGING = TableSpec(
     ttl="expiresAt",
     archived=True,
 )
-"""What work taught, as it was captured. Entries that no checkpoint has taken in yet have a `waitingPlace`, their scope."""
+"""Captured entries. Those that no checkpoint has processed yet have a `waitingPlace`, their scope."""
 
 PATTERNS = TableSpec(name="opx-knowledge-patterns", partition="place", sort="entry", ttl="expiresAt", archived=True)
-"""How often each pattern worked and failed, in the place of its scope, and each occurrence of it, in a place of its own."""
+"""Success and failure counts of each pattern, in the partition of its scope, and the occurrences of each pattern, in a
+partition per pattern."""
 
 OUTCOMES = TableSpec(name="opx-knowledge-outcomes", partition="place", sort="entry", ttl="expiresAt", archived=True)
-"""What came of documents that were retrieved: of each document what is known of it, in the place of a scope, and each
-outcome that was told, in a place of its own."""
+"""Outcomes of retrieved documents: counts per document, in the partition of a scope, and each recorded outcome, in a
+partition per document."""
 
 CALENDAR = TableSpec(name="opx-knowledge-calendar", partition="place", sort="entry")
-"""Which versions of documents expire on a day, which are to be reviewed by one, and which were replaced when."""
+"""Versions of documents by day of expiry, by day of review, and by time of supersession."""
 
 LIFECYCLE = TableSpec(name="opx-knowledge-lifecycle", partition="subject", sort="entry", ttl="expiresAt")
-"""Legal holds, how far pruning is and what it did, which indexes there are and which one answers."""
+"""Legal holds, progress and reports of pruning, and the editions of the index with the one that answers."""
 
 ALL_TABLES = (
     DOCUMENTS,
@@ -337,7 +338,8 @@ _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def to_json(item: Mapping[str, Any]) -> str:
-    """Bytes become `{"$bytes": <base64>}`. To keep that unambiguous, names that start with `$` get another one."""
+    """The item as JSON. Bytes become `{"$bytes": <base64>}`; to keep that unambiguous, names that start with `$` get
+    another `$`."""
     try:
         text = _encoded(dict(item))
     except TypeError:  # bytes

@@ -1,6 +1,6 @@
-"""What running systems tell of themselves: log lines, numbers over time, and the ways of requests.
+"""Ports of telemetry: logs, metrics and traces.
 
-Times are seconds since the epoch. Everything is read, nothing is changed.
+Times are seconds since the epoch. All access is read-only.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class LogShow(StrEnum):
     """Rows of a log query's answer.
 
     - `lines`: the newest `limit` lines, as rows of `time`, `stream` and `message`;
-    - `over_time`: how many there are in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
-    - `by_stream`: how many there are by stream, as rows of `stream` and `lines`, the most first;
-    - `patterns`: what their texts have in common, as rows of `pattern` and `lines`, the most first.
+    - `over_time`: their number in each `bin_seconds`, as rows of `time` and `lines`, the newest first;
+    - `by_stream`: their number by stream, as rows of `stream` and `lines`, the most first;
+    - `patterns`: common patterns of their messages, as rows of `pattern` and `lines`, the most first.
     """
 
     LINES = "lines"
@@ -30,8 +30,8 @@ class LogShow(StrEnum):
 class LogQuery:
     """Lines of one log group between two times, both included.
 
-    A line fits if it contains all of `words` and none of `without`, whatever the case. A word may have spaces in it,
-    which stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of `LogShow`.
+    A line matches if it contains all of `words` and none of `without`, ignoring case. A word may have spaces in it, which
+    stand for one or more. `without` has letters, digits, `_`, `-` and spaces only. `show` is one of `LogShow`.
     """
 
     log_group: str
@@ -46,9 +46,9 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogProgress:
-    """What a query has found so far. `failed` says why it ended without an answer, "" if it didn't.
+    """Results of a query so far. `failed` is the reason why it ended without an answer, "" if it didn't.
 
-    Values of rows are texts. Rows may hold lines that only nearly fit: punctuation in words may count for any.
+    Values of rows are strings. Rows may hold near matches: punctuation in words may match any.
     """
 
     is_done: bool
@@ -73,7 +73,7 @@ class LogStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetricId:
-    """One metric of one thing. `statistic` is what stands for a period, such as `Average` or `Sum`."""
+    """One metric of one thing. `statistic` is the aggregate over a period, such as `Average` or `Sum`."""
 
     namespace: str
     name: str
@@ -83,7 +83,7 @@ class MetricId:
 
 
 class MetricStore(Protocol):
-    """Numbers over time."""
+    """Reads time series."""
 
     def series(
         self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
@@ -94,7 +94,7 @@ class MetricStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """`seconds` is how long the request took."""
+    """A found trace. `seconds` is the duration of the request."""
 
     trace_id: str
     seconds: float = 0.0
@@ -103,7 +103,7 @@ class TraceSummary:
 
 @dataclass(frozen=True, slots=True)
 class FoundTraces:
-    """`complete` is false if there may be more."""
+    """Found traces. `complete` is false if there may be more."""
 
     summaries: tuple[TraceSummary, ...] = ()
     complete: bool = True
@@ -111,30 +111,30 @@ class FoundTraces:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A request on its way. `segments` are documents as X-Ray has them ("AWS X-Ray segment documents"), whatever
-    their order."""
+    """The trace of a request. `segments` are documents as X-Ray has them ("AWS X-Ray segment documents"), whatever their
+    order."""
 
     trace_id: str
     segments: tuple[Mapping[str, Any], ...] = field(default=())
 
 
 class TraceStore(Protocol):
-    """The ways of requests through services."""
+    """Searches and reads traces of requests."""
 
     batch: int
-    """How many traces can be had at once."""
+    """Maximum number of traces in one call of `traces`."""
 
     def find(self, service: str, *, start: int, end: int, deadline: float, most: int) -> FoundTraces:
-        """Traces that went through the service, the newest first; ends early once there are `most`, or at the deadline,
-        which is a time. Raises `StoreUnavailableError`."""
+        """Traces that went through the service, the newest first; ends early once there are `most`, or at the deadline, a
+        point in time. Raises `StoreUnavailableError`."""
 
     def traces(self, trace_ids: Sequence[str]) -> Sequence[Trace]:
-        """Those that there are, of at most `batch`. Raises `StoreUnavailableError`."""
+        """The existing ones of at most `batch` traces. Raises `StoreUnavailableError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryStores:
-    """What there is to ask."""
+    """The telemetry stores that are configured."""
 
     logs: LogStore
     metrics: MetricStore
@@ -147,7 +147,7 @@ class TelemetryStores:
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
     """A metric of many nodes. `node` is the dimension that names the node, `dimensions` are those besides it that the
-    metric must have, with their values; metrics with others are not meant. `statistic` is taken of every `period`
+    metric must have, with their values; metrics with others don't match. `statistic` is computed over every `period`
     seconds."""
 
     namespace: str
@@ -160,18 +160,18 @@ class MetricQuery:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """The values of one node: pairs of when (seconds since the epoch) and what."""
+    """The values of one node: pairs of time (seconds since the epoch) and value."""
 
     node: str
     values: tuple[tuple[float, float], ...]
 
 
 class MetricReader(Protocol):
-    """Reads metrics back."""
+    """Reads past values of a metric, node by node."""
 
     def values(self, query: MetricQuery, start: float, end: float) -> Iterator[NodeValues]:
         """All values from `start` up to before `end`, node by node, each once; nodes without values may be left out.
 
         `start` and `end` are in seconds since the epoch and multiples of the period. Raises `StoreUnavailableError` if
-        the service fails for now, and rather than give a part of what there is.
+        the service fails for now, and rather than return a part of the values.
         """

@@ -14,7 +14,7 @@ from opx.domain.ids import day_number
 from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
-from opx.domain.titles import told_apart
+from opx.domain.titles import disambiguated
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
 from opx.retrieval.assembly import MAX_DOCUMENTS, DocumentPassages, QuestionTerms, choose, grouped
 from opx.retrieval.citations import document_text, harm_shown, mentions, with_warnings
@@ -67,7 +67,7 @@ class Handover:
         outlines = [*map(_outline, groups, read), *map(_nothing_of, groups[len(read) :])]
         found = list(map(DocumentPassages, outlines, groups))
         frames = [self._frame(terms, one, document) for one, document in zip(found, readable, strict=True)]
-        titles = told_apart([frame.title for frame in frames], [frame.source for frame in frames])
+        titles = disambiguated([frame.title for frame in frames], [frame.source for frame in frames])
         frames = [replace(frame, title=title) for frame, title in zip(frames, titles, strict=True)]
         self._choose(terms, found[:MAX_DOCUMENTS], frames, budget)
         contents = [_Content(one) for one in found]

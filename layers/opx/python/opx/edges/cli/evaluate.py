@@ -116,14 +116,14 @@ def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
 
 def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
     from opx.domain.queries import SearchMode
-    from opx.operations.evaluation.asking import MODES, ask_all
+    from opx.operations.evaluation.querying import MODES, run_queries
     from opx.operations.evaluation.runner import Evaluation
 
     with start(settings) as services, _progress_shown() as progress:
         evaluation = Evaluation(services, dataset, progress)
         ingested = evaluation.ingest()
         chosen = [SearchMode(mode) for mode in dict.fromkeys(modes)] or MODES
-        run = ask_all(evaluation, chosen, forms=reply_forms(services))
+        run = run_queries(evaluation, chosen, forms=reply_forms(services))
     return replace(run, ingest=ingested.to_json())
 
 
@@ -132,7 +132,7 @@ def reply_forms(services: System) -> dict[str, Form]:
     from opx.domain.queries import Band
     from opx.domain.scopes import Identity
     from opx.operations.context import Caller, Context
-    from opx.operations.evaluation.asking import agent_forms
+    from opx.operations.evaluation.querying import agent_forms
 
     context = Context(services, Caller(Identity(), owns_system=True))
     return {**agent_forms(context, Band.LIKELY.least, Band.SURE.least), "terminal": _terminal(context)}
@@ -144,7 +144,7 @@ def _terminal(context: Context) -> Form:
     from opx.edges.cli.hits import HitPage
     from opx.edges.cli.output import Screen
     from opx.operations.evaluation.answers import Shown
-    from opx.operations.evaluation.asking import sources
+    from opx.operations.evaluation.querying import sources
     from opx.operations.search import Query, query
 
     def reply(question: str) -> Shown:

@@ -1,4 +1,4 @@
-"""What a floor of confidence does: who is refused, and whether the answers that are left are right."""
+"""Effect of a floor of confidence: shares of refused questions, and precision of the remaining answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ FLOORS = tuple(round(step / 20, 2) for step in range(21))
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """At one floor: shares of questions that get no answer, of those that have one and of each kind of those that don't
-    (`unanswerable` is all of these), and the share of the answers given whose first page is relevant. None: of nothing.
+    """Figures at one floor: shares of refused questions among the answerable ones and among each kind of unanswerable
+    ones (`unanswerable` is all of these), and the share of remaining answers whose first page is relevant. None: no
+    questions.
     """
 
     floor: float
@@ -38,30 +39,30 @@ class Abstention:
 
 
 def refused(reply: JudgedReply, floor: float) -> bool:
-    """Whether nothing that was found reaches the floor."""
+    """True if no found page reaches the floor."""
     return not any(confidence >= floor for confidence in reply.confidences)
 
 
 def abstention(run: EvaluationRun, system: str, floor: float = FLOOR) -> Abstention:
-    """What a mode's answers would be with this floor."""
-    asked = list(zip(run.questions, run.replies[system], strict=True))
+    """The figures of a mode with this floor."""
+    replies = list(zip(run.questions, run.replies[system], strict=True))
     kinds = dict.fromkeys(question.kind for question in run.questions if not question.answerable)
-    answered = [(question, reply) for question, reply in asked if not refused(reply, floor)]
+    answered = [(question, reply) for question, reply in replies if not refused(reply, floor)]
     return Abstention(
         floor=floor,
-        answerable=_share(refused(reply, floor) for question, reply in asked if question.answerable),
-        unanswerable=_share(refused(reply, floor) for question, reply in asked if not question.answerable),
-        by_kind={kind: _of_kind(asked, kind, floor) for kind in kinds},
+        answerable=_share(refused(reply, floor) for question, reply in replies if question.answerable),
+        unanswerable=_share(refused(reply, floor) for question, reply in replies if not question.answerable),
+        by_kind={kind: _of_kind(replies, kind, floor) for kind in kinds},
         right=_share(_first(reply, floor) in question.relevant for question, reply in answered),
     )
 
 
 def separation(run: EvaluationRun, system: str) -> float | None:
     """The probability that a question with an answer has a higher best confidence than one without, ties counting half:
-    the area under the ROC curve (Hanley and McNeil, 1982). None if there are none of either."""
-    asked = list(zip(run.questions, run.replies[system], strict=True))
-    good = [reply.best for question, reply in asked if question.answerable]
-    bad = [reply.best for question, reply in asked if not question.answerable]
+    the area under the ROC curve (Hanley and McNeil, 1982). None without questions of either kind."""
+    replies = list(zip(run.questions, run.replies[system], strict=True))
+    good = [reply.best for question, reply in replies if question.answerable]
+    bad = [reply.best for question, reply in replies if not question.answerable]
     if not good or not bad:
         return None
     return fmean(float(one > other) + 0.5 * (one == other) for one in good for other in bad)
@@ -71,9 +72,9 @@ def _first(reply: JudgedReply, floor: float) -> str:
     return next(page for page, confidence in zip(reply.pages, reply.confidences, strict=True) if confidence >= floor)
 
 
-def _of_kind(asked: Sequence[tuple[LabelledQuestion, JudgedReply]], kind: str, floor: float) -> float:
+def _of_kind(replies: Sequence[tuple[LabelledQuestion, JudgedReply]], kind: str, floor: float) -> float:
     return fmean(
-        float(refused(reply, floor)) for question, reply in asked if question.kind == kind and not question.answerable
+        float(refused(reply, floor)) for question, reply in replies if question.kind == kind and not question.answerable
     )
 
 

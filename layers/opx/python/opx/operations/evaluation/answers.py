@@ -1,6 +1,6 @@
-"""Judges replies: is a line that helps in the text that the reader gets?
+"""Judges replies: does the text that the reader gets contain a line that helps?
 
-The right page may be found and the line that helps still be left out of the reply. So the reply's own text is judged,
+The right page may be found, and the line that helps still be missing in the reply. So the reply's own text is judged,
 whichever page a line comes from: its grade is the best one of the question's spans (see `spans`) that it contains.
 """
 
@@ -25,8 +25,8 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A reply as its reader gets it. `found` are id and source of its documents, the best first. Text that is `rendered` has
-    lost Markdown's marks: there only the words of spans are looked for."""
+    """A reply as its reader gets it. `found` are id and source of its documents, the best first. `rendered` text has lost
+    Markdown markup: there only the words of spans are compared."""
 
     text: str
     found: tuple[tuple[str, str], ...]
@@ -34,13 +34,13 @@ class Shown:
 
 
 Form = Callable[[str], Shown]
-"""A form of replies: answers a question."""
+"""A form of replies: a function that answers a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyJudgement:
     """A reply's grade, 0 for one without any span, the rank of the right page among the documents found, None if it isn't
-    there, the reply's tokens, and whether nothing was good enough to be shown."""
+    there, the reply's tokens, and a flag that nothing was good enough to be shown."""
 
     grade: int
     rank: int | None
@@ -100,7 +100,7 @@ Figures = dict[str, dict[str, dict[str, AnswerFigures]]]
 def answer_figures(
     questions: Sequence[LabelledQuestion], answers: Mapping[str, Sequence[ReplyJudgement | None]]
 ) -> Figures:
-    """Figures of every form of reply; {} if none was judged. A split that all questions are of has none of its own."""
+    """Figures of every form of reply; {} if none was judged. A split that contains all questions is not repeated."""
     splits = dict.fromkeys(question.split for question in questions if question.spans)
     named = sorted(filter(None, splits)) if len(splits) > 1 else []
     return {
@@ -156,7 +156,7 @@ HEADS = ("helped", "if found", "page first", "in five", "grade", "tokens", "p95"
 
 
 class TextTable(NamedTuple):
-    """Rows of figures, each behind its name."""
+    """Rows of figures, each after its name."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -1,5 +1,5 @@
-"""How honest the bands of confidence are: how often what comes as `sure`, `likely` or `weak` is right, and which bands
-questions without an answer get."""
+"""Calibration of confidence: precision of the bands `sure`, `likely` and `weak`, bands of unanswerable questions, and
+reliability tables."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def _has(name: str, reply: JudgedReply) -> bool:
     return band(reply) == name
 
 
-def told_absent(reply: JudgedReply) -> bool:
-    """Whether the answer says that something the question names is absent."""
+def reported_absent(reply: JudgedReply) -> bool:
+    """True if the answer reports that something the question names is absent."""
     return bool(reply.absent)
 
 
 ROWS: dict[str, Callable[[JudgedReply], bool]] = {
     **{name: partial(_has, name) for name in (*(each.value for each in Band), NOTHING)},
-    ABSENT: told_absent,
+    ABSENT: reported_absent,
 }
-"""Which replies a row counts. A reply has one band; it is told absent beside that."""
+"""Predicates of the replies that a row counts. A reply has one band; reported absence is counted beside that."""
 
 
 @dataclass(frozen=True, slots=True)
 class BandFigures:
-    """Questions of a row: how many have an answer, of the first pages that these got the share that is relevant (None: of
-    nothing), and how many have none, by kind."""
+    """Questions of a row: the number of answerable ones, the share of relevant first pages among these (None: no pages),
+    and the number of unanswerable ones by kind."""
 
     answerable: int
     right: float | None
@@ -60,25 +60,25 @@ class BandFigures:
 
 def band_figures(run: EvaluationRun, mode: str) -> dict[str, BandFigures]:
     """Figures of every row of a mode."""
-    asked = list(zip(run.questions, run.replies[mode], strict=True))
+    replies = list(zip(run.questions, run.replies[mode], strict=True))
     kinds = unanswerable_kinds(run)
-    return {name: _figures([pair for pair in asked if counts(pair[1])], kinds) for name, counts in ROWS.items()}
+    return {name: _figures([pair for pair in replies if counts(pair[1])], kinds) for name, counts in ROWS.items()}
 
 
 def unanswerable_kinds(run: EvaluationRun) -> dict[str, int]:
-    """How many questions without an answer there are of each kind, in order of appearance."""
+    """Number of unanswerable questions of each kind, in order of appearance."""
     return Counter(question.kind for question in run.questions if not question.answerable)
 
 
-def _figures(asked: Sequence[tuple[LabelledQuestion, JudgedReply]], kinds: Iterable[str]) -> BandFigures:
-    answerable = [pair for pair in asked if pair[0].answerable]
+def _figures(replies: Sequence[tuple[LabelledQuestion, JudgedReply]], kinds: Iterable[str]) -> BandFigures:
+    answerable = [pair for pair in replies if pair[0].answerable]
     right = [float(is_right(question, reply)) for question, reply in answerable if reply.pages]
-    without = Counter(question.kind for question, _ in asked if not question.answerable)
+    without = Counter(question.kind for question, _ in replies if not question.answerable)
     return BandFigures(len(answerable), fmean(right) if right else None, {kind: without[kind] for kind in kinds})
 
 
 def is_right(question: LabelledQuestion, reply: JudgedReply) -> bool:
-    """Whether the first page is relevant."""
+    """True if the first page is relevant."""
     return bool(reply.pages) and reply.pages[0] in question.relevant
 
 
@@ -113,12 +113,12 @@ HITS = 10
 """Pages of each question that are judged."""
 
 Judged = tuple[float, bool]
-"""A confidence, and whether the page is relevant."""
+"""A confidence, and the relevance of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Confidences above `low` (the first bin: from it) up to `high`: how many, their mean, and the share that is relevant."""
+    """Confidences above `low` (the first bin: from it) up to `high`: their number, their mean, and the relevant share."""
 
     low: float
     high: float
@@ -153,7 +153,7 @@ class CalibrationTable:
 
 
 def calibration(judged: Sequence[Judged], bins: int = BINS) -> CalibrationTable:
-    """Bins that hold something, in order; all figures are 0 for no judgements."""
+    """Non-empty bins in order; all figures are 0 without judgements."""
     edges = [number / bins for number in range(1, bins + 1)]
     members: dict[int, list[Judged]] = {}
     for confidence, relevant in judged:
@@ -168,8 +168,8 @@ def calibration(judged: Sequence[Judged], bins: int = BINS) -> CalibrationTable:
 
 
 def calibrations(run: EvaluationRun, system: str) -> dict[str, CalibrationTable]:
-    """Of a mode: its first page for every question, and its first ten pages. A question without an answer has no relevant
-    page, so whatever is found for it counts against the confidence."""
+    """Calibration tables of a mode: its first page for every question, and its first ten pages. An unanswerable question
+    has no relevant page, so all that is found for it counts against the confidence."""
     return {
         "first page": calibration(list(_judged(run, system, 1))),
         "ten pages": calibration(list(_judged(run, system))),

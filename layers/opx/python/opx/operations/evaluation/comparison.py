@@ -1,4 +1,4 @@
-"""Two runs over the same questions, compared question by question."""
+"""Compares two runs over the same questions: significance of differences, and the questions that lost most."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
 Array = npt.NDArray[np.float64]
 DRAWS = 100_000
-"""For p = .05 the standard error is .0007."""
+"""Random relabellings: for p = .05 the standard error is .0007."""
 
 RESAMPLES = 10_000
 ALL_UP_TO = 16
-"""Differences other than 0 of which all relabellings are tried: 65,536."""
+"""Up to so many non-zero differences, all relabellings are tried: 65,536."""
 
 SEED = 20070611
 _CHUNK_VALUES = 4_000_000
@@ -152,11 +152,11 @@ def check_comparable(first: EvaluationRun, second: EvaluationRun) -> None:
 def compare_runs(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]] = (), floor: float = FLOOR
 ) -> Iterator[Compared]:
-    """Differences of the measures by kind, of refusals at the floor for kinds without an answer, of the shares of questions
-    in each band, and of judged answers.
+    """Differences of the measures by kind, of refusals at the floor for kinds without an answer, of the shares of
+    questions in each band, and of judged answers.
 
-    `systems` are pairs of names, one of each run; without any, every mode that both have, and every form of answers. Raises
-    `InvalidInputError` for runs over different questions, and for a system that a run hasn't.
+    `systems` are pairs of names, one of each run; without any, every mode that both have, and every form of answers.
+    Raises `InvalidInputError` for runs over different questions, and for a system that a run doesn't have.
     """
     check_comparable(first, second)
     both = [mode for mode in first.modes if mode in second.modes]
@@ -170,7 +170,7 @@ def compare_runs(
 
 
 def _compared_answers(first: EvaluationRun, second: EvaluationRun, form: str) -> Iterator[Compared]:
-    """Whether answers help is 0 or 1, so that the randomisation test is the exact McNemar test."""
+    """Compares judged answers. `helped` is 0 or 1, so its randomisation test is the exact McNemar test."""
     after = {question.id: one for question, one in zip(second.questions, second.answers[form], strict=True)}
     asked = zip(first.questions, first.answers[form], strict=True)
     pairs = [(question, one, other) for question, one in asked if one and (other := after[question.id])]
@@ -214,7 +214,7 @@ def _compared(first: EvaluationRun, one: str, second: EvaluationRun, other: str,
 
 
 def _compared_bands(one: str, other: str, pairs: Sequence[Pair], kind: str) -> Iterator[Compared]:
-    """Shares of the questions whose reply has each band, or says that something is absent if both runs have that."""
+    """Shares of the questions whose reply has each band, or reports absence, if both runs record that."""
     known = all(reply.absent is not None for replies in _columns(pairs) for reply in replies)
     for name, counts in ROWS.items() if pairs else ():
         if known or name != ABSENT:
@@ -227,7 +227,7 @@ def _columns(pairs: Sequence[Pair]) -> tuple[list[JudgedReply], list[JudgedReply
 
 
 def _pairs(first: EvaluationRun, one: str, second: EvaluationRun, other: str) -> Iterator[Pair]:
-    """Each question with both replies: runs may have asked in different orders."""
+    """Each question with both replies: the order of questions may differ between runs."""
     for run, system in ((first, one), (second, other)):
         if system not in run.replies:
             raise InvalidInputError(f"no system {system!r} in this run; it has {', '.join(run.replies)}")
@@ -241,7 +241,7 @@ def _pairs(first: EvaluationRun, one: str, second: EvaluationRun, other: str) ->
 
 @dataclass(frozen=True, slots=True)
 class Loser:
-    """A question, what it got, its nDCG@10, and how much less that is than in the run it was compared with (if it was)."""
+    """A question, its reply and nDCG@10, and the loss of nDCG@10 to the compared run (if there is one)."""
 
     question: LabelledQuestion
     reply: JudgedReply
@@ -250,7 +250,7 @@ class Loser:
 
     @property
     def ranks(self) -> dict[str, int | None]:
-        """Where each relevant page was found, counted from 1; None if it wasn't."""
+        """Rank of each relevant page, from 1; None if it wasn't found."""
         pages = self.reply.pages
         return {page: pages.index(page) + 1 if page in pages else None for page in self.question.relevant}
 
@@ -269,7 +269,7 @@ def losers(run: EvaluationRun, system: str, count: int, against: EvaluationRun |
 
 
 def false_answers(run: EvaluationRun, system: str, count: int) -> list[Loser]:
-    """Questions without an answer that got the most certain ones."""
+    """Unanswerable questions with the most confident answers."""
     asked = zip(run.questions, run.replies[system], strict=True)
     found = [Loser(question, reply, 0.0) for question, reply in asked if not question.answerable and reply.confidences]
     return sorted(found, key=lambda each: (-each.reply.best, each.question.id))[:count]

@@ -1,11 +1,11 @@
 """Labelled questions in BEIR form: `queries.jsonl`, `qrels/test.tsv` and a corpus, which is one of
 
 - `corpus.jsonl` (_id, title, text), as BEIR has it;
-- a folder `documents`, taken in as `opx ingest` does; a page's id is its path in it;
+- a folder `documents`, ingested as `opx ingest` does; a page's id is its path in it;
 - `dataset.json` with the path of such a folder: `{"documents": "../documents"}`.
 
-Beyond BEIR, `metadata` of a question may have `kind`, `split`, `answerable: false` for one that no page answers, and `spans`,
-the lines of pages that help (see `spans`); `unanswerable.txt` may have more without an answer, one a line.
+Beyond BEIR, `metadata` of a question may have `kind`, `split`, `answerable: false` for one that no page answers, and
+`spans`, the lines of pages that help (see `spans`); `unanswerable.txt` may have more without an answer, one a line.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def span_hash(text: str) -> str:
 
 
 def labels_of(spans: Sequence[Span]) -> dict[str, int]:
-    """The pages that spans are of, each with its best grade."""
+    """The pages of the spans, each with its best grade."""
     labels: dict[str, int] = {}
     for span in spans:
         labels[span.page] = max(labels.get(span.page, 0), span.grade)
@@ -150,7 +150,7 @@ class Dataset:
             yield CorpusPage(str(record["_id"]), str(record.get("title") or ""), str(record["text"]))
 
     def corpus_fingerprint(self) -> str:
-        """Changes when the corpus does."""
+        """Hash that changes with the corpus."""
         if self.documents is None:
             return stable_hash((self.folder / "corpus.jsonl").read_bytes().hex())
         files = sorted(path for path in self.documents.rglob("*") if path.is_file())
@@ -167,12 +167,13 @@ class Dataset:
 
 
 def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
-    """Read a dataset. Questions without a label are left out, as BEIR does, unless they say that they have no answer.
+    """Read a dataset. Questions without a label are left out, as BEIR does, unless they are marked as unanswerable.
 
-    `questions` is a file like `queries.jsonl`, to be asked in place of the folder's own; its spans label the pages, and
-    its questions may all be without an answer.
+    `questions` is a file like `queries.jsonl`, used instead of the folder's own; its spans label the pages, and its
+    questions may all be unanswerable.
 
-    Raises `InvalidInputError` that names the file and line that is missing or malformed, or the span that the corpus lacks.
+    Raises `InvalidInputError` that names the file and line that is missing or malformed, or the span that the corpus
+    lacks.
     """
     documents = _documents(folder)
     texts = _Texts(Dataset(folder, (), documents=documents))
@@ -200,7 +201,7 @@ def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
 
 
 def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[tuple[LabelledQuestion, ...], tuple[LabelledQuestion, ...]]:
-    """The questions of a file: those labelled with the pages that their spans are of, and those without an answer."""
+    """The questions of a file: those labelled with the pages of their spans, and the unanswerable ones."""
     answered, unanswered = [], []
     for question, answerable in (_question(record, {}, texts) for record in _records(path)):
         if answerable != bool(question.spans):
@@ -234,7 +235,7 @@ class _Texts:
 
 
 def _check_ids(path: Path, questions: Iterable[LabelledQuestion]) -> None:
-    """Raise `InvalidInputError` for an id that two questions have: their labels and replies would be mixed up."""
+    """Raise `InvalidInputError` for a duplicate id: labels and replies of the two questions would be mixed up."""
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:
@@ -243,7 +244,7 @@ def _check_ids(path: Path, questions: Iterable[LabelledQuestion]) -> None:
 
 
 def _question(record: dict[str, Any], relevant: dict[str, int], texts: TextOf) -> tuple[LabelledQuestion, bool]:
-    """A question, and whether it says (or doesn't deny) that it has an answer."""
+    """A question, and true unless it is marked as unanswerable."""
     metadata = _metadata(record)
     answerable = metadata.get("answerable", True) is not False
     kind = str(metadata.get("kind", OTHER_KIND if answerable else UNANSWERABLE))

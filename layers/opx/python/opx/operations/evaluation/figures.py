@@ -1,4 +1,4 @@
-"""Means of the measures, by system and kind of question."""
+"""Quality measures (nDCG, recall, hit rate, MRR) with their means, latency percentiles, and a run's summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opx.operations.evaluation.datasets import ALL, LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun
 
 Table = dict[str, dict[str, dict[str, float]]]
-"""By system, kind of question (and `all`) and measure; `questions` is how many there are."""
+"""By system, kind of question (and `all`) and measure; `questions` is their number."""
 
 
 def measured(question: LabelledQuestion, pages: Sequence[str]) -> dict[str, float]:
@@ -45,8 +45,8 @@ def quality(run: EvaluationRun) -> Table:
 
 
 def lapses(run: EvaluationRun, system: str) -> dict[str, int]:
-    """What of a mode's answers was not as it should be: how many are partial, and how many were ranked by something else
-    than most of them, as happens when a reranker takes too long. {} if all is well."""
+    """Counts of a mode's degraded answers: partial ones, and those with another ranking than most, as happens when a
+    reranker times out. {} if there are none."""
     replies = run.replies[system]
     ranked = Counter(reply.ranked_by for reply in replies)
     usual = max(ranked, key=lambda name: ranked[name], default="")
@@ -104,7 +104,8 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 
 def latencies(run: EvaluationRun, system: str) -> dict[str, dict[str, float]]:
-    """Of a mode: the whole answer first, then its parts. A part that some answers don't have counts where it is."""
+    """Latencies of a mode: the whole answer first, then its parts. A part that some answers don't have counts only for
+    the others."""
     parts: dict[str, list[float]] = {WHOLE: [reply.milliseconds for reply in run.replies[system]]}
     for reply in run.replies[system]:
         for part, taken in reply.timings_ms.items():
@@ -139,7 +140,7 @@ def answers_json(run: EvaluationRun) -> dict[str, Any]:
 
 
 def confidence(run: EvaluationRun, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
-    """What a mode's confidences are worth: at the floor, band by band, at every floor, and bin by bin."""
+    """Quality of a mode's confidences: at the floor, band by band, at every floor, and bin by bin."""
     apart = separation(run, mode)
     return {
         "atFloor": abstention(run, mode, floor).to_json(),

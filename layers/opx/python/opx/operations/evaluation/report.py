@@ -1,4 +1,4 @@
-"""A run as one HTML file that needs nothing else: tables, drawings, and the questions that went worst."""
+"""Renders a run as one self-contained HTML file: tables, charts, and the worst questions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_report(run: EvaluationRun, path: Path, floor: float = FLOOR, before: E
 
 
 def report_html(run: EvaluationRun, floor: float = FLOOR, before: EvaluationRun | None = None) -> str:
-    """The whole page. Nothing in it is run, and nothing is fetched."""
+    """The whole page, without scripts and without external resources."""
     title = f"Evaluation of {run.dataset}"
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -142,7 +142,7 @@ def quality_chart(run: EvaluationRun, measure: str = "nDCG@10") -> str:
 
 
 def reliability_chart(run: EvaluationRun, which: str) -> str:
-    """The share that is relevant over the confidence that was given; on the diagonal they are equal."""
+    """The relevant share over the stated confidence; on the diagonal they are equal."""
     drawing = Drawing(f"Reliability, {which}")
     drawing.guide(((0, 0), (1, 1)))
     for mode in run.modes:
@@ -152,7 +152,7 @@ def reliability_chart(run: EvaluationRun, which: str) -> str:
 
 
 def abstention_chart(run: EvaluationRun, mode: str, floor: float) -> str:
-    """What is refused, and how much of the rest is right, at every floor; the floor in use is marked."""
+    """Refused shares, and the precision of the rest, at every floor; the floor in use is marked."""
     drawing = Drawing(f"Refused at every floor, {mode}")
     curve = [abstention(run, mode, each) for each in FLOORS]
     drawing.guide(((floor, 0), (floor, 1)))

@@ -1,4 +1,4 @@
-"""Ingests the corpus of a dataset into a system of its own, and asks its questions."""
+"""Ingests the corpus of a dataset into a system of its own, and ranks its questions by leg and fusion."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Evaluation:
         self._page_of_key: dict[str, str] = {}
 
     def ingest(self) -> IngestFigures:
-        """Put every page and work until all are searchable. Raises `OpxError` if one fails."""
+        """Put every page, and ingest until all are searchable. Raises `OpxError` if one fails."""
         intake = CorpusIntake(self.services, self.dataset, self.progress)
         figures = intake.run()
         self._page_of_key = intake.page_of_key
@@ -51,7 +51,7 @@ class Evaluation:
     def page_of(self, key_id: str) -> str:
         return self._page_of_key[key_id]
 
-    # -- below the answers: what each leg and each fusion makes of a question
+    # -- rankings of single legs and fusions
 
     def respond(self, question: str, depth: int) -> SearchResponse:
         embedder = self.services.indexing.query_embedder or self.services.indexing.embedder
@@ -61,7 +61,7 @@ class Evaluation:
 
     @property
     def everything(self) -> SearchFilter:
-        """What passes all of the dataset's pages."""
+        """The filter that passes all pages of the dataset."""
         return SearchFilter(scopes=(Scope().key,))
 
     def rankings(self, question: str, mode: SearchMode, fusions: Iterable[Fusion] = FUSIONS) -> dict[str, list[str]]:
@@ -92,15 +92,15 @@ class Evaluation:
 
 
 CATEGORY = "runbooks/procedures"
-"""Of pages that come from `corpus.jsonl`."""
+"""Category of pages from `corpus.jsonl`."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with a phase, how much of it is done, and how much there is."""
+"""Called with a phase, the number of items done, and their total."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestFigures:
-    """What taking the corpus in cost. Times are in seconds; nothing is counted that was there already."""
+    """Figures of ingesting the corpus. Times are in seconds; pages that were already stored are not counted."""
 
     pages: int
     chunks: int
@@ -150,7 +150,7 @@ class CorpusIntake:
         self.page_of_key: dict[str, str] = {}
 
     def run(self) -> IngestFigures:
-        """Put every page and work until all are searchable. Raises `OpxError` if one fails."""
+        """Put every page, and ingest until all are searchable. Raises `OpxError` if one fails."""
         timed = _TimedEmbedder(self._services.indexing.embedder)
         self._services.indexing.replace_embedder(timed)
         started = time.perf_counter()
@@ -166,7 +166,7 @@ class CorpusIntake:
         return IngestFigures(pages, chunks, time.perf_counter() - started, timed.seconds, unchanged)
 
     def _put_all(self) -> Iterator[bool]:
-        """For each page, whether it is new or changed."""
+        """Yields for each page true if it is new or changed."""
         if self._dataset.documents is not None:
             yield from self._put_files(self._dataset.documents)
             return
@@ -186,7 +186,7 @@ class CorpusIntake:
             yield outcome is None
 
     def _put(self, page: str, title: str, text: str) -> bool:
-        """An empty page is kept out: it can't be found by anything."""
+        """Puts a page, true if it is new or changed. An empty page is left out: nothing can find it."""
         source = f"{DOCUMENTS_FOLDER}{CATEGORY}/{page}.md"
         key = DocumentKey(Scope(), source)
         self.page_of_key[key.id] = page

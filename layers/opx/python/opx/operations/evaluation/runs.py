@@ -1,4 +1,4 @@
-"""One evaluation as it was: every question with what each system made of it, to be kept and compared."""
+"""Evaluation runs, saved as JSON to be compared: every question with the reply of each system."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PAGES_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class JudgedReply:
-    """What a system made of a question: pages best first and, of answers, their confidences and times.
+    """The reply of a system to a question: pages best first and, for answers, their confidences and times.
 
-    `confidences` are those of each page's best chunk; a leg or a fusion alone has none. `milliseconds` is the whole
-    answer, `timings_ms` its parts; time of a search that other modes share counts for each of them. `ranked_by` and
-    `partial` are the answer's own: a reranker that failed, or a leg that is missing, must not pass for quality. `absent` are
-    the names of what the answer says is absent, None where that isn't known: of a leg or a fusion alone, and in older runs.
+    `confidences` are those of each page's best chunk; a single leg or fusion has none. `milliseconds` is the whole
+    answer, `timings_ms` its parts; time of a search that modes share counts for each of them. `ranked_by` and `partial`
+    are the answer's own: a failed reranker, or a missing leg, must not pass for quality. `absent` are the names that the
+    answer reports as absent, None if unknown: for a single leg or fusion, and in older runs.
     """
 
     pages: tuple[str, ...]
@@ -70,8 +70,8 @@ class JudgedReply:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRun:
-    """`replies` are those of each system, in the order of the questions. `modes` are the systems that people can ask;
-    the others are legs and fusions alone. `corpus` changes when the documents do. `answers` has, by the form of the reply,
+    """`replies` are those of each system, in the order of the questions. `modes` are the systems that users can query;
+    the others are single legs and fusions. `corpus` is a hash of the documents. `answers` has, by the form of the reply,
     its judgement for each question, None for one without spans."""
 
     dataset: str
@@ -85,7 +85,7 @@ class EvaluationRun:
 
     @property
     def fingerprint(self) -> str:
-        """Of the questions and their labels: runs can be compared if it is the same."""
+        """Hash of the questions and their labels: runs with equal ones can be compared."""
         return stable_hash(
             *sorted((q.id, q.text, q.kind, sorted(q.relevant.items()), spans_json(q.spans)) for q in self.questions)
         )
@@ -162,5 +162,5 @@ def load_run(path: Path) -> EvaluationRun:
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise InvalidInputError(f"{path} is not a run that `opx eval --save` wrote ({exc!r})") from exc
     if any(len(found) != len(run.questions) for found in (*run.replies.values(), *run.answers.values())):
-        raise InvalidInputError(f"{path} is not whole: it hasn't a reply of each system to each question")
+        raise InvalidInputError(f"{path} is incomplete: replies of a system to some questions are missing")
     return run

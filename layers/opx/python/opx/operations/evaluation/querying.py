@@ -1,4 +1,4 @@
-"""Asks every question the way users do, in every mode; searches that modes share are done once."""
+"""Runs every question as users do, in every mode; searches that modes share are done once."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from opx.retrieval.query import KnowledgeQuery
 
 MODES = tuple(mode for mode in SearchMode if mode in DEPTH)
 RESULTS = 2 * PAGES_KEPT
-"""A document has at most two results by default, so these are `PAGES_KEPT` pages at least where there are so many."""
+"""A document has at most two results by default, so these cover at least `PAGES_KEPT` pages, if there are so many."""
 
 WARM_UP = "which runbook is for a disk that is full"
-"""Asked first in every mode and not measured: it loads the models."""
+"""First query in every mode, not measured: it loads the models."""
 
 
-def ask_all(
+def run_queries(
     evaluation: Evaluation,
     modes: Sequence[SearchMode] = MODES,
     *,
     compared_at: SearchMode | None = SearchMode.BALANCED,
     forms: Mapping[str, Form] | None = None,
 ) -> EvaluationRun:
-    """Ask all questions of a dataset that has been taken in.
+    """Runs all questions of an ingested dataset.
 
-    Every mode answers at a floor of 0, so that it can be judged at every floor; nothing is recorded of the questions. Legs
-    and fusions alone are ranked, too, at the depth of the mode `compared_at`, unless it is None. Questions with spans are
+    Every mode answers at a floor of 0, so that it can be judged at every floor; the questions are not recorded. Legs and
+    fusions alone are ranked, too, at the depth of the mode `compared_at`, unless it is None. Questions with spans are
     also answered in every one of `forms`.
     """
     dataset = evaluation.dataset
@@ -55,17 +55,17 @@ def ask_all(
     wanted = forms if forms and any(question.spans for question in dataset.questions) else {}
     with shared_searches(evaluation.services.indexing) as shared:
         knowledge = evaluation.services.questions.search(recorded=False)
-        asker = _Asker(evaluation, shared, knowledge)
+        querier = _Querier(evaluation, shared, knowledge)
         for mode in modes:
-            asker.ask(WARM_UP, mode)
+            querier.query(WARM_UP, mode)
         for number, question in enumerate(dataset.asked, start=1):
             shared.forget()
             for mode in modes:
-                replies.setdefault(mode.value, []).append(asker.ask(question.text, mode))
+                replies.setdefault(mode.value, []).append(querier.query(question.text, mode))
             for system, pages in _rankings(evaluation, question, compared_at):
                 replies.setdefault(system, []).append(JudgedReply(tuple(pages[:PAGES_KEPT])))
             for name, form in wanted.items():
-                answers.setdefault(name, []).append(asker.judge(question, form) if question.spans else None)
+                answers.setdefault(name, []).append(querier.judge(question, form) if question.spans else None)
             evaluation.progress("ask", number, len(dataset.asked))
     return EvaluationRun(
         dataset=dataset.folder.resolve().name,
@@ -94,13 +94,13 @@ def _about() -> dict[str, str]:
     }
 
 
-class _Asker:
+class _Querier:
     def __init__(self, evaluation: Evaluation, shared: Shared, knowledge: KnowledgeQuery) -> None:
         self._evaluation = evaluation
         self._shared = shared
         self._knowledge = knowledge
 
-    def ask(self, text: str, mode: SearchMode) -> JudgedReply:
+    def query(self, text: str, mode: SearchMode) -> JudgedReply:
         config = QueryConfig(mode=mode, min_confidence=0.0, max_results=RESULTS)
         self._shared.saved.clear()
         started = time.perf_counter()
@@ -140,10 +140,10 @@ class _Asker:
 
 @dataclass(slots=True)
 class Shared:
-    """What the index and the embedder answered since the last `forget`.
+    """Memoised replies of the index and the embedder since the last `forget`.
 
-    `saved` has the milliseconds, by part of an answer, that answers from memory took when they were made. `keys` has the
-    document key of everything that was found, by the id and the source of its document.
+    `saved` has the milliseconds, by part of an answer, that memoised replies took when they were computed. `keys` has the
+    document key of each found chunk, by the id and the source of its document.
     """
 
     saved: dict[str, float] = field(default_factory=dict)
@@ -151,28 +151,28 @@ class Shared:
     _known: dict[object, tuple[Any, float]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """For the next question."""
+        """Clears the memory for the next question."""
         self._known.clear()
         self.saved.clear()
 
-    def once(self, part: str, asked: object, do: Callable[[], Any]) -> Any:
-        """What `do` gives, done at the first time only."""
-        if (part, asked) in self._known:
-            made, milliseconds = self._known[part, asked]
+    def once(self, part: str, key: object, do: Callable[[], Any]) -> Any:
+        """Returns the result of `do`, which is called the first time only."""
+        if (part, key) in self._known:
+            made, milliseconds = self._known[part, key]
             self.saved[part] = self.saved.get(part, 0.0) + milliseconds
             return made
         started = time.perf_counter()
         made = do()
-        self._known[part, asked] = (made, 1000 * (time.perf_counter() - started))
+        self._known[part, key] = (made, 1000 * (time.perf_counter() - started))
         return made
 
 
 @contextmanager
 def shared_searches(indexing: Indexing) -> Iterator[Shared]:
-    """While the block runs, the index and the embedder answer the same question once."""
+    """Within the block, the index and the embedder compute the reply to the same request once."""
     index, embedder, shared = indexing.index, indexing.embedder, Shared()
-    asked = indexing.editions.current().embedder if indexing.has_editions else embedder
-    replacements = cast("SearchIndex", _Index(index, shared)), cast("Embedder", _Embedder(asked, shared))
+    current = indexing.editions.current().embedder if indexing.has_editions else embedder
+    replacements = cast("SearchIndex", _Index(index, shared)), cast("Embedder", _Embedder(current, shared))
     with indexing.replaced(*replacements):
         yield shared
 
@@ -187,8 +187,8 @@ class _Index:
 
     def search(self, request: SearchRequest) -> SearchResponse:
         vector = None if request.vector is None else tuple(request.vector)
-        asked = (replace(request, vector=None), vector)
-        response: SearchResponse = self._shared.once("search", asked, lambda: self._index.search(request))
+        key = (replace(request, vector=None), vector)
+        response: SearchResponse = self._shared.once("search", key, lambda: self._index.search(request))
         for indexed in response.chunks.values():
             self._shared.keys[indexed.chunk.document_id, indexed.source_uri] = indexed.key_id
         return response
@@ -215,8 +215,8 @@ _EVERYTHING = QueryConfig(min_confidence=0, max_results=DEFAULT_RESULTS)
 
 
 def agent_forms(context: Context, *bars: float) -> Mapping[str, Form]:
-    """Replies of agents' searches over all categories, as they are by default and at these bars of confidence; the best
-    passages as they are; and all of the best page. Questions are recorded as the system's settings say."""
+    """Forms of agents' replies over all categories: the search tool by default and at these bars of confidence; the best
+    passages unchanged; and all of the best page. Questions are recorded according to the system's settings."""
     replies = {f"reply, bar {bar:g}": _reply(context, bar) for bar in sorted({0.0, *bars})}
     return {**replies, PASSAGES: _passages(context), WHOLE_PAGE: _whole_page(context)}
 
