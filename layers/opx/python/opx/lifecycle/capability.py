@@ -216,14 +216,14 @@ class Lifecycle:
         """Fits the models of confidence to this corpus, for the embedding model that answers. `progress` is called with
         what is done, and how many there were. Raises `InvalidInputError` where a managed service judges."""
         from opx.graph.naming import ScopeDirectory
-        from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
+        from opx.retrieval.calibration.calibrating import CalibrationCorpus, Calibrator
         from opx.retrieval.calibration.models import CalibrationStore
 
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         embedder = indexing.query_embedder
         if embedder is None:
             raise InvalidInputError(JUDGES_ITSELF)
-        asked = AskedCorpus(
+        calibration_corpus = CalibrationCorpus(
             catalog=corpus.catalog,
             scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
             categories=sorted(installation.knowledge.categories),
@@ -232,7 +232,7 @@ class Lifecycle:
             embedder=embedder,
         )
         calibrations = CalibrationStore(self._tables.table(LIFECYCLE), indexing.indexes.subject)
-        return Calibrator(asked, calibrations, installation.clock, progress)
+        return Calibrator(calibration_corpus, calibrations, installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
         """Calibrates when it is due, in the rounds of one process."""

@@ -166,7 +166,7 @@ class QuestionRecorder:
         self._vector_of = vector_of
         self._report = report
 
-    def asked(self) -> Finish:
+    def begin(self) -> Finish:
         """A question begins: note of which state of the corpus its answer can be at least."""
         return partial(self._answered, self._state())
 

@@ -165,9 +165,7 @@ def _procedure(outline: Outline) -> tuple[int, ...]:
 
 def _step(outline: Outline, name: str) -> LayoutPart | None:
     meant = steps_meant(outline, name)
-    return (
-        LayoutPart(f"step {outline.step_names()[meant[0]]}", _with_context(outline, meant[0])) if meant else None
-    )
+    return LayoutPart(f"step {outline.step_names()[meant[0]]}", _with_context(outline, meant[0])) if meant else None
 
 
 def _with_context(outline: Outline, number: int) -> tuple[int, ...]:
