@@ -22,7 +22,7 @@ from opx.domain.documents import DocumentState
 from opx.domain.ids import epoch_seconds, iso_time
 from opx.domain.queries import QueryConfig
 from opx.ports import SearchRequest
-from opx.retrieval.query_language import asked_for
+from opx.retrieval.query_language import parse_query
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
@@ -247,7 +247,7 @@ def assert_seamless(system: SystemUnderTest, key: str, case: str) -> None:
 def found_as_of(system: SystemUnderTest, key: str, at: str) -> set[str]:
     """The document ids that a key had then, by a search."""
     services = system.services
-    asked = asked_for("disk", QueryConfig(as_of=at), services.installation.knowledge)
+    asked = parse_query("disk", QueryConfig(as_of=at), services.installation.knowledge)
     engine = services.lifecycle.as_of.engine(asked, EVERYTHING, services.index)
     chunks = engine.search(SearchRequest(EVERYTHING, text="disk", depth=1000)).chunks.values()
     return {one.chunk.document_id for one in chunks if one.key_id == key_of(key).id}

@@ -91,7 +91,7 @@ class _Asker:
             response = replace(response, vector=Leg())
         named = {entry for leg in (response.lexical, response.vector) for entry, _ in leg.hits}
         response = replace(response, chunks={entry: response.chunks[entry] for entry in named})
-        return fused_hits(response, Fusion.MIN_MAX, PASSAGES, asked=words(text, self._languages))
+        return fused_hits(response, Fusion.MIN_MAX, PASSAGES, question_words=words(text, self._languages))
 
     def _searched(self, text: str) -> SearchResponse:
         indexing = self._evaluation.services.indexing

@@ -12,7 +12,7 @@ from random import Random
 from opx.operations.system import System
 from opx.ports import Vector, Vectors
 from opx.retrieval.calibration.calibrating import Calibrator
-from opx.retrieval.calibration.questions import QuestionKind, Seen
+from opx.retrieval.calibration.questions import LabelledEvidence, QuestionKind
 from opx.retrieval.evidence import CONFIDENCE, ORDER, Parts
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -81,7 +81,7 @@ class ShiftedWords:
 # -- evidence
 
 
-def seen_with(cosines: tuple[float, float], questions: int = 200, *, seed: int = 1) -> Iterator[Seen]:
+def seen_with(cosines: tuple[float, float], questions: int = 200, *, seed: int = 1) -> Iterator[LabelledEvidence]:
     """Questions that find one right page and three wrong ones; cosines are those of a model of mean .32 and deviation
     .12 for wrong pages and .6 for right ones, times the first of `cosines`, plus the second."""
     random = Random(seed)
@@ -89,10 +89,10 @@ def seen_with(cosines: tuple[float, float], questions: int = 200, *, seed: int =
         rows = [_row(random, right=right, cosines=cosines) for right in (True, False, False, False)]
         best = max(row["cosine"] for row in rows)
         rows = [row | {"cosine_best": best} for row in rows]
-        yield Seen(f"page {number}", QuestionKind.ANSWERED, tuple(rows), (True, False, False, False))
+        yield LabelledEvidence(f"page {number}", QuestionKind.ANSWERED, tuple(rows), (True, False, False, False))
         left = rows[1:]
         best = max(row["cosine"] for row in left)
-        yield Seen(
+        yield LabelledEvidence(
             f"page {number}", QuestionKind.REMOVED, tuple(row | {"cosine_best": best} for row in left), (False,) * 3
         )
 

@@ -23,15 +23,15 @@ def searched(
     """A search among 50 entries; each word of the text is in two, unless `frequencies` says otherwise."""
     lexical = [(entry.indexed.entry_id, bm25) for entry, bm25, _ in found if bm25]
     vector = [(entry.indexed.entry_id, cosine) for entry, _, cosine in found if cosine is not None]
-    asked = words(text)
+    question_words = words(text)
     response = SearchResponse(
         Leg(tuple(sorted(lexical, key=lambda hit: (-hit[1], hit[0])))),
         Leg(tuple(sorted(vector, key=lambda hit: (-hit[1], hit[0])))),
         {entry.indexed.entry_id: entry.indexed for entry, _, _ in found},
-        {**dict.fromkeys(asked, 2), **(frequencies or {})},
+        {**dict.fromkeys(question_words, 2), **(frequencies or {})},
         50,
     )
-    return fused_hits(response, Fusion.MIN_MAX, per_document, asked=asked)
+    return fused_hits(response, Fusion.MIN_MAX, per_document, question_words=question_words)
 
 
 def pages_in(found: FusedHits) -> list[DocumentHits]:

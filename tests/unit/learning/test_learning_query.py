@@ -69,7 +69,7 @@ class Told:
 
     answers: list[Answered] = field(default_factory=list)
 
-    def asked(self) -> Finish:
+    def begin(self) -> Finish:
         def finish(answered: Answered) -> Answer:
             self.answers.append(answered)
             return answered.answer

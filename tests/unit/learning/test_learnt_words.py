@@ -29,8 +29,8 @@ from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.judging import Judged
 from opx.retrieval.learned_words import FEW_ENTRIES, StandIn, add_pages
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.query_language import asked_for
-from opx.retrieval.rewording import AskedWord
+from opx.retrieval.query_language import parse_query
+from opx.retrieval.rewording import QuestionWord
 from opx.retrieval.routing import Routed, in_order
 from tests.doubles.fake_time import FakeTime
 from tests.support.agent_calls import a_system, id_of
@@ -248,7 +248,7 @@ class TestAdding:
     def test_it_takes_nothing_from_what_was_found_without_it(
         self, found: dict[str, float], after: dict[str, float]
     ) -> None:
-        question = asked_for("kasse kaputt", ANYTHING, KNOWLEDGE)
+        question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
         routed = Routed([a_hit(name, confidence) for name, confidence in found.items()])
         searched = []
 
@@ -265,7 +265,7 @@ class TestAdding:
         assert question.text == "kasse kaputt"
 
     def test_a_page_that_passes_no_filter_is_not_told_of(self) -> None:
-        question = asked_for("kasse kaputt", ANYTHING, KNOWLEDGE)
+        question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
         routed = Routed()
         add_pages(question, [a_stand_in()], routed, lambda _: Routed())
         assert (routed.judged, question.changes, question.notes) == ([], (), [])
@@ -279,7 +279,7 @@ def a_hit(document_id: str, confidence: float) -> Judged:
 
 def a_stand_in() -> StandIn:
     document = a_document(GATEWAY, GATEWAY_TITLE, document_id="page")
-    word = AskedWord(0, 5, "kasse", ("kass",), unknown=True, joined=False)
+    word = QuestionWord(0, 5, "kasse", ("kass",), unknown=True, joined=False)
     return StandIn(LearntPage("global", GATEWAY, ("INC-1",), 6, 6), document, (word,))
 
 

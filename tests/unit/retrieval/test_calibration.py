@@ -188,14 +188,14 @@ def test_one_that_fails_in_the_middle_leaves_the_old_one(corpus: Calibrated, mon
 def test_three_documents_are_too_few(tmp_path: Path) -> None:
     with a_corpus(tmp_path / "home", 3).services as system:
         outcome = system.lifecycle.calibrator().run()
-        assert outcome.reason == "there are 3 documents to ask about; it takes 30"
+        assert outcome.reason == "there are 3 documents that can be used; calibration needs 30"
         assert outcome.loss is None
         assert system.lifecycle.calibrator().kept().calibration is None
 
 
 def test_one_category_alone_is_too_little(tmp_path: Path) -> None:
     with a_corpus(tmp_path / "home", 31, categories=("runbooks/procedures",)).services as system:
-        reason = "all documents are of the category runbooks/procedures; it takes 2 categories"
+        reason = "all documents are of the category runbooks/procedures; calibration needs 2 categories"
         assert system.lifecycle.calibrator().run().reason == reason
 
 
@@ -316,7 +316,7 @@ def test_a_new_index_answers_also_if_its_model_can_not_be_calibrated_for(tmp_pat
         context = Context(system, Caller(Identity()), progress=lambda line, _: lines.append(line))
         reindex(context, Reindex(model="blind"))
         assert force_reindex(context, SwitchIndex()).phase is ReindexPhase.DONE
-    assert lines[-1].startswith("not calibrated: the embedding model doesn't tell right documents from others")
+    assert lines[-1].startswith("not calibrated: the embedding model doesn't separate right documents from others")
 
 
 class Blind(ShiftedWords):

@@ -12,7 +12,7 @@ from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration.calibrating import OF_MADE, Point, cosine_map, fit, fit_scale, log_loss, loss_of
 from opx.retrieval.calibration.models import CosineMap, Fit, with_changes
-from opx.retrieval.calibration.questions import MODE, QuestionKind, Seen
+from opx.retrieval.calibration.questions import MODE, QuestionKind, LabelledEvidence
 from opx.retrieval.confidence import OTHER, REFERENCE, shipped
 from opx.retrieval.evidence import CONFIDENCE, ORDER
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR
@@ -42,16 +42,16 @@ class TestCosines:
         assert [found.slope, found.offset] == [pytest.approx(1, abs=0.05), pytest.approx(0, abs=0.02)]
 
     def test_a_model_to_which_all_texts_are_alike_is_refused(self) -> None:
-        with pytest.raises(EmbeddingError, match="doesn't tell right documents from others"):
+        with pytest.raises(EmbeddingError, match="doesn't separate right documents from others"):
             cosine_map(seen_with((0.0, 0.9)))
 
     def test_a_model_by_which_wrong_documents_are_nearer_is_refused(self) -> None:
-        with pytest.raises(EmbeddingError, match="doesn't tell right documents from others"):
+        with pytest.raises(EmbeddingError, match="doesn't separate right documents from others"):
             cosine_map(seen_with((-0.4, 0.6)))
 
     def test_questions_that_found_nothing_are_refused(self) -> None:
         with pytest.raises(EmbeddingError, match="nothing to measure"):
-            cosine_map([Seen("a", QuestionKind.ANSWERED, (), ())])
+            cosine_map([LabelledEvidence("a", QuestionKind.ANSWERED, (), ())])
 
 
 class TestScale:
@@ -96,13 +96,13 @@ class TestFit:
         assert log_loss([]) == math.inf
 
 
-def foreign(cosines: tuple[float, float], *, seed: int = 1) -> list[Seen]:
+def foreign(cosines: tuple[float, float], *, seed: int = 1) -> list[LabelledEvidence]:
     """Questions about other things: no word of theirs is anywhere, and cosines are those of things far off."""
     random, found = Random(seed), []
     for number in range(30):
         cosine = random.gauss(0.2, 0.05) * cosines[0] + cosines[1]
         row = dict.fromkeys((*ORDER, *CONFIDENCE), 0.3) | {"cosine": cosine, "cosine_best": cosine, "unknown": 0.3}
-        found.append(Seen(f"{number}", QuestionKind.FOREIGN, (row,), (False,)))
+        found.append(LabelledEvidence(f"{number}", QuestionKind.FOREIGN, (row,), (False,)))
     return found
 
 

@@ -18,7 +18,7 @@ from opx.retrieval.confidence import (
     Judgement,
     Judges,
     LinearModel,
-    as_the_engine_says,
+    engine_judgement,
     judged,
     shipped,
 )
@@ -133,7 +133,7 @@ class TestJudging:
 
     def test_an_engine_that_judges_by_itself_is_believed(self) -> None:
         pages = pages_in(replace(searched("disk", *DISK_FULL), judged=True))
-        judgement = as_the_engine_says(pages)
+        judgement = engine_judgement(pages)
         assert confidences(judgement) == [page.level for page in pages]
         assert judgement.near == 1
 

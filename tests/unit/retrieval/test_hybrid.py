@@ -11,7 +11,7 @@ from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
-from opx.retrieval.hybrid import DEPTH, LEXICAL_WEIGHT, Asking, HybridSearch, fused_hits
+from opx.retrieval.hybrid import DEPTH, LEXICAL_WEIGHT, HybridQuery, HybridSearch, fused_hits
 from tests.support.builders import EVERYONE, an_entry, any_vector
 
 
@@ -176,7 +176,7 @@ class TestRequest:
     def test_index_is_asked_once_for_both_legs(self, mode: SearchMode) -> None:
         index, vector = RecordingIndex(), any_vector("q")
         where = replace(EVERYONE, tags=("linux",))
-        HybridSearch(index).run(Asking("disk", vector), where, QueryConfig(mode=mode))
+        HybridSearch(index).run(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
         assert index.asked == [SearchRequest(where, "disk", vector, DEPTH[mode])]
 
     def test_fast_looks_at_fewer_candidates_than_balanced(self) -> None:
@@ -184,7 +184,7 @@ class TestRequest:
 
     def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
         index = RecordingIndex()
-        HybridSearch(index).run(Asking("disk", None), EVERYONE, QueryConfig())
+        HybridSearch(index).run(HybridQuery("disk", None), EVERYONE, QueryConfig())
         assert index.asked[0].vector is None
 
 

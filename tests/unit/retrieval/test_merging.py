@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.routing import UNLIKELY, asks_to_act, in_order
+from opx.retrieval.routing import UNLIKELY, in_order, seeks_action
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def test_nothing_is_lost(some: list[One]) -> None:
     ],
 )
 def test_somebody_may_act_on_the_answer(question: str) -> None:
-    assert asks_to_act(question)
+    assert seeks_action(question)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_somebody_may_act_on_the_answer(question: str) -> None:
     ],
 )
 def test_somebody_wants_to_know_something(question: str) -> None:
-    assert not asks_to_act(question)
+    assert not seeks_action(question)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, NO_RIVAL, ORDER, Parts, evidence_of, ordered_evidence
-from opx.retrieval.hybrid import Asking, HybridSearch
+from opx.retrieval.hybrid import HybridQuery, HybridSearch
 from opx.retrieval.judging import PASSAGES
 from opx.text.analyzer import ENGLISH
 from tests.support.builders import EVERYONE, a_change
@@ -72,8 +72,8 @@ class TestRanges:
     @settings(deadline=None, max_examples=60)
     @given(text=texts | st.text(max_size=500))
     def test_so_they_are_for_what_an_index_finds(self, index: EmbeddedIndex, text: str) -> None:
-        asking = Asking(text, WordsEmbedder().embed_query(text), ENGLISH)
-        found = HybridSearch(index).run(asking, EVERYONE, QueryConfig(), per_document=PASSAGES)
+        query = HybridQuery(text, WordsEmbedder().embed_query(text), ENGLISH)
+        found = HybridSearch(index).run(query, EVERYONE, QueryConfig(), per_document=PASSAGES)
         rows = evidence_of(text, found, pages_in(found))
         check_ranges(rows)
         assert all(0 <= row["bm25"] <= row["bm25_best"] <= 2 for row in rows)  # title and text give a term 1 each

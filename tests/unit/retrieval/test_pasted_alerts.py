@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import QueryConfig
-from opx.retrieval.query_language import asked_for, pasted_alert
+from opx.retrieval.query_language import parse_query, pasted_alert
 
 NAME = "QueueHighWarning"
 LABELS = {"namespace": "shop", "pod": "worker-7d9f"}
@@ -97,7 +97,7 @@ def test_logs_code_and_sentences_are_no_alerts(text: str) -> None:
 def test_cut_json_is_searched_as_words(left: int) -> None:
     text = json.dumps(ALERTMANAGER)[:-left]
     assert pasted_alert(text) is None
-    assert "QueueHighWarning" in asked_for(text, QueryConfig(), KnowledgeModel({}, "")).text
+    assert "QueueHighWarning" in parse_query(text, QueryConfig(), KnowledgeModel({}, "")).text
 
 
 @pytest.mark.parametrize("name", ["", "  ", "?!", "x" * 4000])
@@ -108,12 +108,12 @@ def test_alert_without_a_name_that_can_be_searched_for_is_words(name: str) -> No
 
 def test_plain_question_is_no_alert() -> None:
     text = 'QueueHighWarning{namespace="shop"}'
-    question = asked_for(text, QueryConfig(plain=True), KnowledgeModel({}, "")).question
+    question = parse_query(text, QueryConfig(plain=True), KnowledgeModel({}, "")).question
     assert (question.alert, question.text) == ("", text)
 
 
 def test_answer_says_which_alert_was_read() -> None:
-    question = asked_for('QueueHighWarning{namespace="shop"}', QueryConfig(), KnowledgeModel({}, "")).question
+    question = parse_query('QueueHighWarning{namespace="shop"}', QueryConfig(), KnowledgeModel({}, "")).question
     assert question.understood["alert"] == NAME
     assert question.understood["labels"] == {"namespace": "shop"}
 
@@ -123,7 +123,7 @@ PIECES = ("[FIRING:1]", NAME, "{", "}", "(", ")", 'a="b"', "alertname=", '"label
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_whatever_looks_like_an_alert_can_be_read(text: str) -> None:
-    question = asked_for(text, QueryConfig(), KnowledgeModel({}, "")).question
+    question = parse_query(text, QueryConfig(), KnowledgeModel({}, "")).question
     assert len(question.alert) <= 500
     assert not question.alert or question.text.strip()
 
@@ -161,7 +161,7 @@ def test_notification_without_an_alarm_is_none(message: object) -> None:
 
 def test_of_several_alerts_the_others_are_named() -> None:
     others = [{"status": "firing", "labels": {"alertname": name}} for name in ("DiskFull", "NodeDown")]
-    asked = asked_for(
+    asked = parse_query(
         json.dumps({**ALERTMANAGER, "alerts": [*ALERTMANAGER["alerts"], *others]}),
         QueryConfig(),
         KnowledgeModel({}, ""),
@@ -173,6 +173,6 @@ def test_long_notification_is_read_whole() -> None:
     many = [{"status": "firing", "labels": {"alertname": NAME, "pod": f"worker-{n}" * 20}} for n in range(100)]
     sent = json.dumps({"alerts": many, "commonAnnotations": {"summary": "Messages pile up"}})
     assert 10_000 < len(sent) < 100_000
-    asked = asked_for(sent, QueryConfig(), KnowledgeModel({}, ""))
+    asked = parse_query(sent, QueryConfig(), KnowledgeModel({}, ""))
     assert (asked.question.alert, asked.text) == (NAME, f"{NAME}\nMessages pile up")
     assert not any("only the first" in note for note in asked.notes)

@@ -194,7 +194,7 @@ class TestReplay:
         found = again(services, receipt, Identity("other"))
         assert found.verdict is ReplayVerdict.CHANGED
         assert not any("vault" in result["title"] for result in found.receipt["results"])
-        assert found.causes == ("whoever asks now may see other documents than whoever asked then",)
+        assert found.causes == ("the caller may see other documents than the caller then",)
 
     @pytest.mark.parametrize(
         ("before", "now", "kinds"),

@@ -22,7 +22,7 @@ from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.hybrid import FusedHit
 from opx.retrieval.identifiers import ABOUT, FEW_MENTION, NOT_ABOUT, ONLY_MENTION, QuestionIdentifier, bounded, certain
 from opx.retrieval.judging import DocumentHits, Judged, result_of
-from opx.retrieval.query_language import ParsedQuery, asked_for
+from opx.retrieval.query_language import ParsedQuery, parse_query
 from opx.retrieval.reranking import (
     MAX_LINE,
     MOST_USELESS,
@@ -71,7 +71,7 @@ def documents(count: int, confidence: float = 0.6) -> list[Judged]:
 
 
 def asked() -> ParsedQuery:
-    return asked_for("disk full", QueryConfig(), NO_KNOWLEDGE)
+    return parse_query("disk full", QueryConfig(), NO_KNOWLEDGE)
 
 
 def read(judged: Sequence[Judged], *readings: Any, about: ParsedQuery | None = None) -> list[Judged]:

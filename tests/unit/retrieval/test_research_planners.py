@@ -107,17 +107,17 @@ class TestRules:
         first = planner.first(topic, seconds=1)
         asked = tuple(query.text for query in first.sub_queries)
         assert asked == first.parts[:4]
-        again = planner.again(topic, SoFar(gaps=(OpenQuestion("kafka lag"),), asked=asked), seconds=1)
+        again = planner.again(topic, SoFar(gaps=(OpenQuestion("kafka lag"),), tried=asked), seconds=1)
         assert again.sub_queries[0].text == "kafka lag"
 
     def test_gaps_take_turns(self) -> None:
         gaps = (OpenQuestion(DISK), OpenQuestion(TLS))
-        plan = RulePlanner().again(TWO_PARTS, SoFar(gaps=gaps, asked=(TWO_PARTS, DISK, TLS)), seconds=1)
+        plan = RulePlanner().again(TWO_PARTS, SoFar(gaps=gaps, tried=(TWO_PARTS, DISK, TLS)), seconds=1)
         assert [query.part for query in plan.sub_queries] == [DISK, TLS, DISK, TLS]
 
     def test_the_title_that_came_nearest_gives_words(self) -> None:
         near = (a_result("text", title="Volume exhaustion", confidence=0.2),)
-        so_far = SoFar(gaps=(OpenQuestion(DISK, near),), asked=(DISK, TWO_PARTS))
+        so_far = SoFar(gaps=(OpenQuestion(DISK, near),), tried=(DISK, TWO_PARTS))
         queries = RulePlanner().again(DISK, so_far, seconds=1).sub_queries
         (named,) = [query for query in queries if "Volume exhaustion" in query.text]
         assert named.from_findings
@@ -131,7 +131,7 @@ class TestRules:
     def test_words_that_nothing_has_are_left_out(self) -> None:
         near = (a_result("The disk of the database host is full.", title="Disk", confidence=0.2),)
         part = "disk full on zx81host database"
-        so_far = SoFar(gaps=(OpenQuestion(part, near),), asked=(part,))
+        so_far = SoFar(gaps=(OpenQuestion(part, near),), tried=(part,))
         texts = [query.text for query in RulePlanner().again(part, so_far, seconds=1).sub_queries]
         assert "disk full database" in texts
 

@@ -17,7 +17,7 @@ from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.query import KnowledgeQuery
-from opx.retrieval.query_language import asked_for
+from opx.retrieval.query_language import parse_query
 from opx.retrieval.rewording import MAX_WORDS, reworded
 from opx.retrieval.searching import SearchRules
 from tests.support.builders import a_change
@@ -72,7 +72,7 @@ def asked(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Rea
 
 def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:
     """What would be changed, whatever is found with it."""
-    asked = asked_for(question, ANYTHING, KNOWLEDGE)
+    asked = parse_query(question, ANYTHING, KNOWLEDGE)
     where = SearchFilter(tuple(reader.visible))
     found = index.search(SearchRequest(where, asked.text, languages=asked.languages)).term_frequencies
     asked.lacking(word for word, entries in found.items() if not entries)

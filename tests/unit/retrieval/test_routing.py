@@ -95,7 +95,7 @@ def test_what_others_know_is_asked_where_ours_does_not_cover_the_question(index:
 def test_categories_of_a_tier_have_it_searched(index: Recording) -> None:
     asked = QueryConfig(categories=("security/cve", "runbooks"), min_confidence=0)
     answer = a_query(index, *OURS, VENDOR).answer("disk full", asked)
-    assert steps(answer)["specialized"] == (True, "its categories are asked for")
+    assert steps(answer)["specialized"] == (True, "its categories were requested")
     assert any(result.tier == "specialized" for result in answer.results)
 
 
@@ -203,7 +203,7 @@ class TestLive:
     def test_the_web_is_not_searched_for_what_could_never_be_sure_enough(self, index: Recording) -> None:
         config = QueryConfig(min_confidence=0.7, include_internet=True)
         answer = self.ask(index, internet=lambda *_: pytest.fail("asked"), config=config)
-        assert steps(answer)["live"] == (False, "a live result is never surer than 0.6, and 0.7 is asked for")
+        assert steps(answer)["live"] == (False, "a live result is never surer than 0.6, and 0.7 is required")
 
     def test_live_results_stand_behind_ours_where_somebody_may_act(self, index: Recording) -> None:
         answer = self.ask(index, OURS[0], internet=live(a_live_result(0.6)))

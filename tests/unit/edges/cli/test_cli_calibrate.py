@@ -123,14 +123,14 @@ def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> 
 
 
 def test_a_store_that_is_away_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opx.retrieval.calibration.questions import Asker
+    from opx.retrieval.calibration.questions import EvidenceCollector
 
     def away(*_: object) -> None:
         raise StoreUnavailableError("the index is away")
 
     opx("calibrate")
     before = opx("calibrate", "--show").stdout
-    monkeypatch.setattr(Asker, "_searched", away)
+    monkeypatch.setattr(EvidenceCollector, "_searched", away)
     failed = opx("calibrate")
     assert (failed.exit_code, failed.stderr.splitlines()[-1]) == (2, "opx: the index is away")
     assert opx("calibrate", "--show").stdout == before

@@ -55,7 +55,7 @@ class TestReceipt:
         receipt.write_text(receipt.read_text().replace(QUESTION, "disk full on all hosts"))
         found = shared("receipt", "replay", receipt)
         assert found.exit_code == 4
-        assert "changed after it was given out" in found.stderr
+        assert "changed after it was issued" in found.stderr
 
     def test_one_that_was_made_up_is_told_by_the_audit_log(self, shared: Opx, receipt: Path) -> None:
         from opx.retrieval.receipts import _hash_of_results

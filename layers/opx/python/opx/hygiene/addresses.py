@@ -1,4 +1,4 @@
-"""Where requests may go: public addresses, and what an operator allowed."""
+"""Restricts outgoing requests to public addresses and the hosts that the operator allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opx.errors import ForbiddenAddressError, SourceUnavailableError
 
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
-"""The addresses of a host, as texts. Raises `OSError`."""
+"""Resolves a host and port to addresses, as strings. Raises `OSError`."""
 
 PORTS = {"http": 80, "https": 443}
 _NOT_PUBLIC = tuple(
@@ -35,7 +35,7 @@ _NOT_PUBLIC = tuple(
         ),
     )
 )
-"""Besides what the registries of special addresses list, which differs between versions of Python."""
+"""Networks refused besides those of `ipaddress`, whose registries differ between versions of Python."""
 
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?")
 _NAT64 = ip_network("64:ff9b::/96")
@@ -43,7 +43,7 @@ _NAT64 = ip_network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address on the web, taken apart. `path` has the query; `host` is in lower case, without brackets."""
+    """A parsed URL. `path` has the query; `host` is in lower case, without brackets."""
 
     scheme: str
     host: str
@@ -52,7 +52,7 @@ class Target:
 
     @property
     def netloc(self) -> str:
-        """Host and port as the Host header has them."""
+        """Host and port in the form of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -62,13 +62,13 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """The address without its query, which may have a key in it."""
+        """The URL without its query, which may contain a key."""
         return self.url.partition("?")[0]
 
 
 def target_of(url: str) -> Target:
-    """An address, taken apart and normalised, without fragment. Raises `ForbiddenAddressError` for another scheme than
-    http and https, for credentials in it, and for what is no address."""
+    """Parses and normalises a URL, without its fragment. Raises `ForbiddenAddressError` for another scheme than http and
+    https, for credentials in it, and for an invalid URL."""
     try:
         parts = parse_url(url.strip())
     except LocationParseError as exc:
@@ -83,7 +83,7 @@ def target_of(url: str) -> Target:
 
 
 def shown_address(text: str) -> str:
-    """An address as a message may have it, also one that can't be taken apart: without what may be a secret in it."""
+    """A URL, also an invalid one, without the parts that may contain a secret, for messages."""
     start, slashes, rest = text.strip().partition("//")
     scheme, rest = (start + slashes, rest) if slashes and _SCHEME.fullmatch(start) else ("", text.strip())
     bare, *others = re.split(r"[?#]", rest, maxsplit=1)
@@ -93,23 +93,23 @@ def shown_address(text: str) -> str:
 
 
 class AddressBook:
-    """Hosts and the addresses that requests to them may go to. `allowed`: hosts, or host:port, that may be anywhere."""
+    """Resolves hosts to permitted addresses. `allowed`: hosts, or host:port, that needn't be public."""
 
     def __init__(self, *, allowed: Iterable[str] = (), resolve: Resolve | None = None) -> None:
         self._allowed = frozenset(each.strip().rstrip(".").lower() for each in allowed)
         self._resolve = resolve or _resolve
 
     def is_allowed(self, target: Target) -> bool:
-        """Whether the operator allowed this host wherever it is."""
+        """True if the operator allowed this host, whatever its address is."""
         host = f"[{target.host}]" if ":" in target.host else target.host
         return not self._allowed.isdisjoint({target.host, host, f"{host}:{target.port}"})
 
     def addresses_of(self, host: str, port: int) -> tuple[str, ...]:
-        """As `addresses`, for a service that is no web site."""
+        """As `addresses`, for a service that isn't HTTP."""
         return self.addresses(Target("https", host.strip("[]").rstrip(".").lower(), port, "/"))
 
     def addresses(self, target: Target) -> tuple[str, ...]:
-        """The addresses that may be connected to, as they resolve now. Raises `ForbiddenAddressError` if one of them is
+        """Resolves the target to the addresses that may be connected to. Raises `ForbiddenAddressError` if one of them is
         not public, and `SourceUnavailableError` if there are none."""
         try:
             found = tuple(dict.fromkeys(self._resolve(target.host, target.port)))
@@ -126,7 +126,7 @@ class AddressBook:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one that anybody on the internet reaches, also where an IPv4 address hides in it."""
+    """True if an address is globally reachable, as are all IPv4 addresses embedded in it."""
     if "%" in text:
         return False
     address = ip_address(text)
@@ -138,7 +138,7 @@ def is_public(text: str) -> bool:
 
 
 def _embedded(address: IPv6Address) -> tuple[Address, ...] | None:
-    """IPv4 addresses that packets to this one end up at."""
+    """The IPv4 addresses that an IPv6 address maps or tunnels to."""
     if address.ipv4_mapped:
         return (address.ipv4_mapped,)
     if address.sixtofour:

@@ -1,7 +1,7 @@
-"""A document's text on its way to chunks: secrets masked, invisible characters removed, suspicious places noted.
+"""Cleans text before it is chunked: masks secrets, removes invisible characters, notes suspicious passages.
 
-Most text has none of it, and what is looked for is rare: blocks of lines are first asked for literals that have to be
-there, and only lines of a block that has some are looked at with patterns.
+Findings are rare: blocks of lines are first searched for literals that every finding contains, and only lines of a block
+that has one are matched against patterns.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ Span = tuple[int, int]
 
 _BLOCK = 16_384
 _LONG_WORD = 16
-"""Characters of the shortest word that an issued token can be in: their literals are looked for in such words alone."""
+"""Characters of the shortest word that can contain an issued token: tokens' literals are searched in such words only."""
 _KEPT_BACK = 4096
-"""Characters at the end of a piece of a long line that are looked at again with the next piece."""
+"""Characters at the end of a piece of a long line that are examined again with the next piece."""
 _MOST_KEPT_BACK = 49_152
 _LONGEST_TAIL = 300
 _LONGEST_MARK = 100
-"""Characters of the line that a private key begins with."""
+"""Characters of a private key's first line."""
 _MOST_NOTED = 1000
-_MOST_TOLD = 15
-"""Remarks of a kind; a document has few in all."""
+_MOST_REPORTED = 15
+"""Remarks of one kind that a document keeps."""
 _MOST_SPANS = 2000
 _UNSEEN = re.compile(
     "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\ufe00-\ufe0f]{3}"
@@ -41,7 +41,7 @@ _UNSEEN = re.compile(
 
 
 class Cleaner:
-    """Cleans one document. What was found is known when all of the text has been read."""
+    """Cleans one document. `remarks` and `suspected` are complete when all of the text has been read."""
 
     def __init__(self) -> None:
         self._masker = Masker()
@@ -54,7 +54,7 @@ class Cleaner:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was masked, removed and suspected, without quoting it; of each kind the first ones and a number."""
+        """Masked, removed and suspected passages, not quoted: the first of each kind, and the number of the others."""
         masked = [
             Remark(RemarkKind.MASKED_SECRET, f"line {each.line}: {each.label} (fingerprint {each.fingerprint})")
             for each in self._masker.findings
@@ -62,11 +62,11 @@ class Cleaner:
         every = (*masked, *self._remarks)
         kinds = (RemarkKind.MASKED_SECRET, RemarkKind.SUSPECTED_INSTRUCTION)
         found = {kind: [each for each in every if each.kind is kind] for kind in kinds}
-        return tuple(told for kind in kinds for told in _told(kind, found[kind], self._unnoted[kind]))
+        return tuple(each for kind in kinds for each in _truncated(kind, found[kind], self._unnoted[kind]))
 
     @property
     def suspected(self) -> tuple[Span, ...]:
-        """Where in the cleaned text there is what seems to be aimed at a model: ascending, apart from each other."""
+        """Spans of the cleaned text that seem to be instructions to a model: ascending and disjoint."""
         joined: list[Span] = []
         for start, end in sorted(self._spans):
             if joined and start <= joined[-1][1]:
@@ -76,7 +76,7 @@ class Cleaner:
         return tuple(joined)
 
     def clean(self, pieces: Iterable[str]) -> Iterator[str]:
-        """The same lines, cleaned; a private key becomes one line. Pieces of a long line may be cut elsewhere."""
+        """Yields the lines, cleaned; a private key becomes one line. Pieces of a long line may be cut elsewhere."""
         for block in _blocks(pieces):
             text = "".join(block)
             hints = _hints_of(text)
@@ -98,7 +98,7 @@ class Cleaner:
             yield piece
 
     def value(self, name: str, text: str) -> str:
-        """A value of the document's metadata, cleaned. What seems to be aimed at a model marks the whole document."""
+        """Cleans a value of the document's metadata. A suspected instruction in it marks the whole document."""
         text, removed = invisible.removed(text)
         masked, findings = mask(text)
         self._remarks.extend(
@@ -112,7 +112,7 @@ class Cleaner:
         return masked
 
     def _passed(self, pieces: Sequence[str]) -> Sequence[str]:
-        """Lines in which there is nothing."""
+        """Passes lines without findings through."""
         self._position += sum(map(len, pieces))
         self._line += sum(piece.endswith("\n") for piece in pieces)
         self._tail = pieces[-1]
@@ -132,7 +132,7 @@ class Cleaner:
                 yield cleaned
 
     def _forget(self) -> None:
-        """Keep no more findings than are told, and the number of the others."""
+        """Drops findings above the limit and counts them."""
         findings = self._masker.findings
         self._unnoted[RemarkKind.MASKED_SECRET] += max(0, len(findings) - _MOST_NOTED)
         del findings[_MOST_NOTED:]
@@ -145,12 +145,12 @@ class Cleaner:
             for found in _across(tail, text, hints):
                 self._suspect(line, found.reason, (found.start - len(tail), found.end - len(tail)))
 
-    def _suspect(self, line: int, reason: str, place: Span) -> None:
+    def _suspect(self, line: int, reason: str, span: Span) -> None:
         if len(self._remarks) < _MOST_NOTED:
             self._remarks.append(Remark(RemarkKind.SUSPECTED_INSTRUCTION, f"line {line}: {reason}"))
         else:
             self._unnoted[RemarkKind.SUSPECTED_INSTRUCTION] += 1
-        start, end = self._position + place[0], self._position + max(place[1], place[0] + 1)
+        start, end = self._position + span[0], self._position + max(span[1], span[0] + 1)
         if len(self._spans) < _MOST_SPANS:
             self._spans.append((start, end))
         else:  # rather too much than too little
@@ -161,13 +161,13 @@ _EVERYWHERE = 1 << 62
 
 
 def overlaps(spans: Sequence[Span], start: int, end: int) -> bool:
-    """Whether a piece of text shares a character with one of the spans, which ascend and don't touch."""
+    """True if a range of text overlaps one of the spans, which are ascending and disjoint."""
     at = bisect_right(spans, start, key=lambda span: span[1])
     return at < len(spans) and spans[at][0] < end
 
 
 def _lines_to_examine(block: Sequence[str], text: str, hints: frozenset[str]) -> Sequence[int]:
-    """Positions in the block, ascending, of lines with a hint or with characters that are not seen."""
+    """Positions in the block, ascending, of lines with a hint or with invisible characters."""
     unseen = [] if text.isascii() else [match.start() for match in _UNSEEN.finditer(text)]
     if not hints and not unseen:
         return ()
@@ -175,31 +175,31 @@ def _lines_to_examine(block: Sequence[str], text: str, hints: frozenset[str]) ->
     if unseen or len(lowered) != len(text):  # a hint may be hidden, or elsewhere than in the text
         return range(len(block))
     ends = list(accumulate(map(len, block)))
-    return sorted({bisect_right(ends, at) for hint in hints for at in _places(lowered, hint)})
+    return sorted({bisect_right(ends, at) for hint in hints for at in _positions(lowered, hint)})
 
 
-def _places(text: str, literal: str) -> Iterator[int]:
+def _positions(text: str, literal: str) -> Iterator[int]:
     at = text.find(literal)
     while at >= 0:
         yield at
         at = text.find(literal, at + len(literal))
 
 
-def _told(kind: RemarkKind, remarks: Sequence[Remark], unnoted: int) -> Sequence[Remark]:
-    if len(remarks) <= _MOST_TOLD and not unnoted:
+def _truncated(kind: RemarkKind, remarks: Sequence[Remark], unnoted: int) -> Sequence[Remark]:
+    if len(remarks) <= _MOST_REPORTED and not unnoted:
         return remarks
-    told = remarks[: _MOST_TOLD - 1]
-    return [*told, Remark(kind, f"and {len(remarks) + unnoted - len(told):,} more")]
+    first = remarks[: _MOST_REPORTED - 1]
+    return [*first, Remark(kind, f"and {len(remarks) + unnoted - len(first):,} more")]
 
 
 def _across(tail: str, text: str, hints: frozenset[str] | None) -> list[Suspicion]:
-    """What begins in the line before and ends in this one: lines of a paragraph may be wrapped anywhere."""
+    """Suspicions that begin in the line before and end in this one: lines of a paragraph may be wrapped anywhere."""
     joined = tail.replace("\n", " ") + text
     return [found for found in suspicions(joined, hints) if 0 < found.start < len(tail) < found.end]
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[list[str]]:
-    """Lines in blocks. Those that came in pieces are cut where no secret is."""
+    """Groups lines into blocks. Lines that came in pieces are cut outside of secrets."""
     block: list[str] = []
     size = 0
     rest = ""
@@ -222,7 +222,7 @@ def _blocks(pieces: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _cut(text: str) -> int:
-    """Where to cut a text that goes on, so that what may be a secret at its end stays whole."""
+    """Returns the position at which to cut an unfinished line, so that a possible secret at its end stays whole."""
     latest = max(0, len(text) - _KEPT_BACK)
     hints = _hints_of(text)
     found = find(text, hints) if hints else []
@@ -233,7 +233,7 @@ def _cut(text: str) -> int:
 
 
 def _hints_of(text: str) -> frozenset[str]:
-    """Which literals the text has, of those that something to be found would have."""
+    """The literals of secrets and instructions that the text contains."""
     if not text.isascii():
         text = invisible.blanked(text) if _UNSEEN.search(text) else text
     lowered = text.lower()
@@ -248,7 +248,7 @@ def _hints_of(text: str) -> frozenset[str]:
 
 @cache
 def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Literals that may be anywhere, those that are in long words alone, and those that are not ASCII."""
+    """Literals that may be anywhere, those that occur in long words only, and those that are not ASCII."""
     issued = {hint for form in secret_formats() if not form.judged and not form.chosen for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
     everything = {HINT, *in_words}

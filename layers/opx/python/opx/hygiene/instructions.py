@@ -1,8 +1,8 @@
-"""Text that seems to be aimed at a language model instead of a person: found, so that it can be labelled.
+"""Detects text that seems to be aimed at a language model instead of a person, so that it can be labelled.
 
-Finding none says nothing about a text: it is a label for readers and no protection by itself. The patterns are narrow on
-purpose: operations documents tell people all day to ignore, override and forget things. Each takes a bounded number of
-steps a character.
+The absence of a finding proves nothing: it is a label for readers and no protection by itself. The patterns are narrow on
+purpose: operations documents instruct people all day to ignore, override and forget things. Each takes a bounded number
+of steps a character.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from opx.domain.record import replace
 from opx.hygiene import invisible
 
 FLAG = RemarkKind.SUSPECTED_INSTRUCTION.value
-"""Of chunks and results."""
+"""Flag of chunks and results with such text."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,20000}={0,2}")
 _AT_MOST = 3
-"""Reasons that are told of one line."""
+"""Reasons that are reported for one line."""
 
 OVERRIDE = "asks to disregard earlier instructions"
 MARKERS = "has the markers of a model's prompt"
@@ -39,7 +39,7 @@ REORDERED = "changes the direction of its text, so that it reads otherwise than 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """`start` and `end` are where in the text it is, `reason` says what it does."""
+    """A suspected instruction: its span in the text, and the reason in words for readers."""
 
     reason: str
     start: int
@@ -47,13 +47,13 @@ class Suspicion:
 
 
 def suspicions(text: str, hints: Iterable[str] | None = None) -> list[Suspicion]:
-    """What of a line (or two) seems to be aimed at a model. `hints`: those that the text may contain."""
+    """Passages of a line (or two) that seem to be aimed at a model. `hints`: those that the text may contain."""
     if text.isascii():
         return _readable(text, hints)[:_AT_MOST]
     found = _disguises(text)
     bare = invisible.blanked(text)
     inside = _readable(bare, hints)
-    if bare != text:  # places in it are not those in the text
+    if bare != text:  # its offsets are not those of the text
         inside = [replace(each, start=0, end=len(text)) for each in inside]
     return (found + inside)[:_AT_MOST]
 
@@ -78,7 +78,7 @@ def _all_hints() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _formats_with(hints: frozenset[str]) -> tuple[InstructionFormat, ...]:
-    """Those that may match a text with these hints, in their order."""
+    """Formats that may match text with these hints, in their order."""
     return tuple(form for form in instruction_formats() if not hints.isdisjoint(form.hints))
 
 
@@ -94,7 +94,7 @@ def _disguises(text: str) -> list[Suspicion]:
 
 
 def _encoded(text: str) -> list[Suspicion]:
-    """Runs of base64 in which there is such text."""
+    """Runs of base64 that decode to such text."""
     found = []
     for run in _BASE64.finditer(text):
         decoded = _decoded(run[0])
@@ -113,7 +113,7 @@ def _decoded(run: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InstructionFormat:
-    """`hints`: literals in lower case, one of which is in every text that the pattern matches."""
+    """A pattern of instructions. `hints`: literals in lower case, one of which is in every text that the pattern matches."""
 
     reason: str
     hints: tuple[str, ...]
@@ -199,11 +199,11 @@ def instruction_formats() -> tuple[InstructionFormat, ...]:
 
 @cache
 def encoded_hints() -> tuple[str, ...]:
-    """What telling words look like within base64, at each of the three places where they may begin; in lower case."""
+    """Base64 forms of the words that mark such text, at each of the three alignments; in lower case."""
     return tuple(dict.fromkeys(_in_base64(word, at).lower() for word in _ENCODED_WORDS for at in range(3)))
 
 
 def _in_base64(word: str, at: int) -> str:
-    """The base64 characters that depend on the word alone."""
+    """The base64 characters that depend only on the word."""
     data = b"\0" * at + word.encode()
     return base64.b64encode(data).decode()[(at * 8 + 5) // 6 : len(data) * 8 // 6]

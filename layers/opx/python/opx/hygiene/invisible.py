@@ -1,7 +1,7 @@
-"""Characters that people don't see and that models read.
+"""Finds and removes characters that people don't see and that models read.
 
 Tag characters (U+E0000 to U+E007F) repeat ASCII invisibly; their one use today is in flags of three regions, after a black
-flag (Unicode Technical Standard 51, annex C). Variation selectors in a row say nothing, and can carry bytes.
+flag (Unicode Technical Standard 51, annex C). Variation selectors in a row have no meaning, and can carry bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLANK = {
 
 
 def removed(text: str) -> tuple[str, int]:
-    """The text without characters that nobody can see, and how many they were."""
+    """Returns the text without invisible characters, and how many were removed."""
     if text.isascii() or not _REMOVED.search(text):
         return text, 0
     gone = 0
@@ -38,17 +38,17 @@ def removed(text: str) -> tuple[str, int]:
 
 
 def blanked(text: str) -> str:
-    """The text without characters of no width and without marks of direction, to be searched in."""
+    """Returns the text without zero-width characters and direction marks, for searching."""
     return text.translate(_BLANK)
 
 
 def hidden_text(text: str) -> tuple[int, int] | None:
-    """Where characters of no width are as many, or within a word as regularly, as no writing needs them."""
+    """The span with more zero-width characters, or more regularly within a word, than any script needs."""
     match = _HIDDEN.search(text) or _SPLIT_WORD.search(text)
     return match.span() if match else None
 
 
 def overridden(text: str) -> tuple[int, int] | None:
-    """Where the direction of text is overridden in a line without any writing from right to left."""
+    """The span in which the direction of text is overridden, in a line without any right-to-left script."""
     match = None if _RIGHT_TO_LEFT.search(text) else _OVERRIDES.search(text)
     return (match.start(), len(text)) if match else None

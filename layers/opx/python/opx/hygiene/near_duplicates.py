@@ -1,7 +1,7 @@
-"""Texts that say the same in nearly the same words: found by a fingerprint, made sure of by comparing them.
+"""Detects near-duplicates: chunks with nearly the same words, found by a fingerprint and confirmed by comparison.
 
 The fingerprint is Charikar's SimHash (Similarity estimation techniques from rounding algorithms, STOC 2002) over words: of
-texts that share most words most bits are equal. It only says which texts are worth comparing; docs/decisions/0022-hygiene.md
+texts that share most words most bits are equal. It only selects the texts worth comparing; docs/decisions/0022-hygiene.md
 has the figures behind the numbers here.
 """
 
@@ -21,7 +21,7 @@ MAX_DISTANCE = 14
 MIN_SIMILARITY = 0.8
 """Share of words, each as often as it occurs, that near-duplicates have in common."""
 MIN_WORDS = 20
-"""Shorter texts are compared word for word: one word is too much of them."""
+"""Shorter texts are compared word for word: one word is too large a share of them."""
 
 _COMPARISON = re.compile(r"[<>]=?|!=")
 _WORD = re.compile(r"\w+(?:[-./:@+'’]\w+)*")
@@ -34,11 +34,11 @@ _NEGATING = """
     enabled before after stop start deny allow nicht kein keine nie ne pas jamais sin nunca
 """
 _NEGATIONS = frozenset(_NEGATING.split())
-"""Words that turn what a text says into something else."""
+"""Words that change the meaning of a sentence."""
 
 
 def fingerprint(text: str) -> str:
-    """64 bits in hexadecimal, the same everywhere; "" for a text without words."""
+    """SimHash of the words: 64 bits in hexadecimal, the same on every platform; "" for text without words."""
     distinct = set(words(text))
     if not distinct:
         return ""
@@ -51,7 +51,7 @@ def fingerprint(text: str) -> str:
 
 
 class Comparable:
-    """A chunk to be compared with many others: what that takes is worked out once, when it is needed first."""
+    """A chunk to be compared with many others: derived values are computed once, at first use."""
 
     def __init__(self, chunk: DocumentChunk) -> None:
         self._chunk = chunk
@@ -62,7 +62,7 @@ class Comparable:
 
     @cached_property
     def headings(self) -> list[str]:
-        """The title and the last heading, letters and digits alone: `NodeDown` is `Node down`."""
+        """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
         named = (self._chunk.title, *self._chunk.section[-1:])
         return [re.sub(r"[\W_]+", "", heading).casefold() for heading in named]
 
@@ -71,17 +71,17 @@ class Comparable:
         return Counter(words(self._chunk.content))
 
     @cached_property
-    def telling(self) -> frozenset[tuple[str, int]]:
-        """What tells of the content."""
-        return _telling(self._chunk.content)
+    def distinctive(self) -> frozenset[tuple[str, int]]:
+        """Distinctive words of the content."""
+        return _distinctive_words(self._chunk.content)
 
     @cached_property
     def subject(self) -> frozenset[tuple[str, int]]:
-        """What tells of all of the headings."""
-        return _telling(" ".join((self._chunk.title, *self._chunk.section)))
+        """Distinctive words of the title and all headings."""
+        return _distinctive_words(" ".join((self._chunk.title, *self._chunk.section)))
 
     def is_copy_of(self, other: Comparable) -> bool:
-        """Whether two chunks say the same: under the same headings in nearly the same words, or under others in the same.
+        """True for near-duplicates: nearly the same words under the same headings, or the same words under others.
 
         All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
         capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
@@ -92,7 +92,7 @@ class Comparable:
         if min(len(self.text), len(other.text)) < MIN_WORDS:
             return False
         if alike:
-            return self.telling == other.telling and self._is_similar_to(other)
+            return self.distinctive == other.distinctive and self._is_similar_to(other)
         return equal and self.subject == other.subject
 
     def _is_similar_to(self, other: Comparable) -> bool:
@@ -101,17 +101,17 @@ class Comparable:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, identifiers as one word each."""
+    """The words of `text` in lower case, identifiers as one word each."""
     return _WORD.findall(text.lower())
 
 
-def _telling(text: str) -> frozenset[tuple[str, int]]:
+def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
     """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)
-    telling = Counter(set(filter(_is_identifier, found)))
-    telling.update(word for word in map(str.lower, found) if word in _NEGATIONS)
-    telling.update(_COMPARISON.findall(text))
-    return frozenset(telling.items())
+    counts = Counter(set(filter(_is_identifier, found)))
+    counts.update(word for word in map(str.lower, found) if word in _NEGATIONS)
+    counts.update(_COMPARISON.findall(text))
+    return frozenset(counts.items())
 
 
 def _is_identifier(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""Private keys in PEM form, over the lines of a text or within one (in JSON, with its `\\n`)."""
+"""Finds and masks private keys in PEM form, across lines or within one line (in JSON, with its `\\n`)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _DECORATION = " \t\r\n>|+#*/\"'`,;"
 _BLANKS = re.compile(r"\\+[nrt]|\s")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\\]+")
 _LEAST_PIECE = 32
-"""Characters of base64 without a blank that are no word. Lines of keys have 64 or more, but for the last one."""
+"""Characters of the shortest run of base64 that isn't a word. Lines of keys have 64 or more, except the last one."""
 
 _LEAST_CHARACTERS = 48
-"""Of base64 in the shortest key (Ed25519 in PKCS 8 has 64)."""
+"""Characters of base64 in the shortest key (Ed25519 in PKCS 8 has 64)."""
 _MOST_HELD = 65_536
 """Characters that are held until it is clear whether they are a key. RSA with 16,384 bits has 12,800."""
 
@@ -40,7 +40,7 @@ class KeyBlock:
 
 @dataclass(slots=True)
 class _Open:
-    """A key whose end has not come yet. `before` is what its first line has before it."""
+    """A key whose end has not been read yet. `before` is the text before it in its first line."""
 
     line: int
     before: str
@@ -50,9 +50,9 @@ class _Open:
 
 
 class PrivateKeys:
-    """Takes lines one by one and gives back those that are not of a key; a key becomes one mask.
+    """Reads lines one by one and returns those outside of keys; a key becomes one mask.
 
-    What looks like the beginning of a key but has nothing in it (documentation) is given back as it is.
+    The beginning of a key without a body (documentation) is returned unchanged.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class PrivateKeys:
         return self._open is not None
 
     def feed(self, text: str, line: int) -> Iterator[str]:
-        """What there is to go on with, of this line and those held before."""
+        """Yields the text that is complete, of this line and those held before."""
         while text:
             if self._open is None:
                 begin = _begin(text)
@@ -86,7 +86,7 @@ class PrivateKeys:
                 yield self._closed(line_end="\n")
 
     def rest(self) -> Iterator[str]:
-        """What is held when the text is over."""
+        """Yields the text that is held at the end of the input."""
         if self._open is not None:
             yield self._closed()
 
@@ -108,7 +108,7 @@ class PrivateKeys:
             key.body.append("".join(pieces))
 
     def _closed(self, line_end: str = "") -> str:
-        """The mask, or what was held if it is no key."""
+        """The mask, or the held text if it is no key."""
         key, self._open = self._open, None
         assert key is not None
         body = "".join(key.body)
@@ -120,13 +120,13 @@ class PrivateKeys:
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands between the blanks of a text, written ones (`\\n`) among them, each without decoration around it."""
+    """Splits text at whitespace and escaped whitespace (`\\n`), and strips decoration from each piece."""
     bare = (piece.strip(_DECORATION) for piece in _BLANKS.sub(" ", text).split())
     return [piece for piece in bare if piece]
 
 
 def _is_body(pieces: list[str]) -> bool:
-    """Whether they are base64, and not words: a sentence without punctuation is made of the same characters."""
+    """True if the pieces are base64, and not words: a sentence without punctuation has the same characters."""
     if not pieces or not all(map(_BASE64.fullmatch, pieces)):
         return False
     long = sum(len(piece) for piece in pieces if len(piece) >= _LEAST_PIECE)
@@ -134,13 +134,13 @@ def _is_body(pieces: list[str]) -> bool:
 
 
 def _may_be_key(body: str) -> bool:
-    """Whether so much random base64 is there. A list of names, one a line, has no digits or no capital letters."""
+    """True if the body is long and random enough. A list of names, one a line, has no digits or no capital letters."""
     kinds = (str.isdigit, str.isupper, str.islower)
     return len(body) >= _LEAST_CHARACTERS and len(set(body)) >= 10 and all(any(map(kind, body)) for kind in kinds)
 
 
 def _begin(text: str) -> re.Match[str] | None:
-    """Where a key begins in a line: the first place if one ends after it, else the last, which may go on."""
+    """Finds the beginning of a key in a line: the first if a key ends after it, else the last, which may continue."""
     first = _BEGIN.search(text)
     if first is None or _END.search(text, first.end()):
         return first

@@ -1,6 +1,6 @@
-"""Credentials in text: found by the formats that their issuers document, and masked so that only kind and fingerprint stay.
+"""Finds credentials in text by the formats that their issuers document, and masks them by kind and fingerprint.
 
-A format with `hints` is looked for only where one of them is: literals in lower case, at least one of which is in every
+A format with `hints` is searched only where one of them occurs: literals in lower case, at least one of which is in every
 text that the pattern matches. Each pattern takes linear time or a bounded number of steps a character: a line may have
 64 Ki characters that an attacker chose.
 """
@@ -20,13 +20,13 @@ from functools import cache, lru_cache
 from opx.hygiene.private_keys import KeyBlock, PrivateKeys
 
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
-"""Hex digits of a fingerprint. Of what people choose there are few, so that every bit helps to guess it."""
+"""Hex digits of a fingerprint. Fewer for secrets chosen by people, where every bit helps to guess them."""
 
 _OF_NO_VALUE = re.compile(
     r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request)"
     r"[ _.-]?token\W{0,14}$"
 )
-"""What marks a place or a request, before its value."""
+"""Names of cursors and request ids, before their value."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
@@ -57,10 +57,10 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SecretFormat:
-    """`kind` stands in for the secret, `label` names it to people. The group `secret` is what is masked.
+    """A format of secrets. `kind` replaces the secret, `label` is its name for people. The group `secret` is masked.
 
-    `chosen`: people may have made it up, so that little may be told of it. `judged`: what matches is a secret only if
-    it looks random.
+    `chosen`: people may have made it up, so that little of it may be disclosed. `judged`: a match is a secret only if it
+    looks random.
     """
 
     kind: str
@@ -127,7 +127,7 @@ _NAMES = (
 _VALUE = r"""[^\s"'`,;<>(){}\[\]|\\]{8,512}"""
 
 CONTEXT_HINTS = ("pass", "pwd", "secret", "token", "key", "credential", "kennwort", "contrase", "senha")
-"""One of them is in the name of whatever is assigned a secret."""
+"""Literals, one of which is in the name of every variable or field with a secret."""
 
 _AFTER_NAME = (  # of AWS's secret keys
     r"(?i:secret[ _-]?access[ _-]?key)[^\n]{0,24}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
@@ -154,7 +154,7 @@ _OPTION = (
 
 @cache
 def secret_formats() -> tuple[SecretFormat, ...]:
-    """All formats, the most telling first: of two that match the same text, the first one's name is used."""
+    """All formats, the most specific first: of two that match the same text, the first one's name is used."""
     issued = [
         SecretFormat(kind, label, tuple(hints.split()), re.compile(pattern))
         for _, kind, label, hints, pattern in _ISSUED
@@ -176,7 +176,7 @@ def secret_formats() -> tuple[SecretFormat, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FoundSecret:
-    """Where in a text a secret is: the part that is masked, and `since`, where what tells that it is one begins."""
+    """Position of a secret: the part that is masked, and `since`, the start of the whole match."""
 
     format: SecretFormat
     since: int
@@ -185,7 +185,7 @@ class FoundSecret:
 
 
 def mask(text: str) -> tuple[str, tuple[KeyBlock, ...]]:
-    """The text with its secrets masked, and what was masked. Masking again changes nothing."""
+    """Returns the text with its secrets masked, and the masked secrets. Idempotent."""
     masker = Masker()
     masked = [piece for number, line in enumerate(_LINE.findall(text), start=1) for piece in masker.feed(line, number)]
     masked.extend(masker.rest())
@@ -193,7 +193,7 @@ def mask(text: str) -> tuple[str, tuple[KeyBlock, ...]]:
 
 
 class Masker:
-    """Masks a text that comes line by line, in bounded memory."""
+    """Masks text that is read line by line, in bounded memory."""
 
     def __init__(self) -> None:
         self.findings: list[KeyBlock] = []
@@ -202,11 +202,11 @@ class Masker:
 
     @property
     def is_within_key(self) -> bool:
-        """Whether the next line may go on with a private key."""
+        """True if the next line may continue a private key."""
         return self._keys.is_open
 
     def feed(self, text: str, line: int, hints: Iterable[str] | None = None) -> Iterator[str]:
-        """What there is of the text up to this line, masked, in lines. `hints` as in `find`."""
+        """Yields the complete text up to this line, masked, in lines. `hints` as in `find`."""
         self._line = line
         if not self._keys.is_open and "PRIVATE KEY" not in text:
             yield mask_line(text, line, self.findings, hints)
@@ -216,7 +216,7 @@ class Masker:
         self._note_keys()
 
     def rest(self) -> Iterator[str]:
-        """What was held because a private key seemed to begin in it."""
+        """Yields the text that was held because a private key seemed to begin in it."""
         for piece in _LINE.findall("".join(self._keys.rest())):
             yield mask_line(piece, self._line, self.findings)
         self._note_keys()
@@ -227,7 +227,7 @@ class Masker:
 
 
 def mask_line(text: str, line: int, findings: list[KeyBlock], hints: Iterable[str] | None = None) -> str:
-    """The text with all but private keys masked; what was is added to `findings`.
+    """Masks all secrets but private keys; appends them to `findings`.
 
     `hints`: those of the formats' hints that the text may contain.
     """
@@ -243,14 +243,14 @@ def mask_line(text: str, line: int, findings: list[KeyBlock], hints: Iterable[st
 
 
 def find(text: str, hints: Iterable[str] | None = None) -> list[FoundSecret]:
-    """The secrets of a text other than private keys, in order, none within another."""
+    """The secrets in `text` other than private keys, in order, not overlapping."""
     lowered = text.lower()
     found: list[FoundSecret] = []
     present = frozenset([hint for hint in (_all_hints() if hints is None else hints) if hint in lowered])
     for form in _formats_with(present):
         found.extend(_matches(form, text))
     kept: list[FoundSecret] = []
-    for each in found:  # the most telling first
+    for each in found:  # the most specific first
         if not any(each.start < other.end and other.start < each.end for other in kept):
             kept.append(each)
     return sorted(kept, key=lambda each: each.start)
@@ -263,7 +263,7 @@ def _all_hints() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _formats_with(hints: frozenset[str]) -> tuple[SecretFormat, ...]:
-    """Those that may match a text with these hints, in their order."""
+    """Formats that may match text with these hints, in their order."""
     return tuple(form for form in secret_formats() if not hints.isdisjoint(form.hints))
 
 
@@ -275,7 +275,7 @@ def _matches(form: SecretFormat, text: str) -> Iterator[FoundSecret]:
 
 
 def _span(match: re.Match[str]) -> tuple[int, int]:
-    """Of the group that took part, else of the whole match."""
+    """The span of the group that matched, else of the whole match."""
     for name in match.re.groupindex:
         if name != "user" and match[name] is not None:
             return match.span(name)
@@ -297,7 +297,7 @@ def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) 
 
 
 def _basic_password(value: str) -> str | None:
-    """The password of what is the base64 of `user:password`; None for anything else."""
+    """The password in base64 of `user:password`; None for anything else."""
     if not _BASIC.fullmatch(value):
         return None
     try:
@@ -313,22 +313,22 @@ def _fingerprint(secret: str, form: SecretFormat) -> str:
 
 
 def is_obvious_placeholder(value: str) -> bool:
-    """True for what nobody takes for a secret even where its form is right."""
+    """True for a value that is certainly no secret, even where its form is right."""
     return bool(_OBVIOUS.search(value)) or len(set(value)) < 4
 
 
 def is_placeholder(value: str) -> bool:
-    """True for what documentation writes instead of a secret, and for what says where the secret is."""
+    """True for placeholders of documentation and for references to a stored secret."""
     return is_obvious_placeholder(value) or bool(_PLACEHOLDERS.search(value) or _REFERENCE.search(value))
 
 
 def is_hash_or_id(value: str) -> bool:
-    """True for UUIDs, versions, dates and the numbers of advisories."""
+    """True for UUIDs, versions, dates and advisory numbers."""
     return bool(_UUID.fullmatch(value) or _IDENTIFIER.fullmatch(value))
 
 
 def looks_random(value: str) -> bool:
-    """True for what is long and mixed enough to be a secret: no words, names, versions or placeholders."""
+    """True if a value is long and mixed enough to be a secret: no words, names, versions or placeholders."""
     value = value.strip().rstrip(".:,")
     if len(value) < MIN_LENGTH or " " in value or not value.isascii() or is_placeholder(value) or is_hash_or_id(value):
         return False
@@ -338,7 +338,7 @@ def looks_random(value: str) -> bool:
 
 
 def _classes(value: str) -> int:
-    """How many of: lower case, upper case, digits, other marks than those which join words."""
+    """Number of character classes: lower case, upper case, digits, marks other than those that join words."""
     tests = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum() and c not in "-_./: ")
     return sum(any(test(character) for character in value) for test in tests)
 

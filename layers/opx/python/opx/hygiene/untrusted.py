@@ -1,7 +1,7 @@
-"""Text from outside of the organisation, framed so that a reader who takes it for data can tell where it ends.
+"""Frames text from outside of the organisation, so that a reader who treats it as data recognises where it ends.
 
-Each line of it begins with `> `, so that no line of it can be taken for a line of ours, whatever it says. The frame's
-boundary is a hash of all that is framed: content can't contain it, as it would have to contain a hash of itself.
+Each of its lines begins with `> `, so that none can be mistaken for a line of the answer itself. The frame's boundary is
+a hash of all framed content: content can't contain it, as it would have to contain a hash of itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066
 
 
 def boundary(texts: Iterable[str]) -> str:
-    """16 hex digits that none of the texts contains."""
+    """Returns 16 hex digits that none of the texts contains."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
@@ -31,9 +31,9 @@ def boundary(texts: Iterable[str]) -> str:
 
 
 def framed(content: str, mark: str) -> str:
-    """The content between two lines with the boundary `mark`, every line of it quoted.
+    """Returns the content between two lines with the boundary `mark`, every line of it quoted.
 
-    What looks like a frame's end or like a citation's id has its bracket changed; control characters are left out.
+    Imitations of a frame's end or of a citation's id get another bracket; control characters are removed.
     """
     lines = neutralised(content).splitlines() or [""]
     quoted = "\n".join(_QUOTE + line for line in lines)
@@ -41,10 +41,10 @@ def framed(content: str, mark: str) -> str:
 
 
 def neutralised(text: str) -> str:
-    """The text with nothing in it that looks like our own marks."""
+    """Returns the text without control characters and without imitations of the frame's and citations' marks."""
     return _MARKERS.sub("(", _CONTROL.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """The same on one line."""
+    """Returns the neutralised text on one line."""
     return " ".join(neutralised(text).split())

@@ -25,7 +25,7 @@ from opx.learning.outcome_store import (
     known_scope,
 )
 from opx.ports import Item, Table
-from opx.retrieval.judging import Experienced, Inexperienced, Judged
+from opx.retrieval.judging import HitOutcomes, Judged, NoOutcomes
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
@@ -68,11 +68,11 @@ class LearnedExperience:
         """The view of a reader who may see these scopes."""
         return ReadersExperience(self, scopes)
 
-    def of(self, scopes: Sequence[str], judged: Sequence[Judged]) -> Experienced:
+    def of(self, scopes: Sequence[str], judged: Sequence[Judged]) -> HitOutcomes:
         """Outcomes and warnings that these scopes recorded for the hits. Raises `StoreUnavailableError`."""
         known = self._known.of(scopes)
         if not any(known.values()):
-            return Inexperienced()
+            return NoOutcomes()
         keys = [known_key(scope, WARNINGS) for scope in known[WARNINGS]]
         room = (MAX_READ - len(keys)) // max(len(known[OUTCOMES]), 1)
         best_first = sorted(judged, key=lambda one: -one.score)
@@ -135,7 +135,7 @@ class ReadersExperience:
         self._learned = learned
         self._scopes = scopes
 
-    def of(self, judged: Sequence[Judged]) -> Experienced:
+    def of(self, judged: Sequence[Judged]) -> HitOutcomes:
         return self._learned.of(self._scopes, judged)
 
 
@@ -173,7 +173,7 @@ class HitExperience:
             self._moved[judged.hit.indexed.entry_id] = round(outcome.factor, 6)
         return replace(judged, outcome=outcome)
 
-    def told_of(self, answer: Answer) -> Answer:
+    def annotated(self, answer: Answer) -> Answer:
         outcomes = stable_hash("outcomes", sorted(self._moved.items()))[:16] if self._moved else ""
         try:
             results = tuple(map(self._warned, answer.results)) if self._tried else answer.results

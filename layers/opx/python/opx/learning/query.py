@@ -108,7 +108,7 @@ class RAGQueryService:
         return self._found(question, FAILURE_THRESHOLD, FAILURE_RESULTS)
 
     def _found(self, question: PatternQuestion, threshold: float, most: int) -> list[RAGPattern]:
-        finishing = [observer.asked() for observer in self._search.observers]
+        finishing = [observer.begin() for observer in self._search.observers]
         started = time.perf_counter()
         answer = self._search.ask(question.searched, SEARCHED)
         if answer.partial:

@@ -216,14 +216,14 @@ class Lifecycle:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of
         item processed and the count so far. Raises `InvalidInputError` where a managed service scores relevance."""
         from opx.graph.naming import ScopeDirectory
-        from opx.retrieval.calibration.calibrating import AskedCorpus, Calibrator
+        from opx.retrieval.calibration.calibrating import CalibrationCorpus, Calibrator
         from opx.retrieval.calibration.models import CalibrationStore
 
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         embedder = indexing.query_embedder
         if embedder is None:
             raise InvalidInputError(JUDGES_ITSELF)
-        corpus_to_query = AskedCorpus(
+        calibration_corpus = CalibrationCorpus(
             catalog=corpus.catalog,
             scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
             categories=sorted(installation.knowledge.categories),
@@ -232,7 +232,7 @@ class Lifecycle:
             embedder=embedder,
         )
         calibrations = CalibrationStore(self._tables.table(LIFECYCLE), indexing.indexes.subject)
-        return Calibrator(corpus_to_query, calibrations, installation.clock, progress)
+        return Calibrator(calibration_corpus, calibrations, installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
         """Due calibrations within the background loop of a single-process installation."""

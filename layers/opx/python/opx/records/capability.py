@@ -167,7 +167,7 @@ class QuestionRecorder:
         self._vector_of = vector_of
         self._report = report
 
-    def asked(self) -> Finish:
+    def begin(self) -> Finish:
         """Called before a search: reads the state of the corpus that the answer has at least."""
         return partial(self._answered, self._state())
 

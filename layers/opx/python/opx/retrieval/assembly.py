@@ -1,7 +1,7 @@
 """Assembles an answer for a reader: of each document that was found, the blocks that help, within a budget of tokens.
 
-Which block of a document helps is estimated from the question's terms in it, the passages that were found, the role of
-its section and its place; the coefficients were fitted to labelled questions
+The usefulness of a block is estimated from the question's terms in it, the passages that were found, the role of its
+section and its position; the coefficients were fitted to labelled questions
 (docs/decisions/0050-answers-by-procedure.md). Blocks are taken by probability per token, over all documents at once, and
 shown in the document's order."""
 
@@ -25,37 +25,37 @@ from opx.text.procedures.layout import is_row, with_heads
 from opx.text.tokenizer import estimated_tokens
 
 MAX_DOCUMENTS = 5
-"""Documents of which text is shown; those behind them are named."""
+"""Documents with text in the answer; further ones are only named."""
 _MARK = 4
-"""Tokens of a mark for what is left out."""
+"""Tokens of a mark for omitted blocks."""
 _SMALL = 8
 _PER_TOKEN = 0.7
-"""How much the length of a block counts against it: at 1, very short ones win."""
+"""Exponent of a block's length in its value per token: at 1, very short blocks win."""
 _MAX_TERMS = 200
 _READ = 600
-"""Characters of a question whose words are named."""
+"""Characters of a question whose words are named as the reason."""
 _WORD = re.compile(r"[\w.:/-]{2,}\w")
 _NEVER = 0.01
 """Added to a confidence before its logarithm is taken."""
 
-_TELLS = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
+_DESCRIPTIVE = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
 
 
 class Features(NamedTuple):
     """Evidence that a block helps. `terms` is the weight of the question's terms that it has, as a share of all that the
     documents have (0 to 1), `before` that of the block before it. `passage` is the logarithm of the fused score of the
-    passage that holds it, compared with the best of its document, and `confidence` the logarithm of that one's; `units` is
-    the logarithm of how many blocks its document has, `place` where in it the block stands (0 to 1)."""
+    passage around it relative to the best of its document, `confidence` the logarithm of the document's confidence,
+    `units` that of its number of blocks; `position` is relative to the document (0 to 1)."""
 
     terms: float
     terms_squared: float
     before: float
     passage: float
-    tells: float
+    describes: float
     links: float
     in_step: float
     warns: float
-    place: float
+    position: float
     confidence: float
     rank: float
     units: float
@@ -66,11 +66,11 @@ COEFFICIENTS = Features(
     terms_squared=-7.80,
     before=1.03,
     passage=0.52,
-    tells=-1.09,
+    describes=-1.09,
     links=-2.88,
     in_step=0.60,
     warns=0.54,
-    place=2.81,
+    position=2.81,
     confidence=0.98,
     rank=-0.18,
     units=-0.39,
@@ -79,7 +79,7 @@ COEFFICIENTS = Features(
 
 @dataclass(slots=True)
 class DocumentPassages:
-    """A document that was found: its outline, and its passages, the best first."""
+    """A found document: its outline, and its passages, the best first."""
 
     outline: Outline
     results: list[RetrievalResult]
@@ -92,7 +92,7 @@ class DocumentPassages:
 
 
 def grouped(results: Sequence[RetrievalResult]) -> list[list[RetrievalResult]]:
-    """Results by document, in the order of the best of each."""
+    """Groups results by document, in the order of the best of each."""
     groups: dict[str, list[RetrievalResult]] = {}
     for result in results:
         groups.setdefault(result.document_id or f"{len(groups)} {result.source}", []).append(result)
@@ -106,8 +106,8 @@ def choose(
     budget: int,
     measure: Callable[[DocumentPassages], int],
 ) -> None:
-    """Fill `chosen` of documents. `overheads`: the tokens that each takes beside its blocks as soon as it shows any;
-    `measure` gives those of a document's blocks as they are shown, which may be less than those of each alone."""
+    """Fills `chosen` of the documents within the budget of tokens. `overheads`: the tokens that each document takes beside
+    its blocks; `measure` returns the tokens of a document's blocks as shown, which may be less than their sum."""
     parts = zip(documents, overheads, features_of(terms, documents), strict=True)
     filling = _Filling([_Document(*part) for part in parts])
     filling.fill(budget)
@@ -116,7 +116,7 @@ def choose(
 
 
 class _Document:
-    """The blocks of a document, with what each is worth and costs."""
+    """The blocks of a document with their value and cost."""
 
     def __init__(self, found: DocumentPassages, overhead: int, features: Sequence[Features]) -> None:
         self.found = found
@@ -132,18 +132,18 @@ class _Document:
         self.units = list(_units_alone(found.outline))
 
     def needed(self, at: int) -> list[int]:
-        """The units to choose for one: itself, those that have to stand before it, and what warns of its step."""
+        """The units to choose with one: itself, those that have to be shown before it, and the warnings of its step."""
         units = self.found.outline.units
         wanted = dict.fromkeys((*with_heads(units, at), *self._cautions.get(units[at].step, ())))
         return [one for one in wanted if one not in self.found.chosen]
 
     def value(self, at: int) -> float:
-        """The worth of a unit per token that choosing it now takes."""
+        """The value of a unit per token that choosing it now costs."""
         opening = 0 if self.found.chosen else self.overhead
         return self.worth[at] / math.pow(max(self.tokens[at] + opening, _SMALL), _PER_TOKEN)
 
     def cost(self, units: Sequence[int]) -> int:
-        """The tokens that choosing these takes."""
+        """The tokens that choosing these units costs."""
         found = self.found
         sections = {found.outline.units[at].section for at in units} - self._headed
         opening = 0 if found.chosen else self.overhead
@@ -160,13 +160,13 @@ class _Document:
 
 
 class _Filling:
-    """Takes the unit of the highest value that fits, again and again."""
+    """Chooses units greedily by value as long as they fit."""
 
     def __init__(self, documents: Sequence[_Document]) -> None:
         self._documents = documents
 
     def fill(self, room: int) -> None:
-        """Take units of at most so many tokens in all."""
+        """Chooses units of at most `room` tokens in total."""
         heap = [self._entry(number, at) for number, one in enumerate(self._documents) for at in one.units]
         heapq.heapify(heap)
         while heap:
@@ -191,7 +191,7 @@ class _Filling:
 
 def _units_alone(outline: Outline) -> Iterator[int]:
     """Units that may be chosen by themselves: a table's header comes with its rows, and a line that ends in a colon with
-    what it leads to."""
+    the units that it introduces."""
     below = [unit for unit in outline.units if unit.head >= 0]
     heads = {unit.head for unit in below if is_row(outline, unit)}
     heads |= {head for head in {unit.head for unit in below} - heads if _leads(outline, outline.units[head])}
@@ -226,11 +226,11 @@ def _features(found: DocumentPassages, rank: int, weights: Sequence[float]) -> l
                 terms_squared=weights[at] ** 2,
                 before=weights[at - 1] if at else 0.0,
                 passage=passages.evidence(unit),
-                tells=float(kind in _TELLS),
+                describes=float(kind in _DESCRIPTIVE),
                 links=float(kind is SectionKind.REFERENCES),
                 in_step=float(unit.step > 0),
                 warns=float(unit.warns),
-                place=unit.start / length,
+                position=unit.start / length,
                 confidence=confidence,
                 rank=float(rank),
                 units=units,
@@ -240,8 +240,8 @@ def _features(found: DocumentPassages, rank: int, weights: Sequence[float]) -> l
 
 
 class QuestionTerms:
-    """Finds a question's terms in documents. Their stems are looked for at the beginnings of words, so that documents needn't
-    be analysed."""
+    """Finds a question's terms in documents. Stems are matched at the beginnings of words, so that documents needn't be
+    analysed."""
 
     def __init__(self, question: str) -> None:
         stems = dict.fromkeys(analyze(question, question_languages(question)))
@@ -251,7 +251,7 @@ class QuestionTerms:
         self._words = [(word.lower(), word) for word in _WORD.findall(question[:_READ])]
 
     def words_in(self, text: str) -> list[str]:
-        """Words of the question's beginning of which the text has a form, the longest first; identifiers only as they are."""
+        """Words from the question's beginning with a form in the text, the longest first; identifiers only unchanged."""
         if self._pattern is None:
             return []
         lower = text.lower()
@@ -264,8 +264,8 @@ class QuestionTerms:
         return sorted(words.values(), key=lambda word: (-len(word), word))
 
     def shares(self, outlines: Sequence[Outline]) -> list[list[float]]:
-        """For each unit of each document the weight of the terms that it has, as a share of that of all terms that the
-        documents have. A term that fewer units have weighs more."""
+        """The weight of the terms in each unit of each document, as a share of the weight of all terms in the documents. A
+        term that fewer units have weighs more."""
         found = [self._found(outline) for outline in outlines]
         frequency = Counter(term for units in found for terms in units for term in terms)
         count = sum(map(len, found))
@@ -274,13 +274,13 @@ class QuestionTerms:
         return [[sum(map(weights.__getitem__, terms)) / total for terms in units] for units in found]
 
     def _found(self, outline: Outline) -> list[set[str]]:
-        """The terms that each unit has."""
+        """The terms in each unit."""
         found: list[set[str]] = [set() for _ in outline.units]
-        for at, term in self._places(outline):
+        for at, term in self._occurrences(outline):
             found[at].add(term)
         return found
 
-    def _places(self, outline: Outline) -> Iterator[tuple[int, str]]:
+    def _occurrences(self, outline: Outline) -> Iterator[tuple[int, str]]:
         text = outline.text.lower()
         if self._pattern is None or len(text) != len(
             outline.text
@@ -301,30 +301,30 @@ def _begins_word(text: str, at: int) -> bool:
 
 
 def _prefix(stem: str) -> str:
-    """What every form of a stemmed word begins with: Snowball writes `happi` for happy."""
+    """The common prefix of all forms of a stemmed word: Snowball writes `happi` for happy."""
     return stem[:-1] if len(stem) > 3 and stem.endswith("i") else stem
 
 
 class _Passages:
-    """Where the passages of a document stand in its text, with their scores compared to the best of it."""
+    """Spans of a document's passages in its text, with their scores relative to the best."""
 
     def __init__(self, found: DocumentPassages) -> None:
-        places = ((_place(found.outline.text, result), result) for result in found.results)
-        self._places = [(*place, result) for place, result in places if place]
+        spans = ((_span_of(found.outline.text, result), result) for result in found.results)
+        self._spans = [(*span, result) for span, result in spans if span]
         self._best = max(map(_level, found.results), default=1.0)
 
     def evidence(self, unit: Unit) -> float:
-        """`Features.passage` of a unit; -4 for one that is in none of the passages."""
-        held = next((result for start, end, result in self._places if start < unit.end and unit.start < end), None)
+        """`Features.passage` of a unit; -4 for a unit in none of the passages."""
+        held = next((result for start, end, result in self._spans if start < unit.end and unit.start < end), None)
         return -4.0 if held is None else math.log((_level(held) + _NEVER) / (self._best + _NEVER))
 
 
 def _level(result: RetrievalResult) -> float:
-    """The score of a passage that compares with others of the same search."""
+    """The score of a passage, comparable within the same search."""
     return result.parts.fused if result.parts else result.score
 
 
-def _place(text: str, result: RetrievalResult) -> tuple[int, int] | None:
+def _span_of(text: str, result: RetrievalResult) -> tuple[int, int] | None:
     content = result.content.strip()
     at = text.find(content)
     return (at, at + len(content)) if at >= 0 and content else None

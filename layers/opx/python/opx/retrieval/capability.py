@@ -1,4 +1,4 @@
-"""Composes questions: search, research and live search of the web, for one identity at a time."""
+"""Composes search, research and live search of the web for one identity at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opx.retrieval.calibration.models import CalibrationStore
     from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
-    from opx.retrieval.judging import Experience as JudgedExperience
+    from opx.retrieval.judging import OutcomeLookup
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.models import Models
     from opx.retrieval.query import Observer
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIBRARY_RERANKERS = ("local", "off")
-"""With these no model reranks."""
+"""Settings with which no model reranks."""
 
 _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 500
-"""Commands whose effect is remembered, and the characters of the longest."""
+"""Number of commands whose effect is cached, and the characters of the longest."""
 
 
 class ExperienceByScope(Protocol):
     """Outcomes, warnings and learned words of documents, by the scopes that a reader may see."""
 
-    def seen_by(self, scopes: Sequence[str]) -> JudgedExperience: ...
+    def seen_by(self, scopes: Sequence[str]) -> OutcomeLookup: ...
 
     def words(self, scopes: Sequence[str]) -> LearnedWords | None: ...
 
@@ -66,13 +66,13 @@ class ExperienceByScope(Protocol):
 
 
 class RelatedNodes(Protocol):
-    """The graph, as far as answers need it."""
+    """The part of the graph that answers need."""
 
     def expansion(self, reader: Reader) -> GoOn:
-        """Follows edges from what was found as text."""
+        """Returns the expansion of found text along edges, for one reader."""
 
     def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
-        """Ids of the documents that an alert itself (`runbook`) or else its rules name, each with what names it."""
+        """Ids of the documents that an alert itself (`runbook`) or else its rules name, each with the reason."""
 
 
 class NewObservers(Protocol):
@@ -84,8 +84,8 @@ class NewObservers(Protocol):
 
 
 class Questions:
-    """Questions over everything that is kept. `past` gives the engine for a question as of a past time,
-    `internet` opens live search of the web; None where it isn't configured."""
+    """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
+    `internet` opens live search of the web; None if it isn't configured."""
 
     def __init__(
         self,
@@ -128,13 +128,13 @@ class Questions:
         recorded: bool = True,
         gaps: bool = True,
     ) -> KnowledgeQuery:
-        """Searches for this identity, or for the one that the installation is configured for. Answers are reported, and
-        `recorded` in the audit log and, with `gaps`, among the gaps, as the settings say."""
+        """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
+        to the audit log and, with `gaps`, to the gaps, depending on the settings."""
         from opx.retrieval.searching import RememberedVectors
 
-        asked = self._installation.identity_of(identity)
+        caller = self._installation.identity_of(identity)
         with counted_as_unavailable(report):
-            reader = self._corpus.projects.reader(asked)
+            reader = self._corpus.projects.reader(caller)
         questions = self._indexing.query_embedder
         embedder = RememberedVectors(questions) if questions else None
         experience = self._experience()
@@ -147,7 +147,7 @@ class Questions:
             rules=self.search_rules,
             models=self._confidence_models,
             reranker=self._rerank_stage,
-            internet=partial(self._search_internet, asked.client_id),
+            internet=partial(self._search_internet, caller.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
             baselines=self._baseline_of,
             graph=partial(self._expand, reader),
@@ -160,7 +160,7 @@ class Questions:
         )
 
     def handover(self, reader: Reader) -> Handover:
-        """Hands documents over to this reader."""
+        """Assembly of documents for this reader."""
         from opx.retrieval.handover import Handover
         from opx.runtime.threads import Each
 
@@ -175,14 +175,14 @@ class Questions:
 
     @cached_property
     def effects(self) -> EffectTable:
-        """What commands of procedures do. Raises `KnowledgeConfigError`."""
+        """The table of commands' effects. Raises `KnowledgeConfigError`."""
         from opx.text.procedures.effects import effect_table, read_effects
 
         return effect_table(self._installation.declared(read_effects))
 
     @cached_property
     def _classify(self) -> Classify:
-        """What a command does. The latest are remembered, as the same steps are handed over again and again."""
+        """Classifies a command's effect. The latest are cached, as the same steps are handed over again and again."""
         effects = self.effects
         remembered = lru_cache(_REMEMBERED)(effects.classify)
 
@@ -194,7 +194,7 @@ class Questions:
 
     @cached_property
     def search_rules(self) -> SearchRules:
-        """The legs, fusion and reranking of questions that don't name them."""
+        """Default legs, fusion and reranking of questions."""
         settings = self._installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
         return SearchRules(
@@ -207,18 +207,18 @@ class Questions:
 
     @cached_property
     def _confidence_models(self) -> CalibratedModels:
-        """Of all searches of this process, so that a calibration is looked up every now and then."""
+        """Shared by all searches of this process, so that a calibration is read only every now and then."""
         return CalibratedModels(self.kept_calibration)
 
     def kept_calibration(self, embedder: str) -> Item | None:
-        """The row with a calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
+        """The item with the calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
         from opx.retrieval.confidence import calibration_key
 
         return self._tables.table(LIFECYCLE).get(calibration_key(self._indexing.indexes.subject, embedder))
 
     @property
     def calibrations(self) -> CalibrationStore:
-        """Stores calibrations on this corpus, by embedding model."""
+        """Store of calibrations on this corpus, by embedding model."""
         from opx.retrieval.calibration.models import CalibrationStore
 
         return CalibrationStore(self._tables.table(LIFECYCLE), self._indexing.indexes.subject)
@@ -243,8 +243,8 @@ class Questions:
         return self._telemetry().baselines.get(reader, node, metric, time_window)
 
     def research(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
-        """Research for this identity, or for the one that the installation is configured for. Its searches are reported
-        and audited as questions are; in a planner's words, they tell of no gaps."""
+        """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
+        their words are a planner's, they are not recorded as gaps."""
         from opx.retrieval.research.researcher import Researcher
         from opx.runtime.threads import serialized
 
@@ -253,7 +253,7 @@ class Questions:
 
     @cached_property
     def _planner(self) -> Planner:
-        """Decides which searches a research does."""
+        """Plans the searches of a research."""
         from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 
         chat = self._models().chat if self._installation.settings.research_planner != "rules" else None
@@ -265,7 +265,7 @@ class Questions:
         return self._new_internet()
 
     def _search_internet(self, client_id: str, query: str, max_results: int) -> Answer:
-        """A mistake in the section `internet` is a note to an agent, not an error."""
+        """Returns a mistake in the section `internet` as a note to the agent, not as an error."""
         try:
             search = self.internet
         except KnowledgeConfigError as exc:

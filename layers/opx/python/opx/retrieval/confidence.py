@@ -1,8 +1,9 @@
 """Estimates the probability that a document answers the question, and that anything here is near it.
 
-Three small linear models, fitted for each way of searching: one orders the documents, one gives the probability that a
-document answers, given its place, and one says whether anything is near at all. Their coefficients are in `confidence.json`
-with the data, the date and the command that made them; docs/confidence.md has the method and how well it is calibrated.
+Three small linear models, fitted for each combination of legs and mode: one orders the documents, one estimates the
+probability that a document answers, given its rank, and one that anything is near at all. Their coefficients are in
+`confidence.json` with the data, the date and the command that made them; docs/confidence.md has the method and its
+calibration.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ REFERENCE = "all-MiniLM-L6-v2"
 """The embedding model that models with cosines were fitted for."""
 
 OTHER = "other"
-"""Stands for every embedding model that nothing was fitted for: its models don't look at cosines."""
+"""Name of the models for all other embedding models: they have no cosine inputs."""
 
 FAR = 0.3
-"""If the probability that anything is near is lower, nothing is more than weak. It is for 19 of 20 questions about other
-things, and for 1 of 100 with an answer (docs/confidence.md)."""
+"""Probability of nearness below which every result is weak. It is lower for 19 of 20 questions about other things, and for
+1 of 100 with an answer (docs/confidence.md)."""
 
 FAR_IN_OTHER_LANGUAGES, FEW_ENTRIES, FAR_IN_FEW = 0.1, 200, 0.01
-"""Nothing is given below `FAR`; of questions that may be in another language than English, and where there are few entries,
-so that nobody knows which words are rare, only below these."""
+"""No result is returned below `FAR`; for questions that may be in another language than English, and with few entries, where
+the rarity of words is unknown, only below these."""
 
 DOUBTFUL = 0.45
-"""The highest confidence where hardly anything is near, or a question says too little."""
+"""The highest confidence if hardly anything is near, or the question is too vague."""
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -48,7 +49,7 @@ COSINE = "cosine_best"
 
 
 def is_far(judgement: Judgement, entries: int, *, english: bool) -> bool:
-    """True if nothing is near enough to be given. Words alone can't tell that."""
+    """True if nothing is near enough to be returned. Words alone can't show that."""
     if not judgement.by_meaning:
         return False
     if entries < FEW_ENTRIES:
@@ -58,7 +59,7 @@ def is_far(judgement: Judgement, entries: int, *, english: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LinearModel:
-    """intercept + the sum of coefficient x (value - mean) / scale."""
+    """A linear model: intercept + the sum of coefficient x (value - mean) / scale."""
 
     intercept: float
     parts: Mapping[str, tuple[float, float, float]]
@@ -95,8 +96,8 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class JudgedPage:
-    """A document with the probability that it answers. `least` and `most` bound what that can be where identifiers of the
-    question make it certain, or keep it from that, and `why` says how."""
+    """A document with the probability that it answers. `least` and `most` bound it if identifiers of the question make the
+    document certain or exclude that; `why` is the reason."""
 
     page: DocumentHits
     confidence: float
@@ -107,8 +108,8 @@ class JudgedPage:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Documents, the likeliest first. `near`: the probability that anything here is near the question; `by_meaning`: whether
-    cosines say so, too."""
+    """Documents, the likeliest first. `near`: the probability that anything here is near the question; `by_meaning`: it is
+    estimated from cosines, too."""
 
     pages: tuple[JudgedPage, ...] = ()
     near: float = 0.0
@@ -118,9 +119,9 @@ class Judgement:
 def judged(
     text: str, found: FusedHits, pages: Sequence[DocumentHits], judges: Judges, *, reorder: bool = True
 ) -> Judgement:
-    """The documents in the order of the models, or with `reorder=False` as they are. `found` is the search for `text`, the
-    question without its values where that was searched for. A document is never surer than the one before it; those behind
-    the first `JUDGED` keep their order."""
+    """Estimates confidences, and orders the documents by the models, or with `reorder=False` keeps their order. `found` is
+    the search for `text`, the question without its values if that was searched. A document's confidence is never above that
+    of the one before it; those after the first `JUDGED` keep their order."""
     if not pages:
         return Judgement()
     rows = evidence_of(text, found, pages[:JUDGED])
@@ -135,36 +136,36 @@ def judged(
     first = [JudgedPage(pages[at], one) for at, one in zip(order, confidence, strict=True)]
     rest = [JudgedPage(page, most * _share(page, pages[JUDGED - 1])) for page in pages[JUDGED:]]
     near = judges.near.probability({name: rows[0][name] for name in NEARNESS})
-    is_doubtful, says_little = near < FAR, _says_little(text)
+    is_doubtful, is_vague = near < FAR, _is_vague(text)
     titled = {pages[at].document_id for at, row in enumerate(rows) if row["title_match"]}
     bound = tuple(
         replace(one, confidence=min(one.confidence, DOUBTFUL))
-        if is_doubtful or (says_little and one.page.document_id not in titled)
+        if is_doubtful or (is_vague and one.page.document_id not in titled)
         else one
         for one in (*first, *rest)
     )
     return Judgement(bound, near, by_meaning=bool(judges.near.parts.get(COSINE, (0.0,))[0]))
 
 
-def _says_little(text: str) -> bool:
+def _is_vague(text: str) -> bool:
     """True for one everyday word or none (`help`, `why?`): only a title with it makes an answer likely."""
-    said = [word for word in text.split() if any(map(str.isalnum, word))]
-    return not any(is_identifier(word) or word.isupper() for word in said) and len(_WORD.findall(text)) <= 1
+    written = [word for word in text.split() if any(map(str.isalnum, word))]
+    return not any(is_identifier(word) or word.isupper() for word in written) and len(_WORD.findall(text)) <= 1
 
 
 def _share(page: DocumentHits, last: DocumentHits) -> float:
     return min(page.level / last.level, 1.0) if last.level > 0 else 1.0
 
 
-def as_the_engine_says(pages: Sequence[DocumentHits]) -> Judgement:
-    """Of an engine that gives its own estimates of relevance: the best hit's is the document's."""
+def engine_judgement(pages: Sequence[DocumentHits]) -> Judgement:
+    """The judgement of an engine with its own estimates of relevance: a document has that of its best hit."""
     return Judgement(tuple(JudgedPage(page, page.level) for page in pages), 1.0)
 
 
-# -- the models that are shipped
+# -- shipped models
 
 ModelsOf = Callable[[str, str, SearchMode], Judges]
-"""The models for an embedding model by its id, the legs that took part and a mode."""
+"""Returns the models for an embedding model by its id, the legs that took part and a mode."""
 
 
 @cache
@@ -182,7 +183,7 @@ def has_models(embedder: str) -> bool:
 
 @cache
 def models_made() -> str:
-    """Identifies the shipped models."""
+    """Hash of the shipped models."""
     return stable_hash("confidence", json.dumps(_shipped()["models"], sort_keys=True))
 
 
@@ -195,6 +196,6 @@ def shipped(embedder: str, legs: str, mode: SearchMode) -> Judges:
 
 
 def calibration_key(subject: str, embedder: str) -> Item:
-    """The key of the row that keeps a calibration for an embedding model (`opx.retrieval.calibration.models`); `subject` is
-    that of the indexes."""
+    """Key of the item with the calibration for an embedding model (`opx.retrieval.calibration.models`); `subject` is that
+    of the indexes."""
     return {"subject": subject, "entry": f"calibration#{embedder}"}

@@ -1,4 +1,4 @@
-"""Reads documents by id, as far as a reader may see them."""
+"""Reads documents by id within a reader's scopes, and expands results by their surrounding text."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _ID = re.compile(r"[0-9a-f]+\Z")
 
 
 class ReadableDocuments:
-    """Documents that haven't expired."""
+    """Reads documents that haven't expired."""
 
     def __init__(self, installation: Installation, corpus: Corpus) -> None:
         self._installation = installation
         self._corpus = corpus
 
     def expired_since(self, document: KnowledgeDocument) -> str:
-        """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
+        """The day since when a document is expired; "" if it isn't."""
         return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
 
     def find(self, reader: Reader, document_id: str) -> KnowledgeDocument:
         """The document with this full id: a current one, else the newest version. Raises `DocumentNotFoundError`, also for
-        what is no id, which isn't looked up."""
+        an invalid id, without a look-up."""
         is_id = len(document_id) == ID_LENGTH and _ID.match(document_id)
         found = [one for one in self._corpus.catalog.find(document_id) if reader.may_see(one.scope)] if is_id else []
         if not found:
@@ -81,16 +81,16 @@ class ReadableDocuments:
 log = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 30_000
-"""Of an expanded result; more is cut at pieces, around the one that was found."""
+"""Characters of an expanded result; longer ones are cut at chunks, around the found one."""
 
 UNREADABLE = "some results could not be expanded: their documents' texts were not readable"
 
 ChunksOf = Callable[[str], Iterable[DocumentChunk]]
-"""The chunks of the document with an id, as far as the reader may see it. Raises `DocumentNotFoundError`."""
+"""Returns the chunks of the document with an id, if visible to the reader. Raises `DocumentNotFoundError`."""
 
 
 class Expander:
-    """Reads what stands around results."""
+    """Expands results by the text around them."""
 
     def __init__(self, chunks_of: ChunksOf) -> None:
         self._chunks_of = chunks_of
@@ -98,9 +98,9 @@ class Expander:
     def expanded(
         self, results: Sequence[RetrievalResult], expand: Expand
     ) -> tuple[tuple[RetrievalResult, ...], tuple[str, ...]]:
-        """The results with more text, one for each section or document, in the best one's place; and what to note.
+        """Expands the results, one for each section or document, at the best one's rank; and returns notes.
 
-        `metadata.expanded` says of what the text is (`of`), which pieces it has (`chunkIds`) and whether it was `cut`.
+        `metadata.expanded` states the extent of the text (`of`), its chunks (`chunkIds`) and if it was `cut`.
         """
         documents: dict[str, list[DocumentChunk] | None] = {}
         kept: list[RetrievalResult] = []
@@ -153,7 +153,7 @@ def _section(chunks: Sequence[DocumentChunk], at: int) -> tuple[int, int]:
 
 
 def _fitting(chunks: Sequence[DocumentChunk], at: int, first: int, last: int) -> tuple[int, int]:
-    """As many neighbours on both sides in turn as fit in `MAX_CHARACTERS`."""
+    """Extends the range by neighbours on alternating sides, as many as fit in `MAX_CHARACTERS`."""
     low = high = at
     size = len(chunks[at].content)
     grown = True
@@ -170,7 +170,7 @@ def _fitting(chunks: Sequence[DocumentChunk], at: int, first: int, last: int) ->
 
 
 def joined(chunks: Sequence[DocumentChunk]) -> str:
-    """The text of pieces in order. What two of them share is there once; an empty line stands for what none has."""
+    """Joins chunks in order. Overlaps are included once; an empty line replaces a gap."""
     text, end = "", 0
     for chunk in chunks:
         shared = end - chunk.start if text else 0

@@ -1,7 +1,7 @@
-"""Evidence that a document answers a question, and that anything here does: the inputs of the models of confidence.
+"""Computes evidence that a document answers a question, and that anything here does: inputs of the confidence models.
 
-Everything is computed from texts and counts that a search brings back anyway, without a language model and without another
-call, so it is the same on every engine. Weights of words are those of `hybrid.term_weights`: how rare each is in the index.
+Everything is computed from texts and counts that a search returns anyway, without a language model and without another
+call, so it is the same on every engine. Weights of words are those of `FusedHits.term_weights`: their rarity in the index.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from opx.text.languages import document_languages
 
 Parts = dict[str, float]
 GRAM = 3
-"""Characters of the pieces of titles and questions that are compared: they match where words are inflected or joined."""
+"""Characters of the n-grams of titles and questions that are compared: they match inflected and joined words."""
 
 BM25_MOST = 2.2
-"""k1 + 1: what one field of BM25 gives a term at most, times its weight."""
+"""k1 + 1: the most that one field of BM25 contributes for a term, times its weight."""
 
 
 class Cover:
-    """Measures how far hits cover one question: its `terms`, each with the weight of the word that it stands for (`weights`),
-    and its pieces of three letters (`grams`)."""
+    """Measures how far hits cover one question: its `terms`, each with the weight of its word (`weights`), and its trigrams
+    (`grams`)."""
 
     def __init__(self, text: str, found: FusedHits) -> None:
         self._found = found
@@ -42,7 +42,7 @@ class Cover:
         self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
 
     def document_terms(self, hit: FusedHit) -> Set[str]:
-        """The terms of all that was found of the hit's document."""
+        """The terms of all found passages of the hit's document."""
         pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
         return frozenset[str]().union(*map(terms_of, pieces))
 
@@ -59,8 +59,8 @@ class Cover:
         in_title = sum(not there.isdisjoint(self._found.words[word]) for word in self._counted) / len(self._counted)
         return math.sqrt(in_query * in_title)
 
-    def title_asked(self, hit: FusedHit) -> float:
-        """Share of the title's terms that stand for a word of the question."""
+    def title_share(self, hit: FusedHit) -> float:
+        """Share of the title's terms that represent a word of the question."""
         there = title_terms(hit)
         return len(there & self.terms) / max(len(there), 1)
 
@@ -72,8 +72,8 @@ class Cover:
 
 
 class Contrast:
-    """Sets each of some documents apart from the others: a word that all of them have tells none of them apart. `documents`
-    are the terms of each."""
+    """Measures what distinguishes each of some documents from the others: a word that all of them have distinguishes none.
+    `documents` are the terms of each."""
 
     def __init__(self, cover: Cover, hits: Sequence[FusedHit], documents: Sequence[Set[str]]) -> None:
         self._cover = cover
@@ -90,7 +90,7 @@ class Contrast:
         return self._share(self._passages[at], self._rare_passages)
 
     def document(self, at: int) -> float:
-        """The same of all that was found of its document."""
+        """Like `passage`, of all found passages of its document."""
         return self._share(self._documents[at], self._rare_documents)
 
     def title_missing(self, at: int) -> float:
@@ -99,11 +99,11 @@ class Contrast:
         return missing / max(1.0, self._most)
 
     def title_grams(self, at: int) -> float:
-        """Share of the title's pieces that are in the question, by rarity among the titles."""
+        """Share of the title's trigrams that are in the question, by rarity among the titles."""
         return _rare_share(self._grams[at], self._cover.grams.keys(), self._rare_grams)
 
     def question_grams(self, at: int) -> float:
-        """Share of the question's pieces, as far as any title has them, that are in this title, by rarity."""
+        """Share of the question's trigrams that any title has which are in this title, by rarity."""
         return _rare_share(self._cover.grams.keys(), self._grams[at], self._rare_grams)
 
     def _share(self, there: Set[str], rare: Mapping[str, float]) -> float:
@@ -123,7 +123,7 @@ def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(2048)
 def _words_of(title: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The terms that stand for each word."""
+    """The terms that represent each word."""
     return tuple(words(title, languages).values())
 
 
@@ -144,7 +144,7 @@ ORDER = (
     "title_missing",
     "pairs",
 )
-"""Of the model that orders documents."""
+"""Inputs of the model that orders documents."""
 
 CONFIDENCE = (
     "margin",
@@ -164,21 +164,21 @@ CONFIDENCE = (
     "unknown",
     "both",
 )
-"""Of the model that says how likely a document answers the question."""
+"""Inputs of the model for the probability that a document answers the question."""
 
 NEARNESS = ("cosine_best", "document_best")
-"""Of the model that says whether anything here is near the question."""
+"""Inputs of the model for the probability that anything here is near the question."""
 
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> list[Parts]:
     """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
     for `text`.
 
-    `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of what it could be at most.
+    `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of the possible maximum.
     `cosine`: the highest of a hit. `document`, `title_asked` and `pairs`: shares of the question's words, of the title's
-    words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; what is
-    `rare` is weighted by how few of the other documents have it. `unknown`: share of the question's words that nothing
-    here has.
+    words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; `rare`
+    inputs are weighted by how few of the other documents have a word. `unknown`: share of the question's words that no
+    entry has.
     """
     cover, hits = Cover(text, found), [page.best for page in pages]
     documents = [cover.document_terms(hit) for hit in hits]
@@ -195,7 +195,7 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
             "cosine": cosines[at],
             "document": cover.share(documents[at]),
             "title_match": cover.title_match(page.best),
-            "title_asked": cover.title_asked(page.best),
+            "title_asked": cover.title_share(page.best),
             "title_letters": contrast.title_grams(at),
             "question_letters": contrast.question_grams(at),
             "document_rare": contrast.document(at),
@@ -212,8 +212,8 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
 
 
 def ordered_evidence(rows: Sequence[Parts], scores: Sequence[float]) -> list[Parts]:
-    """The same rows, in the order given, with what their order adds. `scores` of the order model fall; `margin` is the
-    difference to the best other document's."""
+    """Adds the inputs that depend on the order to the rows. `scores` of the order model are descending; `margin` is the
+    difference to the best other document's score."""
     ranked = []
     for rank, (row, score) in enumerate(zip(rows, scores, strict=True)):
         rival = scores[0] if rank else (scores[1] if len(scores) > 1 else score - NO_RIVAL)
@@ -222,11 +222,11 @@ def ordered_evidence(rows: Sequence[Parts], scores: Sequence[float]) -> list[Par
 
 
 NO_RIVAL = 3.0
-"""The margin of a document that was found alone."""
+"""The margin of a single found document."""
 
 
 def _cosines(found: FusedHits, pages: Sequence[DocumentHits]) -> list[float]:
-    """The highest cosine of each document; of one that the vector leg didn't find, the lowest that it did."""
+    """The highest cosine of each document; for one that the vector leg didn't find, the lowest of all hits."""
     hits = thinned(found.hits, PASSAGES)  # the same however many are shown
     least = min((hit.vector[1] for hit in hits if hit.vector), default=0.0)
     return [max((hit.vector[1] for hit in page.evidence if hit.vector), default=least) for page in pages]
@@ -239,7 +239,7 @@ def _unknown(found: FusedHits) -> float:
 
 @lru_cache(2048)
 def grams(text: str) -> Counter[str]:
-    """The pieces of three letters of a text's words, taken apart where they are joined."""
+    """Trigrams of the words of `text`, with identifiers split."""
     plain = " ".join("".join(c if c.isalnum() else " " for c in split_identifiers(text).lower()).split())
     padded = f" {plain} "
     return Counter(padded[at : at + GRAM] for at in range(len(padded) - GRAM + 1))
@@ -251,12 +251,12 @@ def _pairs_of(text: str) -> frozenset[tuple[str, str]]:
 
 
 def _rarities(sets: Sequence[Set[str]]) -> dict[str, float]:
-    """ln((n + 1) / (those that have it + .5)) of each member, which is above 0."""
+    """Rarity of each member: ln((n + 1) / (sets with it + .5)), above 0."""
     counted = Counter(chain.from_iterable(sets))
     return {member: math.log((len(sets) + 1) / (count + 0.5)) for member, count in counted.items()}
 
 
 def _rare_share(pieces: Iterable[str], others: Set[str], rare: Mapping[str, float]) -> float:
-    """Share of the pieces, by rarity, that are among the others."""
+    """Share of the trigrams, by rarity, that are among the others."""
     total = sum(rare.get(piece, 0.0) for piece in pieces)
     return sum(rare[piece] for piece in pieces if piece in others) / total if total > 0 else 0.0

@@ -1,5 +1,5 @@
-"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and what
-to read next, within a budget of tokens."""
+"""Hands over the documents of an answer: the blocks of each that help, its steps, warnings before their lines, and the
+next calls, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ MAX_STEPS = 40
 """Steps of a document that an answer lists."""
 MAX_WORDS = 4
 _DETAILS = ("expect", "check", "if_fails", "approval", "warnings")
-"""Of a step that is shown."""
+"""Fields of a step that is shown."""
 _CAUTION = 1.02
-"""Factor of estimates of whole texts, of which one in twenty is larger."""
+"""Factor on token estimates of whole texts: one in twenty texts is larger."""
 _FOOT, _STEPS = 30, 60
-"""Tokens of the call that reads on, and of the names of steps that aren't shown, which the first document has."""
+"""Tokens of the call that continues reading, and of the first document's list of steps that aren't shown."""
 
 
 Readable = tuple[KnowledgeDocument, Outline]
 Read = Callable[[str], Readable]
-"""The document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
+"""Reads the document with an id, with its outline. Raises `DocumentNotFoundError` and `StoreUnavailableError`."""
 
 Classify = Callable[[Command], Classified]
 WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[StepWarning]]"]
-"""Warnings for each of the passages that are made where there are any warnings; `[]` where there are none."""
+"""Looks up the warnings of each passage; `[]` if there are none at all, without building the passages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Handover:
 
     def documents(self, question: str, results: Sequence[RetrievalResult], budget: int) -> tuple[DocumentAnswer, ...]:
         """Each document of the results, the best first. Together they take about `budget` tokens; a document of which nothing
-        fits has no content. One that can't be read any more has the passages that were found."""
+        fits has no content. A document that can't be read any more consists of the passages that were found."""
         terms, groups = QuestionTerms(question), grouped(results)
         read = self.each(self._readable, [group[0].document_id for group in groups[:MAX_DOCUMENTS]])
         readable = [*read, *[None] * (len(groups) - len(read))]
@@ -82,13 +82,13 @@ class Handover:
         choose(terms, found, overheads, room, self._tokens_of)
 
     def _tokens_of(self, found: DocumentPassages) -> int:
-        """An estimate of the tokens of what is chosen, with the lines that name what does harm."""
+        """Estimated tokens of the chosen blocks, with the lines that name harmful commands."""
         content = _Content(found)
         harm = harm_shown(list(self._steps(found.outline, content)))
         return round(_CAUTION * estimated_tokens("\n".join((content.text, *harm))))
 
     def warnings_in(self, document: KnowledgeDocument, content: str) -> list[StepWarning]:
-        """Warnings of steps in a text of a document that were tried before."""
+        """Warnings of steps in a part of a document that were tried before."""
         return next(iter(self._looked_up(lambda: [_passage(document.title, "", content, document)])), [])
 
     def _readable(self, document_id: str) -> Readable | None:
@@ -120,7 +120,7 @@ class Handover:
             return []
 
     def _frame(self, terms: QuestionTerms, found: DocumentPassages, readable: Readable | None) -> DocumentAnswer:
-        """What is said of a document beside its content."""
+        """The metadata of a document, without its content."""
         best = found.best
         document = readable[0] if readable else None
         return DocumentAnswer(
@@ -149,7 +149,7 @@ class Handover:
     def _filled(
         self, frame: DocumentAnswer, found: DocumentPassages, content: _Content, warned: Sequence[StepWarning]
     ) -> DocumentAnswer:
-        """With the chosen content, its steps and warnings, and what reads on."""
+        """Adds the chosen content, its steps and warnings, and the calls that continue reading."""
         text = content.text
         if text and not frame.untrusted:
             text = with_warnings(text, [warning.to_json() for warning in warned])
@@ -169,14 +169,14 @@ class Handover:
             yield self._step(outline, step, names, shown=step.number in content.steps, within=content.text)
 
     def steps(self, outline: Outline, steps: Iterable[Step], shown: Container[int]) -> tuple[StepView, ...]:
-        """Steps for readers; `shown` are the numbers of those whose text they have."""
+        """Steps for readers; `shown` are the numbers of steps with their text in the answer."""
         names = outline.step_names()
         return tuple(self._step(outline, step, names, shown=step.number in shown) for step in steps)
 
     def _step(
         self, outline: Outline, step: Step, names: Mapping[int, str], *, shown: bool, within: str | None = None
     ) -> StepView:
-        """`within`: only commands that this text has."""
+        """A step for readers. `within`: only commands in this text."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
             ShownCommand(command.text, command.language, found.effect, found.blast, found.undo, command.placeholders)
@@ -213,7 +213,7 @@ def _passage(title: str, section: str, content: str, document: KnowledgeDocument
     return JudgedPassage(title, section, content, document.document_id, key.scope.key, key.id, document.source_uri)
 
 
-# -- the text
+# -- text of the chosen blocks
 
 
 class _Content:
@@ -229,12 +229,12 @@ class _Content:
 
 
 def _has(text: str, command: Command) -> bool:
-    """Whether a text has a command, which may be indented there."""
+    """True if the text has a command, which may be indented there."""
     return all(line.strip() in text for line in command.text.split("\n"))
 
 
 def _listed(steps: Sequence[Step], content: _Content) -> list[Step]:
-    """At most `MAX_STEPS`: those that are shown, and others from the beginning."""
+    """At most `MAX_STEPS` steps: those that are shown, and others from the beginning."""
     if len(steps) <= MAX_STEPS:
         return list(steps)
     wanted = {step.number for step in steps if step.number in content.touched}
@@ -268,11 +268,11 @@ def _named(outline: Outline, numbers: Sequence[int]) -> str:
     return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
 
 
-# -- what is said of it
+# -- metadata
 
 
 def why(terms: QuestionTerms, best: RetrievalResult) -> str:
-    """What makes the document certain, the words of the question that the passage has, and how it was found."""
+    """The reason for certainty, the words of the question in the passage, and its ranks in the legs."""
     certain = str(best.metadata.get("why", ""))
     named = ", ".join(terms.words_in(f"{best.title}\n{best.section}\n{best.content}")[:MAX_WORDS])
     parts = best.parts
@@ -287,7 +287,7 @@ def _age(updated: str, today: str) -> int | None:
 
 
 def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Outline:
-    """The outline of a document; of one that can't be read, of what was found of it."""
+    """The outline of a document; if it can't be read, one of its found passages."""
     if readable:
         return readable[1]
     from opx.text.procedures.outline import outline_of
@@ -297,5 +297,5 @@ def _outline(group: Sequence[RetrievalResult], readable: Readable | None) -> Out
 
 
 def _nothing_of(group: Sequence[RetrievalResult]) -> Outline:
-    """The outline of a document that is only named."""
+    """An empty outline, for a document that is only named."""
     return Outline(group[0].document_id, group[0].title, text="", sections=())

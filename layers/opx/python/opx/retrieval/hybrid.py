@@ -1,4 +1,4 @@
-"""One search: both legs in one round trip, fused, with copies and crowding documents thinned out."""
+"""Searches both legs in one round trip, fuses them, collapses near-duplicates and limits the chunks per document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opx.text.analyzer import ENGLISH
 from opx.text.fields import query_terms, words
 from opx.text.languages import document_languages
 
-# -- two ranked lists to one
+# -- fusion
 
 Scored = Sequence[tuple[str, float]]
 """Entry ids with their scores, best first."""
@@ -27,10 +27,10 @@ RRF_K = 60
 """Cormack, Clarke and Buettcher, Reciprocal rank fusion outperforms Condorcet (SIGIR 2009)."""
 
 LEXICAL_WEIGHT = 0.6
-"""Of both legs' weights together. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
+"""Share of the lexical leg in the weights. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
 
 COVERED_ENOUGH = 0.2
-"""Share of a question that the best hit by words has to cover for words to get their full weight."""
+"""Share of a question that the best lexical hit has to cover for the lexical leg to get its full weight."""
 
 DEFAULT_FUSION = Fusion.MIN_MAX
 
@@ -38,7 +38,7 @@ DEFAULT_FUSION = Fusion.MIN_MAX
 def reciprocal_rank_fusion(
     lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K
 ) -> list[tuple[str, float]]:
-    """Sum of weight / (k + i + 1) over the lists that hold an entry at rank i, counted from 0."""
+    """Fuses by the sum of weight / (k + i + 1) over the lists with an entry at rank i, counted from 0."""
     fused: dict[str, float] = {}
     for scored, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
         for i, (entry, _) in enumerate(scored):
@@ -47,7 +47,7 @@ def reciprocal_rank_fusion(
 
 
 def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tuple[str, float]]:
-    """Weighted sum of each list's scores, scaled to [0, 1] over that list; an entry that a list lacks has 0 there."""
+    """Fuses by the weighted sum of scores, scaled to [0, 1] in each list; an entry that a list lacks has 0 there."""
     fused: dict[str, float] = {}
     for scored, weight in zip(lists, weights, strict=True):
         for entry, value in _scaled(scored):
@@ -58,7 +58,7 @@ def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tu
 def fuse(
     method: Fusion, lexical: Scored, vector: Scored, lexical_weight: float = LEXICAL_WEIGHT
 ) -> list[tuple[str, float]]:
-    """Both legs as one list, best first, ties by id. A leg without hits leaves the other's order and all the weight."""
+    """Fuses both legs to one list, best first, ties by id. If one leg has no hits, the other has all the weight."""
     share = lexical_weight if lexical and vector else float(bool(lexical))
     return _METHODS[method]([lexical, vector], (share, 1 - share))
 
@@ -82,14 +82,14 @@ def _ordered(fused: dict[str, float]) -> list[tuple[str, float]]:
     return sorted(fused.items(), key=lambda item: (-item[1], item[0]))
 
 
-# -- near duplicates: one of them is shown, the others are named with it
+# -- near-duplicates: one of them is shown, the others are named with it
 
 H = TypeVar("H")
 
 
-def one_of_each(hits: Sequence[H], indexed: Callable[[H], IndexedChunk]) -> Iterator[tuple[H, H, list[H]]]:
-    """For each group of hits that say the same, in the order of their first: that first one, the most trusted, of equally
-    trusted ones the first, and the others than that. `indexed` is the chunk of a hit."""
+def collapse_near_duplicates(hits: Sequence[H], indexed: Callable[[H], IndexedChunk]) -> Iterator[tuple[H, H, list[H]]]:
+    """Yields for each group of near-duplicates, in the order of their first: the first hit, the most trusted one (ties: the
+    first of them), and all others than that. `indexed` returns the chunk of a hit."""
     for group in groups_of_copies([indexed(hit) for hit in hits]):
         members = [hits[at] for at in group]
         chosen = max(members, key=lambda hit: indexed(hit).trust)
@@ -97,10 +97,10 @@ def one_of_each(hits: Sequence[H], indexed: Callable[[H], IndexedChunk]) -> Iter
 
 
 def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
-    """Positions of chunks that say the same, group by group, in the order of each group's first.
+    """Positions of near-duplicate chunks, group by group, in the order of each group's first.
 
-    A chunk belongs to the first group whose first chunk it is a copy of. Chunks without a fingerprint (from before there
-    were any) have only copies of the same document.
+    A chunk belongs to the first group whose first chunk it is a copy of. Chunks without a fingerprint (indexed before
+    fingerprints existed) are only grouped by chunk id.
     """
     groups: list[list[int]] = []
     by_chunk: dict[str, int] = {}
@@ -126,15 +126,15 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
 def _copy_of(
     chunk: Comparable, mark: int, marks: Sequence[tuple[int, int]], firsts: Sequence[Comparable]
 ) -> int | None:
-    """The group that a chunk belongs to: only those whose fingerprint is close are compared."""
+    """The group that a chunk belongs to. Only groups with a close fingerprint are compared."""
     close = [at for at, known in marks if (known ^ mark).bit_count() <= MAX_DISTANCE]
     return next((at for at in close if chunk.is_copy_of(firsts[at])), None)
 
 
-# -- both legs
+# -- search
 
 Accepts = Callable[[IndexedChunk], bool]
-"""Whether a hit may be shown."""
+"""True if a hit may be shown."""
 
 DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100}
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
@@ -142,9 +142,9 @@ DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100
 
 @dataclass(frozen=True, slots=True)
 class FusedHit:
-    """A chunk with where each leg had it (rank from 1; None if it didn't) and its fused score.
+    """A chunk with its rank (from 1) and score in each leg (None if the leg lacks it), and its fused score.
 
-    `copies` are other hits that say the same, best first; the fused score is that of the best of all of them.
+    `copies` are its near-duplicates, best first; the fused score is that of the best of all of them.
     """
 
     indexed: IndexedChunk
@@ -155,20 +155,20 @@ class FusedHit:
 
 
 BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
-"""The legs that are searched, or took part."""
+"""Legs that are searched, or that took part in a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedHits:
-    """All hits, best first, and what the index said about the query's terms and the legs.
+    """All hits, best first, with the index's statistics of the query's terms and the legs.
 
-    `levels` are the scores that the default fusion gives to the same hits, falling: whatever decided the order, they
-    say on one scale how good the first, second ... hit is. `judged`: the fused scores are the engine's own estimates of
-    relevance, in [0, 1]. `leg_ms` is how long each leg took the engine, as far as it says so. `words` are those of the
-    question, each with the terms that stand for it; `term_weights` has the first of them. `passages` are all chunks of each
-    document that either leg had. `frequencies`: of each word, how many of the `entries` have it, where the engine says so.
-    `legs`: those that took part, `both`, `lexical` or `vector`. `with_warnings`: the same with the warnings that were found,
-    None if none was.
+    `levels` are the scores of the default fusion for the same hits, descending: they measure the first, second ... hit on
+    one scale, whatever decided the order. `judged`: the fused scores are the engine's own estimates of relevance, in
+    [0, 1]. `leg_ms` is the duration of each leg, if the engine reports it. `words` are those of the question, each with the
+    terms that represent it; `term_weights` has the first of them. `passages` are all chunks of each document that either
+    leg had. `frequencies`: for each word, how many of the `entries` have it, if the engine reports it. `legs`: those that
+    took part, `both`, `lexical` or `vector`. `with_warnings`: the same hits with the warnings that were found, None if
+    there are none.
     """
 
     hits: tuple[FusedHit, ...]
@@ -187,9 +187,9 @@ class FusedHits:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What a search is for: words, their vector (None: lexical only), the languages they may be in, and which hits may
-    be shown. `by_meaning`: the vector alone is searched for."""
+class HybridQuery:
+    """A query for both legs: words, their vector (None: lexical only), their possible languages, and a filter of hits.
+    `by_meaning`: only the vector leg is searched."""
 
     text: str
     vector: Vector | None
@@ -199,36 +199,36 @@ class Asking:
 
 
 class HybridSearch:
-    """Searches an index. With one leg only, that leg's order stands, and so does what an engine fused by itself."""
+    """Searches an index. The order of a single leg is kept, and so is that of an engine that fuses by itself."""
 
     def __init__(self, index: SearchEngine) -> None:
         self._index = index
 
-    def run(self, asking: Asking, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
-        """The fused hits, at least `per_document` of each document that has them. Warnings are apart: a warning is worded
-        like the page that it is about, and beside it the page would lose half of its confidence. Raises
+    def run(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
+        """The fused hits, at least `per_document` of each document that has them. Warnings are separate: a warning has the
+        same words as the page that it is about, and beside it the page would lose half of its confidence. Raises
         `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
-        text = None if asking.by_meaning else asking.text
-        response = self._index.search(SearchRequest(where, text, asking.vector, depth, asking.languages))
+        text = None if query.by_meaning else query.text
+        response = self._index.search(SearchRequest(where, text, query.vector, depth, query.languages))
         fused = partial(
             fused_hits,
             method=config.fusion or DEFAULT_FUSION,
             per_document=max(config.max_chunks_per_document, per_document),
             require_provenance=config.require_provenance,
-            accepts=asking.accepts,
-            asked=words(asking.text, asking.languages),
+            accepts=query.accepts,
+            question_words=words(query.text, query.languages),
         )
         others = _without_warnings(response)
-        found = replace(fused(others), legs=_legs(asking, response))
+        found = replace(fused(others), legs=_legs(query, response))
         return found if others is response else replace(found, with_warnings=replace(fused(response), legs=found.legs))
 
 
-def _legs(asking: Asking, response: SearchResponse) -> str:
-    """Those that took part; a leg that failed didn't."""
-    if asking.by_meaning or response.lexical.error:
+def _legs(query: HybridQuery, response: SearchResponse) -> str:
+    """Legs that took part; a failed leg didn't."""
+    if query.by_meaning or response.lexical.error:
         return VECTOR
-    return LEXICAL if asking.vector is None or response.vector.error else BOTH
+    return LEXICAL if query.vector is None or response.vector.error else BOTH
 
 
 def fused_hits(
@@ -238,18 +238,20 @@ def fused_hits(
     *,
     require_provenance: bool = False,
     accepts: Accepts | None = None,
-    asked: Mapping[str, tuple[str, ...]] | None = None,
+    question_words: Mapping[str, tuple[str, ...]] | None = None,
 ) -> FusedHits:
-    """What an index answered, as one list without copies, with at most `per_document` chunks of a document.
+    """Fuses an index's response to one list without near-duplicates, with at most `per_document` chunks of a document.
 
-    Hits that are not accepted, and with `require_provenance` those without a source, are left out before anything is
-    thinned. `asked` are the question's words; without them, each of the response's terms is a word.
+    Hits that are not accepted, and with `require_provenance` those without a source, are removed first. Without
+    `question_words`, each of the response's terms is a word.
     """
     accepts = accepted_by(require_provenance, accepts)
-    asked = asked if asked is not None else {term: (term,) for term in response.term_frequencies}
+    question_words = (
+        question_words if question_words is not None else {term: (term,) for term in response.term_frequencies}
+    )
     weights = _term_weights(response)
-    share = _lexical_weight(response, weights, asked)
-    weights = weights or dict.fromkeys(asked, 1.0)
+    share = _lexical_weight(response, weights, question_words)
+    weights = weights or dict.fromkeys(question_words, 1.0)
     hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
     kept = tuple(thinned(_without_copies(list(hits)), per_document))
     legs = {"lexical": response.lexical, "vector": response.vector, "hybrid": response.fused or Leg()}
@@ -265,7 +267,7 @@ def fused_hits(
         judged=judged,
         notes=response.notes,
         leg_ms=taken,
-        words=asked,
+        words=question_words,
         passages=_by_document(response.chunks.values()),
         frequencies=response.term_frequencies,
         entries=response.entry_count,
@@ -273,7 +275,7 @@ def fused_hits(
 
 
 def _without_warnings(response: SearchResponse) -> SearchResponse:
-    """The same response if it has none."""
+    """Removes warnings; returns the same response if it has none."""
     chunks = {
         entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS_CATEGORY
     }
@@ -295,26 +297,26 @@ def _by_document(chunks: Iterable[IndexedChunk]) -> dict[str, tuple[IndexedChunk
 
 
 def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | None:
-    """Accepts hits that may be shown; with `require_provenance`, only those that name their source. None: every hit may."""
+    """Filter of hits that may be shown; with `require_provenance`, only hits with a source. None accepts every hit."""
     if not require_provenance:
         return accepts
     return lambda indexed: bool(indexed.source_uri) and (accepts is None or accepts(indexed))
 
 
 def _lexical_weight(
-    response: SearchResponse, weights: Mapping[str, float], asked: Mapping[str, tuple[str, ...]]
+    response: SearchResponse, weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]]
 ) -> float:
-    """Less than usual when even the best hit by words has hardly any of them: scaled scores would hide how bad it is."""
+    """Lexical weight, reduced if even the best lexical hit has few of the words: scaled scores would hide that."""
     if not response.lexical.hits or not any(weights.values()):
         return LEXICAL_WEIGHT
     best = response.chunks[response.lexical.hits[0][0]]
-    return LEXICAL_WEIGHT * min(1.0, coverage(weights, asked, terms_of(best)) / COVERED_ENOUGH)
+    return LEXICAL_WEIGHT * min(1.0, coverage(weights, question_words, terms_of(best)) / COVERED_ENOUGH)
 
 
-def coverage(weights: Mapping[str, float], asked: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
+def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
     """Share of a question's words, by their weight, that are among the terms; 0 if nothing has weight."""
     total = sum(weights.values())
-    found = (weight for word, weight in weights.items() if not there.isdisjoint(asked.get(word, (word,))))
+    found = (weight for word, weight in weights.items() if not there.isdisjoint(question_words.get(word, (word,))))
     return sum(found) / total if total else 0.0
 
 
@@ -348,8 +350,8 @@ def _ranks(leg: Leg) -> dict[str, tuple[int, float]]:
 
 
 def _without_copies(hits: Sequence[FusedHit]) -> Iterator[FusedHit]:
-    """One hit where several say the same: the most trusted, of equally trusted ones the best, in the best one's place."""
-    for first, chosen, others in one_of_each(hits, lambda hit: hit.indexed):
+    """One hit for each group of near-duplicates, at the best one's rank: the most trusted (ties: the best)."""
+    for first, chosen, others in collapse_near_duplicates(hits, lambda hit: hit.indexed):
         copies = tuple(other.indexed for other in others)
         yield replace(chosen, fused=first.fused, copies=copies) if others else chosen
 
@@ -365,7 +367,7 @@ def thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
 
 
 def _term_weights(response: SearchResponse) -> dict[str, float]:
-    """How rare each query term is: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)).
+    """Rarity of each query term: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)).
 
     A term that occurs nowhere counts fully against a hit, unless it has a digit: a value from a log line (a host, a
     duration) is not expected in a runbook.

@@ -1,10 +1,9 @@
-"""Identifiers in questions: an index has their exact terms, so what is about one is found for certain, and what nothing is
-about is known to be absent.
+"""Ranks documents about identifiers of the question first, and reports identifiers that no document is about as absent.
 
-A question that holds an identifier gets the documents about it first, however many other words it has. A document is about
-an identifier that its title, the name of its source, its tags or a heading above a passage hold; where there is none, and one
-document alone mentions it, that one is meant. An alert's documents are also those that its rule names. Of several documents
-for one alert, those come first that are for the services in its labels.
+An index has the exact terms of identifiers, so both are certain. A document is about an identifier in its title, the name of
+its source, its tags or a heading above a passage; if there is none, and a single document mentions it, that one is meant.
+An alert's documents are also those that its rule names. Of several documents for one alert, those for the services in its
+labels come first.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ from opx.retrieval.hybrid import FusedHits, terms_of
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
-"""Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly
-meant, and of the likeliest of a few that do."""
+"""Confidences of a document about an identifier of the question, of the only one that mentions it or is clearly meant, and
+of the likeliest of a few that mention it."""
 
 CLEARLY = 0.6
-"""The confidence from which on the likeliest of a few documents that mention an identifier is the one that is meant."""
+"""Least confidence with which the likeliest of a few documents that mention an identifier is meant."""
 
 ANOTHER_SERVICE = 0.8
-"""Factor of a document's confidence if it is for other services than those in the labels of the alert, and another document
+"""Factor on a document's confidence if it is for other services than those in the labels of the alert, and another document
 is for them."""
 
 MOST_ABOUT = 3
-"""Documents about one identifier that are certain; of more, each may be meant."""
+"""Documents about one identifier that are all certain; if there are more, none is."""
 
 MOST_ENTRIES = 50
-"""Entries with an identifier that are looked for; one that more have tells nothing."""
+"""Entries with an identifier that are fetched; an identifier in more entries distinguishes nothing."""
 
 NOT_ABOUT = 0.85
-"""The highest confidence of a document for a question about something that no document is about."""
+"""The highest confidence for a question about an identifier that no document is about."""
 
 LIKE = 0.5
-"""Least share of letters that a name and its sibling have in common."""
+"""Least share of trigrams that a name and its sibling have in common."""
 
 ALERT, CODE, NAME, OTHER = "alert", "code", "name", "other"
 _FEW_WORDS = 4
 _OF_ALERT = re.compile(r"\b(?:alerts?|alarms?|firing|fires|fired|paged?|paging|runbooks?)\b", re.IGNORECASE)
-"""Words beside the name of an alert; in a log line, such a name may be that of a function or an error."""
+"""Words that mark the name of an alert; in a log line, such a name may be that of a function or an error."""
 
 _KINDS = (
     ("CVE", re.compile(r"CVE-\d{4}-\d{4,}", re.IGNORECASE)),
@@ -67,36 +66,36 @@ _KINDS = (
         ),
     ),
 )
-"""Identifiers by their shape: the first that fits counts. Hosts, addresses, paths and versions are of none, hence `OTHER`."""
+"""Kinds of identifiers by their shape; the first match counts. Hosts, addresses, paths and versions are `OTHER`."""
 
 _LIKELY_ENOUGH, _FEW_ENTRIES = {NAME: 0.8, OTHER: 0.9}, 8
-"""Least confidence of a document for being certain by an identifier of these kinds, and most entries that have that: pages
-mention such for many reasons. Of symbols in one page alone that page was the right one for 137 of 139 questions above .8."""
+"""Least confidence of a document to become certain by an identifier of these kinds, and most entries with it: pages mention
+these for many reasons. For symbols in a single page, that page was the right one for 137 of 139 questions above .8."""
 
 _WORDS = re.compile(r"\w+(?:-\w+)*")
 _VALUE = re.compile(r"[A-Za-z][\w-]{1,63}")
-_NO_PLACES = ("alertname", "severity", "status", "job", "prometheus", "reason", "state")
-"""Labels that don't tell where something is."""
+_NOT_LOCATIONS = ("alertname", "severity", "status", "job", "prometheus", "reason", "state")
+"""Labels that don't identify a location or service."""
 _SERVICE_LABELS = ("service", "service_name", "app", "app_kubernetes_io_name", "application", "component")
 
 Bound = Callable[[str, Mapping[str, str], str], Mapping[str, str]]
-"""From the name of an alert, its labels and the address of its runbook, "" for none, to the ids of the documents that it or
-its rule names, each with what names it."""
+"""Maps the name of an alert, its labels and the address of its runbook ("" for none) to the ids of the documents that it or
+its rule names, each with the reason."""
 
 _WHEN = re.compile(r"symptom|alert|trigger|detect|signal|when to use", re.IGNORECASE)
-"""Sections that say when a page is to be used."""
+"""Headings of sections on when to use a page."""
 
 _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
-"""Kinds of which a question asks for the very thing, so that its absence is an answer; of codes one that says little else."""
+"""Kinds whose absence is an answer; a code's is one only if the question has hardly other words."""
 
 _CALLED_ALERT = re.compile(r"\b(?:alert|alarm)\s+[\"'`]?([\w.:-]*\w)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionIdentifier:
-    """An identifier of a question: what it is a name of (`kind`), the term that all its texts have, and how many entries
-    have that; None where the engine doesn't say. `bound` are the ids of the documents that an alert or its rule names,
-    each with what names it. `others`: how many other words the question has; `asked_for`: it says that this is an alert.
+    """An identifier of a question: its `kind`, the term that all entries with it have, and their `count`; None if the engine
+    doesn't report it. `bound` are the ids of the documents that an alert or its rule names, each with the reason. `others`:
+    the number of other words in the question; `called_alert`: the question calls it an alert.
     """
 
     name: str
@@ -105,36 +104,36 @@ class QuestionIdentifier:
     count: int | None
     bound: Mapping[str, str] = field(default_factory=dict)
     others: int = _FEW_WORDS
-    asked_for: bool = True
+    called_alert: bool = True
 
     @property
     def described(self) -> bool:
-        """True if the question says several things."""
+        """True if the question has several other words."""
         return self.others >= _FEW_WORDS
 
     @property
     def is_known(self) -> bool:
-        """True if something is here that can only mean this."""
+        """True if an entry or a rule certainly has this identifier."""
         return bool(self.bound or (self.count and self.kind != OTHER))
 
     @property
     def is_rare(self) -> bool:
-        """True if so few entries have it that it tells them from the others."""
+        """True if few enough entries have it to distinguish them from the others."""
         most = _FEW_ENTRIES if self.kind in _LIKELY_ENOUGH else MOST_ENTRIES
         return self.count is None or 0 < self.count <= most
 
 
 def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -> list[QuestionIdentifier]:
-    """The identifiers of a question. Of an alert, its name alone: what else it says are its values."""
+    """The identifiers of a question. For a pasted alert, only its name: the rest are its values."""
     others = len(question.text.split()) - 1
-    asks_for_alert = bool(_OF_ALERT.search(question.text))
+    mentions_alert = bool(_OF_ALERT.search(question.text))
 
-    def named(name: str, kind: str, runbook: str = "", *, asked_for: bool = True) -> QuestionIdentifier:
+    def named(name: str, kind: str, runbook: str = "", *, called_alert: bool = True) -> QuestionIdentifier:
         term = next(iter(whole_terms(name)), "") if " " not in name else ""
-        may_be_alert = kind == ALERT or (kind in _LIKELY_ENOUGH and (asks_for_alert or others < _FEW_WORDS))
+        may_be_alert = kind == ALERT or (kind in _LIKELY_ENOUGH and (mentions_alert or others < _FEW_WORDS))
         pages = bound(name, question.labels, runbook) if bound and may_be_alert else {}
         return QuestionIdentifier(
-            name, ALERT if pages else kind, term, found.frequencies.get(term), pages, others, asked_for
+            name, ALERT if pages else kind, term, found.frequencies.get(term), pages, others, called_alert
         )
 
     if question.alert:
@@ -144,34 +143,34 @@ def named_in(question: Question, found: FusedHits, bound: Bound | None = None) -
     each = []
     for name in question.identifiers:
         kind = ALERT if name.casefold() in called else kind_of(name)
-        one = named(name, kind, asked_for=asks_for_alert)
-        is_alert = one.kind != ALERT or one.bound or asks_for_alert or not one.described
+        one = named(name, kind, called_alert=mentions_alert)
+        is_alert = one.kind != ALERT or one.bound or mentions_alert or not one.described
         each.append(one if is_alert else replace(one, kind=NAME))
     return each
 
 
 def kind_of(name: str) -> str:
-    """The kind of thing that an identifier names; `OTHER` for one that may mean several things."""
+    """The kind of thing that an identifier names; `OTHER` for an ambiguous one."""
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
 
 
 def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
-    """The chunks that have the identifier's term, however they write it."""
+    """The chunks with the identifier's term, in any spelling."""
     begins = folded(named.name)[:3]
     return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:
-    """True if a text has a folded name. Most haven't, and needn't be folded."""
+    """True if the text contains a folded name. Most texts don't, and needn't be folded."""
     return name in text.casefold() and contains(folded(text), name)
 
 
 def certain(
     judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier], labels: Mapping[str, str] | None = None
 ) -> list[JudgedPage]:
-    """The documents about identifiers of the question first, with the confidence of what is certain; no other is surer.
-    `labels` are those of an alert: of several documents about it, those that aren't for what they name are less likely and
-    not certain."""
+    """Ranks the documents about identifiers of the question first, with the confidence of certainty; no other is surer.
+    `labels` are those of an alert: of several documents about it, those for other services are less likely and not
+    certain."""
     fits = _fits_of(judged, named, labels) if labels else {}
     judged = _by_fit(judged, fits)
     meant: dict[str, tuple[float, str]] = {}
@@ -191,9 +190,9 @@ def certain(
 def _fits_of(
     judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier], labels: Mapping[str, str]
 ) -> Mapping[str, int]:
-    """`label_fits` of the documents about an alert, none unless there are several."""
+    """`label_fits` of the documents about an alert; empty unless there are several."""
     about = [one.page for one in judged if any(_is_meant_by_name(one, alert) for alert in named)]
-    places = {
+    applicable = {
         page.document_id: Applicability(
             page.best.indexed.chunk.title,
             page.best.indexed.source_uri,
@@ -202,7 +201,7 @@ def _fits_of(
         )
         for page in about
     }
-    return label_fits(places, labels) if len(places) > 1 else {}
+    return label_fits(applicable, labels) if len(applicable) > 1 else {}
 
 
 def _by_fit(judged: Sequence[JudgedPage], fits: Mapping[str, int]) -> Sequence[JudgedPage]:
@@ -238,30 +237,30 @@ def _meant(judged: Sequence[JudgedPage], named: QuestionIdentifier) -> Iterator[
 def _meant_of(mentions: Sequence[JudgedPage], named: QuestionIdentifier) -> Iterator[tuple[str, float, str]]:
     """The likeliest of the few documents that mention an identifier."""
     first, is_only = mentions[0], len(mentions) == 1
-    is_alert = named.kind == ALERT and named.asked_for
+    is_alert = named.kind == ALERT and named.called_alert
     if is_alert and not (is_only and named.described):  # a page that just links to that of an alert
         return
     kind = NAME if named.kind == ALERT and not is_alert else named.kind
     likely = CLEARLY if is_alert else _LIKELY_ENOUGH.get(kind, 0.0)
-    says = f"alone mentions {named.name}" if is_only else f"is the likeliest of {len(mentions)} with {named.name}"
+    reason = f"alone mentions {named.name}" if is_only else f"is the likeliest of {len(mentions)} with {named.name}"
     if first.confidence >= (likely if is_only else max(likely, CLEARLY)):
-        yield first.page.document_id, ONLY_MENTION, says
+        yield first.page.document_id, ONLY_MENTION, reason
     elif likely == 0:
-        yield first.page.document_id, FEW_MENTION, says
+        yield first.page.document_id, FEW_MENTION, reason
 
 
 def _is_about(judged: JudgedPage, named: QuestionIdentifier) -> bool:
-    """True if a document is called so. For an alert also if it begins with the name, or lists it as its symptom."""
+    """True if a document has this name. For an alert also if it begins with the name, or lists it as its symptom."""
     name = folded(named.name)
     return any(
         any(_has(text, name) for text in _names_of(hit.indexed))
-        or (named.kind == ALERT and _says_when(hit.indexed) and _has(hit.indexed.chunk.content, name))
+        or (named.kind == ALERT and _states_usage(hit.indexed) and _has(hit.indexed.chunk.content, name))
         for hit in judged.page.hits
     )
 
 
-def _says_when(indexed: IndexedChunk) -> bool:
-    """True if a passage says when its document is to be used."""
+def _states_usage(indexed: IndexedChunk) -> bool:
+    """True if a passage states when to use its document."""
     return indexed.chunk.chunk_index == 0 or any(map(_WHEN.search, indexed.chunk.section))
 
 
@@ -280,7 +279,7 @@ def _names_of(indexed: IndexedChunk) -> Iterator[str]:
 
 
 def _at_least(judged: JudgedPage, confidence: float, why: str) -> JudgedPage:
-    """The likeliest of a few that mention an identifier may still be the wrong one: that isn't certain."""
+    """Increases the confidence. It becomes a lower bound only if certain: the likeliest of a few mentions may be wrong."""
     least = confidence if confidence >= ONLY_MENTION else 0.0
     return replace(judged, confidence=max(judged.confidence, confidence), least=least, why=why)
 
@@ -289,12 +288,12 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
     return replace(judged, confidence=min(judged.confidence, confidence))
 
 
-# -- which of several documents an alert's labels mean
+# -- documents that fit an alert's labels
 
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """What a document says of where it applies."""
+    """A document's names, tags and services, for comparison with an alert's labels."""
 
     title: str
     source: str
@@ -303,26 +302,28 @@ class Applicability:
 
     @property
     def words(self) -> set[str]:
-        """Words of its names."""
+        """Words of the document's names."""
         names = (self.title, self.source.rstrip("/").rpartition("/")[2], *self.tags)
         return {word for name in names for word in _WORDS.findall(name.casefold())}
 
 
-def label_fits(places: Mapping[str, Applicability], labels: Mapping[str, str]) -> dict[str, int]:
-    """For each of some documents for the same alert: 1 if it is for a service in the labels, or is called like another value
-    of theirs that not all are called like; -1 if it is for other services alone, or another document fits; else 0."""
+def label_fits(documents: Mapping[str, Applicability], labels: Mapping[str, str]) -> dict[str, int]:
+    """For each of some documents for the same alert: 1 if it is for a service in the labels, or its name has another value
+    of theirs that not all names have; -1 if it is only for other services, or another document fits; else 0."""
     mine = {labels[name].casefold() for name in _SERVICE_LABELS if labels.get(name)}
-    values = {value.casefold() for name, value in labels.items() if name not in _NO_PLACES and _VALUE.fullmatch(value)}
-    called = {name: place.words & values for name, place in places.items()}
+    values = {
+        value.casefold() for name, value in labels.items() if name not in _NOT_LOCATIONS and _VALUE.fullmatch(value)
+    }
+    called = {name: document.words & values for name, document in documents.items()}
     everywhere = set.intersection(*called.values()) if called else set()
     fits: dict[str, int] = {}
-    for name, place in places.items():
-        services = {service.casefold() for service in place.services}
+    for name, document in documents.items():
+        services = {service.casefold() for service in document.services}
         fits[name] = 1 if mine & services or called[name] - everywhere else -1 if mine and services else 0
     return {name: fit or -1 for name, fit in fits.items()} if 1 in fits.values() else fits
 
 
-# -- what isn't there
+# -- absent identifiers
 
 
 def is_sought(judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier]) -> bool:
@@ -331,8 +332,8 @@ def is_sought(judged: Sequence[JudgedPage], named: Sequence[QuestionIdentifier])
 
 
 def absent_of(named: Sequence[QuestionIdentifier], judged: Sequence[JudgedPage]) -> list[Absent]:
-    """Identifiers that the question asks for and no entry has, and alerts that pages mention and none is for, unless one page
-    is clearly meant; each with the page of the most similar name, of the same kind if there is one."""
+    """Identifiers of the question that no entry has, and alerts that pages mention but none is for, unless one page is
+    clearly meant; each with the page of the most similar name, of the same kind if there is one."""
     claimed = (one for one in named if one.kind in _CLAIMED or (one.kind == CODE and one.others <= 1))
     return [_absent(one, judged) for one in claimed if _is_absent(one, judged)]
 
@@ -344,7 +345,7 @@ def _is_absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> bool:
         return True
     if named.kind != ALERT or not named.count or is_sought(judged, [named]) or any(_meant(judged, named)):
         return False
-    return named.asked_for or not any(_mentions(one, named) for one in judged)
+    return named.called_alert or not any(_mentions(one, named) for one in judged)
 
 
 def _absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> Absent:
@@ -363,14 +364,14 @@ def _absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> Absent:
 
 
 def _siblings(judged: JudgedPage) -> Iterator[str]:
-    """Names that a document is about or has in its passages."""
+    """The title of a document and the identifiers in its passages."""
     yield judged.page.best.indexed.chunk.title
     for hit in judged.page.evidence:
         yield from identifiers(hit.indexed.chunk.text[:2000])
 
 
 def _likeness(one: str, other: str) -> float:
-    """Dice's coefficient of the pieces of three letters of two names."""
+    """Dice's coefficient of the trigrams of two names."""
     mine, theirs = grams(one), grams(other)
     shared = sum((mine & theirs).values())
     total = sum(mine.values()) + sum(theirs.values())
@@ -378,5 +379,5 @@ def _likeness(one: str, other: str) -> float:
 
 
 def bounded(judged: Sequence[JudgedPage]) -> list[JudgedPage]:
-    """The same, none of them certain: what the question names is absent."""
+    """Bounds all confidences at `NOT_ABOUT`, as the identifier in the question is absent."""
     return [replace(one, confidence=min(one.confidence, NOT_ABOUT), least=0.0, most=NOT_ABOUT) for one in judged]

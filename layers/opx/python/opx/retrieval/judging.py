@@ -1,4 +1,4 @@
-"""Judges hits: confidence, outcomes and expiry, and makes results of them."""
+"""Judges hits by confidence, recorded outcomes and expiry, and converts them to results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult, ScoreParts
 from opx.errors import StoreUnavailableError
 from opx.ports import CandidateReading, Clock
-from opx.retrieval.hybrid import FusedHit, FusedHits, one_of_each
+from opx.retrieval.hybrid import FusedHit, FusedHits, collapse_near_duplicates
 from opx.retrieval.query_language import ParsedQuery
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 MAX_COPIES = 10
-"""Other documents that are named with a result that they say, too."""
+"""Near-duplicate documents that are named with a result."""
 
 
 STALE = "review_overdue"
-"""The flag of a document that should have been looked at again by now."""
+"""Flag of a document whose review is overdue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class DocumentReading:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
-    was judged by `evidence`, the best hit first; `least` and `most` bound its confidence whatever reads it, and `why` says
-    which identifier of the question made it certain. `reading` is there if a model read it."""
+    was judged by `evidence`, the best hit first; `least` and `most` bound its confidence also after reranking, and `why`
+    names the identifier of the question that made it certain. `reading` is set if a model read it."""
 
     hit: FusedHit
     confidence: float
@@ -63,12 +63,12 @@ class Judged:
 
     @property
     def warns(self) -> bool:
-        """Whether it tells what not to do."""
+        """True for a warning of a step."""
         return self.hit.indexed.chunk.category == WARNINGS_CATEGORY
 
 
 def result_of(judged: Judged, day: str = "") -> RetrievalResult:
-    """What is handed out on a day, with all parts of its score."""
+    """Converts a hit to a result, with all parts of its score; `day` decides if its review is overdue."""
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
     lexical, vector, read = hit.lexical, hit.vector, judged.reading
@@ -108,12 +108,12 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
 
 
 def without_copies(judged: Sequence[Judged]) -> list[Judged]:
-    """One of those that say the same, in the best one's place: the most trusted. The others are named with it."""
+    """Keeps the most trusted of near-duplicates, at the best one's rank. The others are named with it."""
     kept = []
-    for _, chosen, others in one_of_each(judged, lambda one: one.hit.indexed):
+    for _, chosen, others in collapse_near_duplicates(judged, lambda one: one.hit.indexed):
         if others:
-            said_too = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
-            hit = replace(chosen.hit, copies=(*chosen.hit.copies, *said_too))
+            copies = (copy for other in others for copy in (other.hit.indexed, *other.hit.copies))
+            hit = replace(chosen.hit, copies=(*chosen.hit.copies, *copies))
             kept.append(replace(chosen, hit=hit))
         else:
             kept.append(chosen)
@@ -139,7 +139,7 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
 
 
 def _copies(hit: FusedHit) -> list[dict[str, Any]]:
-    """Where else the same is said; each document once, `MAX_COPIES` of them."""
+    """Near-duplicates as JSON, each document once, at most `MAX_COPIES`."""
     others: dict[str, IndexedChunk] = {}
     for indexed in hit.copies:
         others.setdefault(indexed.key_id, indexed)
@@ -156,51 +156,51 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
     ]
 
 
-# -- recorded outcomes: they move scores, and warn of steps
+# -- recorded outcomes: they adjust scores, and warn of steps
 
 log = logging.getLogger(__name__)
 
-NOT_READ = "what came of these documents before could not be read: scores and warnings are without it"
+NOT_READ = "the recorded outcomes of these documents could not be read: scores and warnings don't include them"
 
 
-class Experienced(Protocol):
-    """What is known of the hits of one question."""
+class HitOutcomes(Protocol):
+    """Recorded outcomes of the hits of one question."""
 
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
-        """The same in the same order, with the outcomes of their documents."""
+        """Adds the outcomes of their documents to the hits, in the same order."""
 
-    def told_of(self, answer: Answer) -> Answer:
-        """With warnings at the results that hold a step which was tried before, and with what tells the outcomes that
-        moved scores from others."""
-
-
-class Experience(Protocol):
-    """Asked once a question."""
-
-    def of(self, judged: Sequence[Judged]) -> Experienced:
-        """Raises `StoreUnavailableError`."""
+    def annotated(self, answer: Answer) -> Answer:
+        """Adds warnings to the results with a step that was tried before, and a hash of the outcomes that adjusted
+        scores."""
 
 
-class Inexperienced:
-    """Nothing is known."""
+class OutcomeLookup(Protocol):
+    """Looks up outcomes, once for each question."""
+
+    def of(self, judged: Sequence[Judged]) -> HitOutcomes:
+        """Outcomes of these hits. Raises `StoreUnavailableError`."""
+
+
+class NoOutcomes:
+    """Adds no outcomes."""
 
     def weighed(self, judged: Sequence[Judged]) -> list[Judged]:
         return list(judged)
 
-    def told_of(self, answer: Answer) -> Answer:
+    def annotated(self, answer: Answer) -> Answer:
         return answer
 
 
-def experienced(asked: ParsedQuery, experience: Experience | None, judged: Sequence[Judged]) -> Experienced:
-    """What is known of these hits. A store that fails is noted: an answer without outcomes is better than none."""
-    if experience is None or not judged:
-        return Inexperienced()
+def outcomes_of(parsed: ParsedQuery, lookup: OutcomeLookup | None, judged: Sequence[Judged]) -> HitOutcomes:
+    """Outcomes of these hits. A store failure becomes a note: an answer without outcomes is better than none."""
+    if lookup is None or not judged:
+        return NoOutcomes()
     try:
-        return experience.of(judged)
+        return lookup.of(judged)
     except StoreUnavailableError:
         log.exception("outcomes can't be read")
-        asked.lacks(NOT_READ)
-        return Inexperienced()
+        parsed.lacks(NOT_READ)
+        return NoOutcomes()
 
 
 # -- expired documents: hidden also while pruning has not deleted them
@@ -209,18 +209,19 @@ DAY = len("2026-03-31")
 
 
 class Validity:
-    """Judges hits by today's policies. Patterns are left to those who know when each last worked."""
+    """Checks the expiry of hits by today's retention policies. Patterns without a date are left to the learning package,
+    which knows when each last worked."""
 
     def __init__(self, knowledge: KnowledgeModel, clock: Clock) -> None:
         self._knowledge = knowledge
         self._clock = clock
 
     def day(self, as_of: str = "") -> str:
-        """The day of a question: that of the time it is about, or today's."""
+        """The day of a question: of its `as_of` time, or today."""
         return (as_of or iso_time(self._clock()))[:DAY]
 
     def on(self, day: str) -> Callable[[IndexedChunk], bool]:
-        """Whether a hit may be shown on a day: if it doesn't expire before, or on it."""
+        """Filter of the hits that are valid on a day: they don't expire before or on it."""
 
         def valid(indexed: IndexedChunk) -> bool:
             category = indexed.chunk.category
@@ -233,7 +234,7 @@ class Validity:
 
 
 def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:
-    """The day from which on a document is not to be shown, if that has come; "" for one that may be."""
+    """The day since when a document is expired; "" if it isn't."""
     if document.category == PATTERNS_CATEGORY and not document.expires:
         return ""
     expires = expiry_day(document, knowledge)
@@ -244,17 +245,17 @@ def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: s
 
 
 JUDGED = 20
-"""Documents that are judged one by one; those behind them keep their order."""
+"""Documents that are judged one by one; the following ones keep their order."""
 
 PASSAGES = 4
-"""Hits of a document that its evidence is taken from, however many the caller wants to see."""
+"""Hits of a document used as evidence, however many the caller requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentHits:
     """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the
-    whole question (`whole`) and in the one without the question's values (`focused`); where one search was done, both are
-    the same."""
+    whole question (`whole`) and in the one without the question's values (`focused`); after a single search both are
+    equal."""
 
     document_id: str
     hits: tuple[FusedHit, ...]
@@ -273,7 +274,7 @@ class DocumentHits:
 
 
 def pages_of(whole: FusedHits, focused: FusedHits) -> list[DocumentHits]:
-    """The documents of both searches, by level; equal ones by id. Of a chunk that both found, the ranks of `focused` are
+    """The documents of both searches, by level; ties by id. For a chunk that both found, the ranks of `focused` are
     kept."""
     in_whole, in_focused = _levels(whole), _levels(focused)
     hits: dict[str, dict[str, tuple[float, FusedHit]]] = {}

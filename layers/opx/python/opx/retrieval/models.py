@@ -1,4 +1,4 @@
-"""Composes the language models and rerankers that a system may ask."""
+"""Composes language models and rerankers within a budget of calls, and reranks by a chat model's verdicts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from opx.settings import Settings
 
 
 class Models:
-    """`new_chat` and `new_reranker` give the model of a name, by the service that has it; `given` is the language model in
-    place of the one of the settings."""
+    """The configured models. `new_chat` and `new_reranker` create the model with a name; `given` replaces the language model
+    of the settings."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Models:
 
     @cached_property
     def chat(self) -> ChatModel | None:
-        """The language model, within the budget; None if none is chosen."""
+        """The language model, within the budget; None if none is configured."""
         if not self._settings.chat_model:
             return None
         return BudgetedChat(self.new_chat(self._settings.chat_model), self.budget)
 
     @cached_property
     def reranker(self) -> Reranker | None:
-        """The model that ranks candidates again, within the budget; None where the library does it itself, or nobody."""
+        """The model that reranks candidates, within the budget; None if the library does it itself, or reranking is off."""
         if self._settings.reranker == "bedrock":
             return BudgetedReranker(self._new_reranker(self._settings.rerank_model), self.budget)
         if self._settings.reranker == "chat" and self.chat:
@@ -80,7 +80,7 @@ WINDOW_SECONDS = 60.0
 
 
 class CallBudget:
-    """`per_minute` calls in any minute, for one process. Safe to share between threads and between models."""
+    """Limits calls to `per_minute` in any minute, for one process. Safe to share between threads and between models."""
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
@@ -89,7 +89,7 @@ class CallBudget:
         self._taken: deque[float] = deque()
 
     def take(self, name: str) -> None:
-        """Count one call. Raises `ModelError` if the last minute's are spent: nobody waits for the next one."""
+        """Counts one call. Raises `ModelError` if the last minute's calls are spent, instead of waiting."""
         with self._lock:
             now = self._clock()
             while self._taken and self._taken[0] <= now - WINDOW_SECONDS:
@@ -98,7 +98,7 @@ class CallBudget:
                 self._taken.append(now)
                 return
         raise ModelError(
-            f"{name} is not asked: the {self._per_minute} calls to models that this process may make in a minute are "
+            f"{name} is not called: the {self._per_minute} calls to models that this process may make in a minute are "
             "spent (OPX_MODEL_CALLS_PER_MINUTE)"
         )
 
@@ -140,7 +140,7 @@ class BudgetedReranker:
 
 
 _TOKENS_AROUND, _TOKENS_A_VERDICT = 100, 40
-"""Of an answer: `{"id": 7, "verdict": "answers", "line": 12}` has some 20 tokens, twice as many if written in lines."""
+"""Tokens of a reply: `{"id": 7, "verdict": "answers", "line": 12}` has some 20, twice as many if written in lines."""
 
 INSTRUCTIONS = """\
 You judge documents of an operations knowledge base for an engineer with a question. You get JSON: "question", and \
@@ -154,12 +154,12 @@ Give every document exactly one verdict under its id, and as "line" the number o
 
 
 class ChatReranker:
-    """Judges by verdicts, each with the number of a line: what is shown of a verdict are words of the document, never the
+    """Reranks by a chat model's verdicts, each with the number of a line: only words of the document are shown, never the
     model's own.
 
-    Each candidate is cut to `candidates.MAX_CHARACTERS`. They are sent as JSON, so that no document can end before its
-    end; the model is told to judge and not to obey. What it can't be kept from is judging a document wrongly because of
-    what the document says: that changes the verdict on this document, and nothing else.
+    Each candidate is cut to `candidates.MAX_CHARACTERS`. They are sent as JSON, so that no document can imitate its own
+    end; the instructions require to judge and not to obey. A document's text can still cause a wrong verdict on that
+    document, and nothing else.
     """
 
     def __init__(self, chat: ChatModel) -> None:
@@ -197,16 +197,16 @@ def _data(question: str, candidates: Sequence[Candidate]) -> str:
         }
         for at, candidate in enumerate(candidates)
     ]
-    asked = readable(question, MAX_QUESTION_CHARACTERS)
-    return json.dumps({"question": asked, "documents": documents}, ensure_ascii=False, indent=1)
+    shown = readable(question, MAX_QUESTION_CHARACTERS)
+    return json.dumps({"question": shown, "documents": documents}, ensure_ascii=False, indent=1)
 
 
 @cache
 def _verdicts(count: int) -> type[Any]:
-    """The type of an answer with a verdict on each of so many documents."""
-    place = Annotated[int, Meta(ge=0, le=count - 1)]
+    """The type of a reply with a verdict on each of `count` documents."""
+    position = Annotated[int, Meta(ge=0, le=count - 1)]
     verdict = msgspec.defstruct(
-        "OneVerdict", [("id", place), ("verdict", ReaderVerdict), ("line", int)], bases=(ModelAnswer,), frozen=True
+        "OneVerdict", [("id", position), ("verdict", ReaderVerdict), ("line", int)], bases=(ModelAnswer,), frozen=True
     )
     each = Annotated[tuple[verdict, ...], Meta(min_length=count, max_length=count)]  # type: ignore[valid-type]
     return msgspec.defstruct("Verdicts", [("verdicts", each)], bases=(ModelAnswer,), frozen=True)

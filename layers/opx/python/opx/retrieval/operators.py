@@ -1,4 +1,4 @@
-"""Finds operators in a question and reads their values; pasted text has none."""
+"""Finds operators in a question and validates their values; pasted text has none."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.errors import UnknownCategoryError
 from opx.retrieval.question import required_groups, whole_terms
 
-# -- text copied from a log, a program or a terminal, where quotes and dashes mean nothing
+# -- text pasted from a log, a program or a terminal, in which quotes and dashes are no operators
 
 MIN_EXCLUDED = 3
-"""Letters of a word that a dash excludes: shorter ones are bundled options (`-rf`, `-it`)."""
+"""Fewest letters of a word that a dash excludes: shorter ones are bundled options (`-rf`, `-it`)."""
 
 PROSE_WORDS = 10
 SENTENCE_WORDS = 4
-"""Words outside of quotation marks from which a text is running text, and those of a sentence with its full stop."""
+"""Fewest words outside of quotation marks of running text, and of a sentence with its full stop."""
 
 _FULL_STOP = re.compile(r"[\w)%]\.(?=\s|\Z)")
 
@@ -54,7 +54,7 @@ _PASTED = re.compile(
 
 _COLUMN = re.compile(r"\S(?:[ ]{2,}|\t)(?=\S)")
 _PREFIX = re.compile(r"\w[\])\"]?:[ ](?=\S)")
-"""`Error response from daemon: conflict: unable to ...`: one is a question's own, several are an error's."""
+"""`Error response from daemon: conflict: unable to ...`: a question may have one such prefix, an error has several."""
 
 _QUOTED = re.compile(r'(?<!\S)"[^"\n]*"(?=[\s.,;:!?)]|\Z)')
 
@@ -92,8 +92,8 @@ _LONG_FLAGS = frozenset(
 
 
 def looks_pasted(text: str) -> bool:
-    """Whether a text has a line of a log, a program, a configuration or a terminal in it; what is between quotes doesn't
-    count, since people quote from such lines."""
+    """True if the text contains a line of a log, a program, a configuration or a terminal outside of quotes: people quote
+    from such lines."""
     bare = _QUOTED.sub('""', text)
     if any(sign.search(bare) for sign in (_PASTED, _CERTAIN_FLAG, _SHELL)):
         return True
@@ -101,8 +101,8 @@ def looks_pasted(text: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text is a sentence or more, such as an alert's description, in which quotation marks quote. What people type
-    to find an exact phrase is short, and doesn't end with a full stop."""
+    """True for a sentence or more, such as an alert's description, in which quotation marks are no operators. A search for
+    an exact phrase is short, and doesn't end with a full stop."""
     bare = _QUOTED.sub(" ", text)
     sentence = _FULL_STOP.search(bare)
     if sentence and len(bare[: sentence.end()].split()) >= SENTENCE_WORDS:
@@ -111,7 +111,7 @@ def is_prose(text: str) -> bool:
 
 
 def is_option(word: str, before: str) -> bool:
-    """Whether a `word` after a dash and the text `before` is likely an option of a command, which is named there."""
+    """True if a `word` after a dash is likely an option of a command that is named in the text `before` it."""
     words = before.split()
     if not words:
         return False
@@ -126,11 +126,11 @@ def is_option(word: str, before: str) -> bool:
 # -- operators
 
 MAX_OPERATORS = 50
-"""Of a question; what comes later is searched as words."""
+"""Operators of a question; later ones are searched as words."""
 
 
 class OperatorKind(StrEnum):
-    """What an operator asks for; the value of a filter is its name in a question."""
+    """Kinds of operators; the value of a filter is its name in a question."""
 
     PHRASE = "phrase"
     EXCLUDED_WORD = "excluded word"
@@ -158,7 +158,7 @@ FILTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator, from `start` to `end` of the text; `quoted`: its value was."""
+    """One operator, from `start` to `end` of the text; `quoted`: its value was quoted."""
 
     kind: OperatorKind
     value: str
@@ -187,11 +187,11 @@ _UNSEEN = re.compile(
     "[\u00ad\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]+"
     "|[\u200b-\u200d]+(?=[ -~])|(?<=[ -~])[\u200b-\u200d]+"
 )
-"""Marks of direction and what is never seen; zero-width spaces and joiners only at ASCII, as other writings need them."""
+"""Direction marks and invisible characters; zero-width spaces and joiners only beside ASCII, as other scripts need them."""
 
 
 def normalised(text: str) -> str:
-    """NFKC without invisible characters and halves of surrogate pairs, with straight double quotes. ASCII stays as it is."""
+    """NFKC without invisible characters and lone surrogates, with straight double quotes. ASCII is unchanged."""
     if text.isascii():
         return text
     whole = text.encode("utf-8", "replace").decode()
@@ -199,10 +199,10 @@ def normalised(text: str) -> str:
 
 
 def operators(text: str) -> tuple[list[Operator], bool]:
-    """What looks like operators in a normalised text, in order; and whether some were left out as the text looks pasted.
+    """Returns the operators in a normalised text, in order; and True if some were ignored as the text looks pasted.
 
-    Of a pasted text, and of running text with quotations in it, only the filters at its very beginning and end count: those
-    were typed before or after it.
+    In pasted text, and in running text with quotations, only the filters at its very beginning and end count: those were
+    typed before or after it.
     """
     found = [_operator(match) for match in _OPERATOR.finditer(text)]
     filters = [operator for operator in found if operator.kind in FILTERS]
@@ -234,7 +234,7 @@ def _has_option(text: str, found: list[Operator]) -> bool:
 
 
 def _leading(text: str, filters: list[Operator]) -> list[Operator]:
-    """The filters with which the text begins."""
+    """The filters at the beginning of the text."""
     at = count = 0
     while count < len(filters) and not text[at : filters[count].start].strip():
         at = filters[count].end
@@ -243,7 +243,7 @@ def _leading(text: str, filters: list[Operator]) -> list[Operator]:
 
 
 def _trailing(text: str, filters: list[Operator]) -> list[Operator]:
-    """The filters with which the text ends."""
+    """The filters at the end of the text."""
     at, count = len(text), len(filters)
     while count and not text[filters[count - 1].end : at].strip():
         count -= 1
@@ -254,14 +254,14 @@ def _trailing(text: str, filters: list[Operator]) -> list[Operator]:
 # -- values of operators
 
 MAX_PHRASE_CHARACTERS = 300
-"""A longer phrase is hardly anywhere as it stands, the less as documents are searched in pieces."""
+"""A longer phrase hardly occurs verbatim, the less as documents are searched in chunks."""
 
 _EXCLUDABLE = re.compile(r"[^\W\d_](?:[\w.'’-]*\w)?\Z")
 _TIERS = tuple(map(str, Tier))
 
 
 def problem(operator: Operator, knowledge: KnowledgeModel) -> str:
-    """Why an operator can't be read; "" if it can."""
+    """The reason why an operator is invalid; "" if it is valid."""
     match operator.kind:
         case OperatorKind.OPEN_QUOTE:
             return "the quote is not closed, or touches a word"
@@ -273,7 +273,7 @@ def problem(operator: Operator, knowledge: KnowledgeModel) -> str:
 
 
 def paths_of(value: str, knowledge: KnowledgeModel) -> tuple[str, ...]:
-    """The paths of a category and of all below it; none if it doesn't exist."""
+    """Paths of a category and of all its subcategories; none if it doesn't exist."""
     try:
         return knowledge.within(value.strip("/").casefold())
     except UnknownCategoryError:

@@ -1,4 +1,4 @@
-"""Answers questions: read, route, search, judge, cite, and degrade without ever raising to an agent."""
+"""Answers questions: parses, routes, searches, judges and ranks, and degrades with notes when a store fails."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from opx.domain.scopes import Reader
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.retrieval.confidence import ModelsOf, shipped
-from opx.retrieval.judging import Experience, Judged, Validity, experienced, result_of, without_copies
-from opx.retrieval.query_language import ParsedQuery, asked_for, asks_for_exposure
+from opx.retrieval.judging import Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
+from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
 from opx.retrieval.question import Question, Why
-from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
+from opx.retrieval.routing import Internet, Routed, Router, in_order, live_results, seeks_action
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
@@ -49,22 +49,22 @@ NO_BASELINES = "this knowledge base keeps no baselines"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
 
 Past = Callable[[ParsedQuery, SearchFilter, SearchEngine], SearchEngine]
-"""What to search instead of an index for a question as of a time. Raises `StoreUnavailableError`."""
+"""Returns the search engine for a question as of a past time, in place of the index. Raises `StoreUnavailableError`."""
 
 MAX_CHANGES = 50
-"""Of a question's words that an answer names."""
+"""Changes of a question's words that an answer lists."""
 
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
 
 class KnowledgeQuery:
-    """Questions of one reader. The reader's scope is part of every search and can't be widened by a question.
+    """Answers questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
-    the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads what stands
-    around a passage; `baselines` knows what is normal; `graph` goes on from what was found along relations;
-    `experience` knows what came of acting upon documents; `learnt` gives the words that were learnt from that, None if there
-    are none; `bound` gives the runbooks that rules of alerts name.
+    the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
+    a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
+    up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
+    `bound` returns the runbooks that rules of alerts name.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class KnowledgeQuery:
         expander: Expander | None = None,
         baselines: Baselines | None = None,
         graph: GoOn | None = None,
-        experience: Experience | None = None,
+        experience: OutcomeLookup | None = None,
         bound: Bound | None = None,
         learnt: Callable[[], LearnedWords | None] | None = None,
         past: Past | None = None,
@@ -104,9 +104,9 @@ class KnowledgeQuery:
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
-        the others, whose `band` says how sure they are. Both are empty if nothing is near the question.
+        the others, with their `band`. Both are empty if nothing is near the question.
 
-        `expand_graph` is that of `QueryConfig`, in short; the evidence pack itself is in what `answer` gives.
+        `expand_graph` is a shortcut for that of `QueryConfig`; the evidence pack itself is in the `Answer` of `answer`.
         """
         answer = self.answer(query, with_graph(config) if expand_graph else config)
         found = Results(answer.results)
@@ -114,54 +114,57 @@ class KnowledgeQuery:
         return found
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
-        """Like `query`, with what was left out and why. Store failures are noted in the answer, not raised.
+        """Like `query`, with notes on what was left out and why. Store failures are noted in the answer, not raised.
 
-        With `expand_graph`, the answer has an evidence pack: the results with what is related to them and to what the
-        question names. Of the graph, filters of the question bound the tiers alone: relations lead elsewhere.
+        With `expand_graph`, the answer has an evidence pack: the results with what is related to them and to the nodes that
+        the question names. In the graph, the question's filters limit only the tiers: relations lead elsewhere.
 
         Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
         """
-        asked = asked_for(query, config or QueryConfig(), self._knowledge)
-        where, day = self._filter(asked.config), self._validity.day(asked.config.as_of)
-        if not asked.config.searched_tiers:  # to the index, no tier means every tier
-            asked.note(NO_TIER)
-            return _answer(asked)
+        parsed = parse_query(query, config or QueryConfig(), self._knowledge)
+        where, day = self._filter(parsed.config), self._validity.day(parsed.config.as_of)
+        if not parsed.config.searched_tiers:  # to the index, no tier means every tier
+            parsed.note(NO_TIER)
+            return _answer(parsed)
         try:
-            engine, as_typed = self._searched(asked, where), asked.question
+            engine, as_typed = self._searched(parsed, where), parsed.question
             search = self._search_of(engine, valid=self._validity.on(day))
 
             def router_within(document_ids: tuple[str, ...] = where.document_ids) -> Router:
-                vector, place = search.vector_of(asked), replace(where, document_ids=document_ids)
-                return Router(asked, self._knowledge, place, lambda within: search.run(asked, vector, within))
+                vector, within_documents = search.vector_of(parsed), replace(where, document_ids=document_ids)
+                return Router(
+                    parsed, self._knowledge, within_documents, lambda within: search.run(parsed, vector, within)
+                )
 
             router = router_within()
             routed = router.run()
-            if not routed.judged and asked.relaxed():
+            if not routed.judged and parsed.relaxed():
                 routed = router.run()
             in_words = not (as_typed.plain or as_typed.pasted or as_typed.alert)
-            if in_words and asked.unknown and self._rules.reword:
-                routed = self._reworded(asked, as_typed, engine, lambda: router_within().run()) or routed
+            if in_words and parsed.unknown and self._rules.reword:
+                routed = self._reworded(parsed, as_typed, engine, lambda: router_within().run()) or routed
             if in_words:
-                self._add_learnt(asked, as_typed, engine, routed, lambda page: router_within((page,)).run())
+                self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
         except StoreUnavailableError:
             log.exception("search failed")
-            asked.lacks(INDEX_DOWN)
-            return self._related(asked, _answer(asked))
-        known = experienced(asked, self._experience, routed.judged)
-        merged = self._ranked(asked, known.weighed(routed.judged), routed)
-        live, step = live_results(asked, self._internet, router.covered(merged), router.enough)
-        shown = merged if live else _shown(asked.config, merged)
-        results = _with_live(asked, [result_of(one, day) for one in shown], live)
-        answer = self._expanded(asked, _answer(asked, results, (*routed.steps, *step)))
-        return self._related(asked, _with_learnt(asked, known.told_of(answer)), merged)
+            parsed.lacks(INDEX_DOWN)
+            return self._related(parsed, _answer(parsed))
+        known = outcomes_of(parsed, self._experience, routed.judged)
+        merged = self._ranked(parsed, known.weighed(routed.judged), routed)
+        live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
+        shown = merged if live else _shown(parsed.config, merged)
+        results = _with_live(parsed, [result_of(one, day) for one in shown], live)
+        answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
+        return self._related(parsed, _with_learnt(parsed, known.annotated(answer)), merged)
 
     def query_with_context(
         self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
     ) -> RetrievalResult:
         """The best result for a question in a situation: `node`, `service`, `symptom`, `timeframe`, `already_tried`.
 
-        Its metadata has `alternatives`, the results behind it, and `because`, what moved it. If nothing is good enough,
-        the content says so and the score is 0. Raises `InvalidInputError` for a context that can't be read.
+        Its metadata has `alternatives`, the following results, and `because`, the reasons for its adjusted score. If
+        nothing is good enough, the content states that and the score is 0. Raises `InvalidInputError` for an invalid
+        context.
         """
         from opx.retrieval.situations import Situation, best_in
 
@@ -170,7 +173,7 @@ class KnowledgeQuery:
         return best_in(situation, answer)
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """What is normal for a metric of a node. Raises `InvalidInputError` for a window that can't be, and
+        """The baseline of a metric of a node. Raises `InvalidInputError` for an invalid window, and
         `StoreUnavailableError`."""
         if self._baselines is None:
             raise InvalidInputError(NO_BASELINES)
@@ -181,68 +184,68 @@ class KnowledgeQuery:
         return list(self.internet_answer(query, max_results).results)
 
     def internet_answer(self, query: str, max_results: int = 5) -> Answer:
-        """Like `search_internet`, with what went wrong in the notes. Raises `InvalidInputError` for `max_results` below
-        1. Of the reader nothing is sent."""
+        """Like `search_internet`, with failures in the notes. Raises `InvalidInputError` for `max_results` below 1. Nothing
+        about the reader is sent."""
         if self._internet is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return self._internet(query, max_results)
 
-    def _searched(self, asked: ParsedQuery, where: SearchFilter) -> SearchEngine:
-        """The index, or what stands for it as of a time."""
-        if not asked.config.as_of:
+    def _searched(self, parsed: ParsedQuery, where: SearchFilter) -> SearchEngine:
+        """The index, or the engine that replaces it as of a past time."""
+        if not parsed.config.as_of:
             return self._index
         if self._past is None:
             raise InvalidInputError(NO_PAST)
-        return self._past(asked, where, self._index)
+        return self._past(parsed, where, self._index)
 
     def _reworded(
-        self, asked: ParsedQuery, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
+        self, parsed: ParsedQuery, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
     ) -> Routed | None:
-        """What a search finds with the question's unknown words corrected and translated; None, and the question as it was,
-        if there is nothing to change or nothing is found."""
+        """Searches with the question's unknown words corrected and translated; None, and the question unchanged, if there is
+        nothing to change or nothing is found."""
         from opx.retrieval.rewording import reworded
 
-        before, other, found = asked.question, None, None
+        before, other, found = parsed.question, None, None
         try:
-            with asked.timed("reword"):
-                other = reworded(asked, as_typed, engine, self._reader.visible)
+            with parsed.timed("reword"):
+                other = reworded(parsed, as_typed, engine, self._reader.visible)
             if other is None:
                 return None
-            asked.question = replace(before, text=other.text)
+            parsed.question = replace(before, text=other.text)
             found = search()
         except StoreUnavailableError:
             log.exception("a question can't be reworded")
         if other is None or found is None or not found.judged:
-            asked.question = before
+            parsed.question = before
             return None
-        asked.changes = other.changes
-        asked.note(other.note)
+        parsed.changes = other.changes
+        parsed.note(other.note)
         return found
 
     def _add_learnt(
         self,
-        asked: ParsedQuery,
+        parsed: ParsedQuery,
         as_typed: Question,
         engine: SearchEngine,
         routed: Routed,
         search: Callable[[str], Routed],
     ) -> None:
-        """Add pages that words of the question stand for, where no document is sure. `search` searches within one. What was
-        learnt is of today, and a question within a document means that one."""
-        if self._learnt is None or asked.config.as_of or asked.config.document_id or _is_sure(routed):
+        """Adds pages that learnt words of the question mean, unless a document is sure. `search` searches within one page.
+        Not for past times, as learnt words are today's, nor for questions within a document."""
+        if self._learnt is None or parsed.config.as_of or parsed.config.document_id or _is_sure(routed):
             return
-        before = asked.question
+        before = parsed.question
         try:
             learnt = self._learnt()
             if learnt is None:
                 return
             from opx.retrieval.learned_words import StandIns, add_pages
 
-            add_pages(asked, StandIns(engine, learnt, self._reader.visible).of(asked, as_typed), routed, search)
+            add_pages(parsed, StandIns(engine, learnt, self._reader.visible).of(parsed, as_typed), routed, search)
         except StoreUnavailableError:
             log.exception("learnt words can't be looked up")
         finally:
-            asked.question = before
+            parsed.question = before
 
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
@@ -260,61 +263,61 @@ class KnowledgeQuery:
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
 
-    def _ranked(self, asked: ParsedQuery, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
-        """In order, without copies, as read by the model that reads the best."""
-        merged = self._merged(asked, judged)
+    def _ranked(self, parsed: ParsedQuery, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
+        """Ranks the hits, without near-duplicates; in thorough searches after reranking."""
+        merged = self._merged(parsed, judged)
         if routed.is_mixed:
             merged = without_copies(merged)
-        if self._reranker is not None and asked.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(asked, self._reranker.read(asked, merged))
+        if self._reranker is not None and parsed.config.mode is SearchMode.THOROUGH:
+            merged = self._merged(parsed, self._reranker.read(parsed, merged))
         return merged
 
-    def _merged(self, asked: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
-        """In order; where somebody is about to act, what is from the internet comes last."""
+    def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
+        """Ranks the hits; for a question that seeks an action, hits from the internet come last."""
         outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
-        if not outside or not asks_to_act(asked.text):
+        if not outside or not seeks_action(parsed.text):
             return in_order(judged)
         inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
         return in_order(inside, last=outside)
 
-    def _expanded(self, asked: ParsedQuery, answer: Answer) -> Answer:
-        """With more of each document, where that was asked for."""
-        expand = asked.config.expand
+    def _expanded(self, parsed: ParsedQuery, answer: Answer) -> Answer:
+        """Adds more text of each document, if requested."""
+        expand = parsed.config.expand
         if expand is Expand.NONE or self._expander is None:
             return answer
-        with asked.timed("expand"):
+        with parsed.timed("expand"):
             results, notes = self._expander.expanded(answer.results, expand)
-        return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=asked.timings)
+        return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=parsed.timings)
 
-    def _related(self, asked: ParsedQuery, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
-        """With what is related to it, where that was asked for; also for a question about what a vulnerability affects."""
-        if not asked.config.expand_graph and (self._graph is None or not asks_for_exposure(asked.query)):
+    def _related(self, parsed: ParsedQuery, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
+        """Adds evidence from the graph, if requested or if the question is about what a vulnerability affects."""
+        if not parsed.config.expand_graph and (self._graph is None or not seeks_exposure(parsed.query)):
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
         from opx.domain.results import FoundText, Hit
 
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
-        text = asked.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` in it is a filter for the text, here a name
-        tiers = frozenset(asked.config.searched_tiers)
-        with asked.timed("graph"):
-            evidence, notes = self._graph(FoundText(text, asked.question.identifiers, answer.results, hits, tiers))
+        text = parsed.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
+        tiers = frozenset(parsed.config.searched_tiers)
+        with parsed.timed("graph"):
+            evidence, notes = self._graph(FoundText(text, parsed.question.identifiers, answer.results, hits, tiers))
         return replace(
             answer,
             evidence=evidence,
             partial=answer.partial or bool(notes),
             notes=(*answer.notes, *notes),
-            timings_ms=asked.timings,
+            timings_ms=parsed.timings,
         )
 
 
 def with_graph(config: QueryConfig | None) -> QueryConfig:
-    """The same, to go on along the graph."""
+    """The same configuration with `expand_graph`."""
     return replace(config or QueryConfig(), expand_graph=True)
 
 
 def _shown(config: QueryConfig, merged: Sequence[Judged]) -> Sequence[Judged]:
-    """As many hits as are wanted, those that are good enough first: results are made of no others."""
+    """The requested number of hits, those that are good enough first."""
     good = [one for one in merged if _reaches(one.confidence, config)]
     weak = (one for one in merged if not _reaches(one.confidence, config))
     shown = good[: config.max_results]
@@ -329,45 +332,45 @@ def _is_sure(routed: Routed) -> bool:
     return any(band_of(round(one.confidence, 6)) is Band.SURE for one in routed.judged)
 
 
-def _with_learnt(asked: ParsedQuery, answer: Answer) -> Answer:
-    """With what tells the pages that were added for learnt words from others."""
-    learnt = [change.to_json() for change in asked.changes if change.why is Why.LEARNT]
+def _with_learnt(parsed: ParsedQuery, answer: Answer) -> Answer:
+    """Adds the changes for learnt words to the hash of outcomes."""
+    learnt = [change.to_json() for change in parsed.changes if change.why is Why.LEARNT]
     return replace(answer, outcomes=stable_hash("learnt", answer.outcomes, learnt)[:16]) if learnt else answer
 
 
 def _with_live(
-    asked: ParsedQuery, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
+    parsed: ParsedQuery, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
 ) -> Sequence[RetrievalResult]:
-    """Results of the live web among ours; behind them where somebody is about to act."""
+    """Merges results of the live web with ours; they come last for a question that seeks an action."""
     if not live:
         return ours
-    return [*ours, *in_order(live)] if asks_to_act(asked.text) else in_order([*ours, *live])
+    return [*ours, *in_order(live)] if seeks_action(parsed.text) else in_order([*ours, *live])
 
 
-def _answer(asked: ParsedQuery, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
-    """The results that are good enough, and the best of the others in the places that are left."""
-    config = asked.config
+def _answer(parsed: ParsedQuery, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:
+    """The results that are good enough, and the best of the others up to `max_results`."""
+    config = parsed.config
     good = [result for result in results if _reaches(result.confidence, config)][: config.max_results]
     weak = [result for result in results if not _reaches(result.confidence, config)]
     return Answer(
-        query=asked.query,
+        query=parsed.query,
         results=tuple(good),
-        partial=asked.partial,
-        notes=tuple(asked.notes),
-        absent=asked.absent or (),
+        partial=parsed.partial,
+        notes=tuple(parsed.notes),
+        absent=parsed.absent or (),
         unconfirmed=tuple(weak[: config.max_results - len(good)]),
-        timings_ms=asked.timings,
+        timings_ms=parsed.timings,
         routing=steps,
-        ranked_by=asked.ranked_by,
-        understood=_understood(asked),
+        ranked_by=parsed.ranked_by,
+        understood=_understood(parsed),
     )
 
 
-def _understood(asked: ParsedQuery) -> dict[str, Any]:
-    languages = [language for language in asked.languages if language != DEFAULT_LANGUAGE]
-    changes = [change.to_json() for change in asked.changes[:MAX_CHANGES]]
+def _understood(parsed: ParsedQuery) -> dict[str, Any]:
+    languages = [language for language in parsed.languages if language != DEFAULT_LANGUAGE]
+    changes = [change.to_json() for change in parsed.changes[:MAX_CHANGES]]
     return {
-        **asked.question.understood,
+        **parsed.question.understood,
         **({"languages": languages} if languages else {}),
         **({"reworded": changes} if changes else {}),
     }
@@ -377,12 +380,12 @@ def _understood(asked: ParsedQuery) -> dict[str, Any]:
 
 LEGS = ("lexical", "vector")
 STAGES = ("embed", "search", "judge")
-"""Parts of every answer, as `Answer.timings_ms` has them beside the legs."""
+"""Stages in `Answer.timings_ms` beside the legs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question, how it was to be answered, its answer, and how many milliseconds that took."""
+    """A question, its configuration, its answer, and the duration in milliseconds."""
 
     query: str
     config: QueryConfig
@@ -391,19 +394,19 @@ class Answered:
 
 
 Finish = Callable[[Answered], Answer]
-"""Gives the answer to hand out."""
+"""Called with a finished answer; returns the answer to hand out."""
 
 
 class Observer(Protocol):
-    """Looks at answers before they are handed out."""
+    """Observes, and may change, answers before they are handed out."""
 
-    def asked(self) -> Finish:
-        """A question begins. What comes back is called with its answer, unless it is refused."""
+    def begin(self) -> Finish:
+        """Called when a question begins. The result is called with its answer, unless the question is refused."""
 
 
 class MeasuredQuery(KnowledgeQuery):
-    """A `KnowledgeQuery` that reports every answer, and then shows it to the observers in turn. A question that is
-    refused, as it names a category that doesn't exist, is not one."""
+    """A `KnowledgeQuery` that reports metrics of every answer, and then passes it through the observers. A refused question,
+    such as one for a category that doesn't exist, is not reported."""
 
     def __init__(self, *, report: Report, observers: Sequence[Observer] = (), **parts: Any) -> None:
         super().__init__(**parts)
@@ -412,7 +415,7 @@ class MeasuredQuery(KnowledgeQuery):
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
         config = config or QueryConfig()
-        finishing = [observer.asked() for observer in self._observers]
+        finishing = [observer.begin() for observer in self._observers]
         started = time.perf_counter()
         answer = super().answer(query, config)
         taken = 1000 * (time.perf_counter() - started)
@@ -423,8 +426,8 @@ class MeasuredQuery(KnowledgeQuery):
 
 
 def report_answer(answer: Answer, config: QueryConfig, milliseconds: float, report: Report) -> None:
-    """Report what is to be known of an answer and how long it took. One that nothing was searched for says nothing of
-    confidence and results."""
+    """Reports the metrics of an answer and its duration. An answer without a search has no metrics of confidence and
+    results."""
     mode = config.mode.value
     report(Metric.QUERIES, 1.0, mode=mode)
     report(Metric.QUERY_LATENCY, milliseconds, mode=mode)
@@ -443,7 +446,7 @@ def report_answer(answer: Answer, config: QueryConfig, milliseconds: float, repo
 
 @contextmanager
 def counted_as_unavailable(report: Report) -> Iterator[None]:
-    """Report a store's failure in the block, which comes before there is anything to ask, as a search that failed."""
+    """Reports a store's failure in the block, before there is a query, as a failed search."""
     try:
         yield
     except StoreUnavailableError:

@@ -1,8 +1,8 @@
-"""Reads questions as people type them: words, and filters for where to look.
+"""Parses questions as people type them to words and filters.
 
 `"exact phrase"`, `-word`, `-"phrase"`, `tag:`, `category:`, `tier:`, `service:`, `title:`, `before:` and `after:`
-(docs/searching.md). What can't be read as one of these is searched for as words, with a note: people paste logs and
-commands, and a question that is misread finds nothing when it matters most.
+(docs/searching.md). Text that isn't a valid operator is searched as words, with a note: people paste logs and commands, and
+a misread question finds nothing when it matters most.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ PASTED = (
 
 _MAX_NOTES = 8
 MAX_ALERT_CHARACTERS = 100_000
-"""Of a notification that is read; what it says is searched for as far as any question."""
+"""Characters of a notification that are parsed; its text is cut like any question."""
 _SHOWN_CHARACTERS = 60
 _EXCLUSIONS = (OperatorKind.EXCLUDED_WORD, OperatorKind.EXCLUDED_PHRASE)
 _HAS_WORD = re.compile(r"[^\W_]")
 
 
 def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
-    """What a question asks for, within what `config` allows: a question narrows, and never widens.
+    """Parses a question within the limits of `config`: a question narrows, and never widens.
 
-    Never raises: what is malformed is searched for as words, and `notes` say so.
+    Never raises: malformed operators are searched as words, and reported in `notes`.
     """
     if config.plain:
         plain = Question(query, plain=True, identifiers=identifiers(normalised(query)))
@@ -56,7 +56,7 @@ def read_question(query: str, config: QueryConfig, knowledge: KnowledgeModel) ->
         return _allowed(Question(text, identifiers=identifiers(text)), config, knowledge)
     reading = _Reading(text, [PASTED] if pasted else [])
     reading.take(found, knowledge)
-    return _asked(reading, config, knowledge)
+    return _question_of(reading, config, knowledge)
 
 
 _LIKE_ALERT = re.compile(
@@ -66,14 +66,14 @@ _LIKE_ALERT = re.compile(
     r"|\s*(?:\[\s*)?\{.*\"(?:alertname|AlarmName|alert_title|ruleName|incident)\\?\"\s*:",
     re.IGNORECASE | re.DOTALL,
 )
-"""Marks of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
+"""Beginnings of an alert. Log lines, JSON log records and code also have pairs in brackets; in them every word counts."""
 _ONE_NAME = re.compile(r"[A-Za-z_][\w:.-]{2,149}")
 
 
 def pasted_alert(query: str) -> Question | None:
-    """The question that an alert is as it was sent: its name and what it says, without its labels, and what is asked beside
-    it if it is JSON. None for anything else."""
-    sent, asked = _json_in(query)
+    """Converts a pasted alert to a question: its name and text, without its labels, and for JSON the text beside it. None if
+    the query is no alert."""
+    sent, beside = _json_in(query)
     if not _LIKE_ALERT.match(sent):
         return None
     from opx.text.procedures.alerts import read_alert
@@ -85,7 +85,7 @@ def pasted_alert(query: str) -> Question | None:
     name = alert.name.strip()
     if not (alert.labels or alert.text) or not _ONE_NAME.match(name):
         return None
-    text = normalised(f"{name}\n{alert.text}\n{asked}").strip()[:MAX_QUERY_CHARACTERS]
+    text = normalised(f"{name}\n{alert.text}\n{beside}").strip()[:MAX_QUERY_CHARACTERS]
     named = name if _ONE_NAME.fullmatch(name) else ""
     return Question(
         text,
@@ -101,7 +101,7 @@ _NAMES_ALERT = re.compile(r'"(?:alertname|AlarmName)\\?"')
 
 
 def _json_in(text: str) -> tuple[str, str]:
-    """The JSON of an alert in a text, and the rest; without any, the text and nothing."""
+    """Splits text into the JSON of an alert and the rest; without JSON, returns the text and ""."""
     for start in sorted(at for at in (text.find("{"), text.find("[")) if at >= 0):
         before = text[:start].strip()
         try:
@@ -115,7 +115,7 @@ def _json_in(text: str) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class _Reading:
-    """The operators of a text that make sense, and what is to be said about the others."""
+    """Valid operators of the text, and notes about the invalid ones."""
 
     text: str
     notes: list[str]
@@ -140,8 +140,8 @@ class _Reading:
         return tuple(dict.fromkeys(operator.value for kind in kinds for operator in self.read.get(kind, ())))
 
     def words(self) -> str:
-        """What is searched for: the text without operators, with the words of phrases. If nothing is left, the values of
-        the filters; the words of a title are words, too."""
+        """The words to search: the text without operators, with the words of phrases. If nothing is left, the values of
+        the filters, also of `title:`."""
         left = self._words()
         if _HAS_WORD.search(left):
             return left
@@ -161,8 +161,8 @@ class _Reading:
         return shown if len(shown) <= _SHOWN_CHARACTERS else shown[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
-    """The question that was read, with what contradicts itself or `config` noted."""
+def _question_of(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
+    """The parsed question, with notes on contradictions in it or with `config`."""
     text = reading.words()
     question = Question(
         text=text,
@@ -179,7 +179,7 @@ def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) ->
     excluded = reading.values(*_EXCLUSIONS)
     kept = tuple(words for words in excluded if not _is_required(words, question))
     dropped = [
-        f'"{words}" is asked for and excluded: the exclusion was left out' for words in excluded if words not in kept
+        f'"{words}" is required and excluded: the exclusion was ignored' for words in excluded if words not in kept
     ]
     conflicts = list(_conflicts(question, config, knowledge))
     notes = [*dropped, *conflicts, *_few(reading.notes), *([] if text else [NO_WORDS])]
@@ -189,13 +189,13 @@ def _asked(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) ->
 
 
 def _allowed(words: Question, config: QueryConfig, knowledge: KnowledgeModel) -> Question:
-    """A question without operators, with what in `config` contradicts itself noted."""
+    """A question without operators, with notes on contradictions in `config`."""
     conflicts = tuple(_conflicts(words, config, knowledge))
     return replace(words, notes=conflicts, impossible=True) if conflicts else words
 
 
 def _conflicts(question: Question, config: QueryConfig, knowledge: KnowledgeModel) -> Iterator[str]:
-    """Why nothing can be found: filters that leave nothing of each other, or of what the caller has searched."""
+    """Reasons why nothing can be found: filters that exclude each other, or everything that the caller searches."""
     if question.tiers and not set(question.tiers) & set(config.searched_tiers):
         searched = ", ".join(config.searched_tiers) or "none"
         yield f"nothing can be found: tier:{question.tiers[0]} is not among the tiers that are searched ({searched})"
@@ -209,7 +209,7 @@ def _conflicts(question: Question, config: QueryConfig, knowledge: KnowledgeMode
 
 
 def _is_required(words: str, question: Question) -> bool:
-    """Whether a result that has what is required has what is excluded."""
+    """True if every result with the required phrases contains the excluded words."""
     required = (*question.phrases, *question.title)
     terms = set(whole_terms(words)) if len(words.split()) == 1 else set()
     return any(
@@ -231,7 +231,7 @@ def _known(*days: int | None) -> list[int]:
 
 
 def _in_any_case(values: Iterable[str]) -> tuple[str, ...]:
-    """The values in the usual ways to write them: documents keep theirs as they came, and they are compared as they are."""
+    """The values in all usual cases: those of documents are stored unchanged, and compared exactly."""
     return tuple(dict.fromkeys(form for value in values for form in _forms(value)))
 
 
@@ -254,19 +254,19 @@ _EXPOSURE = re.compile(
 )
 
 
-def asks_for_exposure(query: str) -> bool:
-    """True if a question is about what a vulnerability affects, which the graph knows."""
+def seeks_exposure(query: str) -> bool:
+    """True if a question is about the systems that a vulnerability affects, which the graph has."""
     return bool(_EXPOSURE.match(query))
 
 
-# -- a question on its way to an answer
+# -- state of a question until its answer
 
 
 @dataclass(slots=True)
 class ParsedQuery:
-    """`languages` are those that the question may be in. `timings` are in milliseconds, added up over all searches.
-    `ranked_by` says what decided the order last. `unknown` are the words, each by its first term, that no search found;
-    `changes` what was searched in the place of some."""
+    """A question with its state until the answer. `languages` are its possible ones. `timings` are in milliseconds, summed
+    over all searches. `ranked_by` names the last ranker. `unknown` are the words, each by its first term, that no search
+    found; `changes` are replaced words."""
 
     query: str
     question: Question
@@ -282,11 +282,11 @@ class ParsedQuery:
 
     @property
     def text(self) -> str:
-        """The words that are searched for."""
+        """The words to search."""
         return self.question.text
 
     def relaxed(self) -> bool:
-        """Take the question's phrases for words from now on; False if it has none."""
+        """Treats the question's phrases as words from now on; False if it has none."""
         relaxed = self.question.relaxed()
         if relaxed is self.question:
             return False
@@ -295,24 +295,24 @@ class ParsedQuery:
         return True
 
     def lacking(self, words: Iterable[str]) -> None:
-        """Note the words that a search found nowhere; another search may have found some."""
+        """Records the words that a search didn't find; words that another search found are not unknown."""
         unknown = frozenset(words)
         self.unknown = unknown if self.unknown is None else self.unknown & unknown
 
     def is_missing(self, absent: Iterable[Absent]) -> None:
-        """Note what a search didn't find by its name. What another search finds isn't absent; of the siblings the first is
-        kept."""
+        """Records the identifiers that a search didn't find. One that another search finds isn't absent; of their siblings
+        the first is kept."""
         found = {one.name: one for one in absent}
         known = self.absent
         self.absent = tuple(found.values()) if known is None else tuple(one for one in known if one.name in found)
 
     def note(self, text: str) -> None:
-        """Say it once, however often it happens."""
+        """Adds a note once, however often it happens."""
         if text not in self.notes:
             self.notes.append(text)
 
     def lacks(self, text: str) -> None:
-        """Something that should have been searched was not."""
+        """Marks the answer as partial, with a note."""
         self.partial = True
         self.note(text)
 
@@ -321,7 +321,7 @@ class ParsedQuery:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Note how long the block takes, also if it fails."""
+        """Records the duration of the block, also if it fails."""
         started = time.perf_counter()
         try:
             yield
@@ -329,8 +329,8 @@ class ParsedQuery:
             self.took(part, 1000 * (time.perf_counter() - started))
 
 
-def asked_for(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> ParsedQuery:
-    """Cut to what is searched, without halves of surrogate pairs, which neither stores nor models take."""
+def parse_query(query: str, config: QueryConfig, knowledge: KnowledgeModel) -> ParsedQuery:
+    """Parses a query, cut to its maximum length, without lone surrogates, which neither stores nor models accept."""
     whole = query[:MAX_ALERT_CHARACTERS].encode("utf-8", "replace").decode()
     text = whole[:MAX_QUERY_CHARACTERS]
     if len(whole) > len(text) and not config.plain and pasted_alert(whole):

@@ -1,4 +1,4 @@
-"""The question as it was read, with its identifiers and phrases."""
+"""Represents a parsed question with its identifiers, phrases and filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opx.text.analyzer import STEMMERS, STOP_WORDS
 from opx.text.analyzer import folded as without_accents
 from opx.text.fields import query_terms, words
 
-# -- identifiers: names and codes that a person copied, and wants to find as they stand
+# -- identifiers: names and codes that a person copied, and searches verbatim
 
 MAX_IDENTIFIERS = 32
 _LONGEST = 200
@@ -50,7 +50,7 @@ _LOWER_CASE = re.compile("|".join(f"(?:{_FORMS[name]})" for name in ("arn", "ip"
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """The distinct identifiers in a text, in order, as they are written; `MAX_IDENTIFIERS` at most.
+    """The distinct identifiers in `text`, in order, as they are written; `MAX_IDENTIFIERS` at most.
 
     Addresses, ARNs, paths, IPs, versions, error codes and numbers of issues (CVE-2024-3094, ORA-01555, 0x80070005,
     HTTP 503), names of several words (moduleControllerCreate, KubePodCrashLooping, hook.player.connected, kube-proxy,
@@ -67,7 +67,7 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 
 def is_identifier(word: str) -> bool:
-    """Whether a word without blanks is a name or code."""
+    """True if a word without blanks is a name or code."""
     if word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
         return False
     return bool(_IDENTIFIER.fullmatch(word) or _LOWER_CASE.fullmatch(word.lower()))
@@ -75,23 +75,23 @@ def is_identifier(word: str) -> bool:
 
 # -- the question without its values: pod names, percentages, durations
 #
-# Alerts are full of them. They say where a problem is, not which one, and both legs waste attention on them: the embedding
-# of a sentence with a pod's name is as much about the name.
+# Alerts are full of them. They identify the location of a problem, not the problem, and both legs waste attention on them:
+# the embedding of a sentence with a pod's name is as much about the name.
 
 _SHELL = ".,:;()[]{}%\"'`"
 _DIGIT = re.compile(r"\d")
 _MEANT = re.compile(r"[A-Za-z]+\d{1,3}|[1-5][xX]{2}|[1-5]\d\d|v\d[\d.]*|\d+[A-Za-z]{3,}\w*")
-"""Words with digits that are no values: IPv4, p99, 5xx, 503, v1.2, 3scale."""
+"""Words with digits that aren't values: IPv4, p99, 5xx, 503, v1.2, 3scale."""
 
 LEAST_WORDS = 3
-"""A question that would have fewer is left as it is."""
+"""Fewest words after the removal of values; a question that would have fewer is unchanged."""
 
 
 def focused(text: str, known: Callable[[str], bool]) -> str:
-    """The text without values: words with digits, and `namespace/name` pairs.
+    """Removes values from the text: words with digits, and `namespace/name` pairs.
 
-    What has a meaning stays: codes, versions, and identifiers with underscores that are `known`, as some document has
-    them. So does every question that is hardly more than its values.
+    Codes, versions, and identifiers with underscores that are `known`, as some document has them, are kept. A question
+    that is hardly more than its values is unchanged.
     """
     kept = [word for word in text.split() if not _is_value(word.strip(_SHELL), known)]
     return " ".join(kept) if len(kept) >= LEAST_WORDS else text
@@ -105,20 +105,20 @@ def _is_value(word: str, known: Callable[[str], bool]) -> bool:
     return not ("_" in word and known(word))
 
 
-# -- phrases: their comparison with a text, and the terms that a text which holds them must have
+# -- phrases: comparison with text, and the terms that every text with a phrase has
 
 TermGroups = tuple[tuple[str, ...], ...]
-"""Of each group, one term at least."""
+"""Groups of alternative terms: at least one of each group is required."""
 
 _RUN = re.compile(r"[^\W_]+(?:[._\-'’]+[^\W_]+|_+[^\W_]+)*")
 _PIECE = re.compile(r"[^\W_]+")
 _ALIKE = str.maketrans("‘’‚‛′“”„‟″«»‐‑‒–—−", "'''''" + '"""""""' + "------", "*`")
-"""Marks that typographers and Markdown put where others type a plain one, or none."""
+"""Typographic and Markdown marks, with the plain ones."""
 
 
 def folded(text: str) -> str:
-    """`text` as phrases are compared with it: NFKC, without case, invisible characters and marks of emphasis, with plain
-    quotes and dashes, and one blank for each run of white space."""
+    """Normalises text for comparison with phrases: NFKC, without case, invisible characters and marks of emphasis, with
+    plain quotes and dashes, and one blank for each run of white space."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", blanked(text))
     return " ".join(text.translate(_ALIKE).casefold().split())
@@ -128,7 +128,7 @@ folded_phrase = lru_cache(256)(folded)
 
 
 def contains(text: str, phrase: str) -> bool:
-    """Whether a folded text has a folded phrase as whole words, one after the other."""
+    """True if folded text contains a folded phrase as consecutive whole words."""
     at = text.find(phrase) if phrase else -1
     while at >= 0:
         end = at + len(phrase)
@@ -139,10 +139,10 @@ def contains(text: str, phrase: str) -> bool:
 
 
 def required_groups(phrase: str) -> TermGroups:
-    """What any text with this phrase has among its terms, however it writes case and whatever it joins to its ends.
+    """Terms that every text with this phrase has, whatever its case and whatever is joined to its ends.
 
     Hence the pieces of compounds and not the compounds: `player.connected` is part of `hook.player.connected`. Words that
-    texts of some language leave out, or cut up in another way, are required only if there are no others.
+    are stop words, or split differently, in some language are required only if there are no others.
     """
     required: dict[tuple[str, ...], None] = {}
     unsure: dict[tuple[str, ...], None] = {}
@@ -152,7 +152,7 @@ def required_groups(phrase: str) -> TermGroups:
 
 
 def whole_terms(word: str) -> tuple[str, ...]:
-    """The terms that only texts with this very word have, in any of its forms: of a compound, not those of its pieces."""
+    """The terms that only texts with this word have, in any of its forms: for a compound, not those of its pieces."""
     return tuple(query_terms("".join(_PIECE.findall(folded(word)))))
 
 
@@ -168,12 +168,12 @@ def _is_unsure(part: str) -> bool:
 
 @cache
 def _stop_words() -> frozenset[str]:
-    """Of every language that texts are analysed in."""
+    """Stop words of all languages that text is analysed in."""
     return frozenset(without_accents(word) for language in STEMMERS for word in STOP_WORDS[language])
 
 
 def _joined(one: str, other: str) -> bool:
-    """Whether two characters side by side belong to one word."""
+    """True if two adjacent characters belong to one word."""
     return _is_of_word(one) and _is_of_word(other)
 
 
@@ -182,7 +182,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_unspaced(character: str) -> bool:
-    """Whether it is of a writing that puts no blanks between words: East and South-East Asian ones."""
+    """True for scripts without blanks between words: East and South-East Asian ones."""
     code = ord(character)
     return code >= 0x2E80 or 0x0E00 <= code < 0x0F00 or 0x1000 <= code < 0x10A0 or 0x1780 <= code < 0x1800
 
@@ -190,7 +190,7 @@ def _is_unspaced(character: str) -> bool:
 # -- the question
 
 MAX_GROUPS = 100
-"""Of required words, as engines bound the conditions of a search; `matches` sees to all of them."""
+"""Required groups of a search, as engines limit its conditions; `matches` checks all of them."""
 
 _SHOWN_CHARACTERS = 200
 _SHOWN_VALUES = 10
@@ -198,19 +198,19 @@ _SHOWN_VALUES = 10
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is searched for (`text`, words alone) and what must hold for each result.
+    """A parsed question: the words to search (`text`), and conditions on each result.
 
     A result has every one of `phrases` in its title, section or content, every word of `title` in its title, none of
     `excluded` (words and phrases) anywhere; it has one of `tags`, one of `services`, is in one of `categories` (paths,
     with all that is below those that were named) and of one of `tiers`; it was updated from the day `updated_from` on
-    and before the day `updated_before` (counted from 1970-01-01). What is empty or None asks for nothing. `title` holds
-    words and phrases.
+    and before the day `updated_before` (counted from 1970-01-01). Empty or None means no condition. `title` holds words and
+    phrases.
 
-    `identifiers` are the names and codes in `text`, as they were written. `notes` say what was not read as an operator
-    although it looked like one, and which conditions exclude each other: with those `impossible` is true, and nothing
-    can be found. `plain`: nothing was looked for but words; `pasted`: it looks like a log or code, in which quotes and
-    dashes mean nothing. `alert` is the name of an alert that was pasted, with its `labels`, which are no words of the
-    question, and the address or the name of the `runbook` that it names, "" for none.
+    `identifiers` are the names and codes in `text`, as they were written. `notes` list text that looked like an operator
+    and isn't one, and conditions that exclude each other: then `impossible` is true, and nothing can be found. `plain`:
+    operators were not parsed; `pasted`: it looks like a log or code, in which quotes and dashes are no operators. `alert` is
+    the name of a pasted alert, with its `labels`, which are not among the question's words, and the address or the name of
+    its `runbook`, "" for none.
     """
 
     text: str
@@ -234,18 +234,18 @@ class Question:
 
     @property
     def narrows(self) -> bool:
-        """Whether it asks for more than words."""
+        """True if it has any condition beside words."""
         conditions = (*self.phrases, *self.excluded, *self.title, *self.tags, *self.services)
         bounds = (self.updated_from, self.updated_before)
         return bool(conditions or self.categories or self.tiers) or any(bound is not None for bound in bounds)
 
     @property
     def exact(self) -> bool:
-        """Whether results have to be looked at: see `matches`."""
+        """True if results have to be checked with `matches`."""
         return bool(self.phrases or self.excluded or self.title)
 
     def narrowed(self, where: SearchFilter) -> SearchFilter | None:
-        """What passes both the filter and the question; None if nothing can. Nothing more passes than without it."""
+        """The conjunction of a filter and the question's conditions; None if nothing can pass. Never wider than `where`."""
         if self.impossible:
             return None
         tiers, categories = _both(where.tiers, self.tiers), _both(where.categories, self.categories)
@@ -273,10 +273,10 @@ class Question:
         )
 
     def matches(self, title: str, section: Sequence[str], content: str) -> bool:
-        """Whether a result has each phrase, those of `title` in its title, and nothing of what is excluded.
+        """True if a result has each phrase, those of `title` in its title, and nothing excluded.
 
-        Words are compared as `opx.retrieval.question` folds them, each part of the result for itself. Other words of
-        `title` are left to the index, which knows their forms.
+        Words are compared after `folded`, each part of the result separately. Other words of `title` are left to the index,
+        which knows their forms.
         """
         texts = [folded(text) for text in (title, *section, content)]
         return (
@@ -286,7 +286,7 @@ class Question:
         )
 
     def relaxed(self) -> Question:
-        """The same question with its phrases as words, for when nothing has them, and a note of it."""
+        """The same question with its phrases as words, for when nothing contains them, and a note."""
         if not self.phrases:
             return self
         shown = ", ".join(f'"{_cut(phrase)}"' for phrase in self.phrases[:_SHOWN_VALUES])
@@ -295,7 +295,7 @@ class Question:
 
     @property
     def understood(self) -> dict[str, Any]:
-        """How it was read, as small JSON: what is empty is left out, what is long is cut."""
+        """The parsed question as small JSON, without empty values, with long ones cut."""
         lists = {
             "phrases": self.phrases,
             "excluded": self.excluded,
@@ -323,7 +323,7 @@ class Question:
 
 
 def _both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What is in both, where an empty one stands for everything; None if nothing is."""
+    """Intersection of two filters, of which an empty one means everything; None if it is empty."""
     if not (one and other):
         return one or other
     return tuple(value for value in one if value in other) or None
@@ -342,7 +342,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
-# -- rewording: words that nothing has, corrected or translated
+# -- rewording: unknown words, corrected or translated
 
 
 class Why(StrEnum):
@@ -353,8 +353,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TermChange:
-    """A part of a question, from one character to another, and what was searched in its place; besides it, if it was
-    learnt."""
+    """A part of a question, by its first character and the one after it, with the text searched instead, or if learnt,
+    in addition."""
 
     start: int
     end: int

@@ -1,7 +1,7 @@
-"""Receipts: what was asked, of which state of the corpus, and what was answered, in a form that can be asked again.
+"""Records questions, the state of the corpus and answers as receipts, verifies them, and replays them.
 
-A receipt holds nothing but what its caller saw, and no text of documents: their hashes. `sha256` finds accidents and
-careless changes; that nobody made up a receipt as a whole is for the audit log to say, which has its `answerHash`.
+A receipt contains only data that its caller saw, and hashes instead of documents' text. `sha256` detects accidents and
+careless changes; a wholly forged receipt is detected by the audit log, which has its `answerHash`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Receipt = Mapping[str, Any]
 
 
 class TamperedReceiptError(OpxError):
-    """A receipt is not as it was given out."""
+    """A receipt was changed after it was issued."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedQuestion:
-    """The circumstances of an answer. `models` name what finds and ranks, and their versions."""
+    """A question with the circumstances of its answer. `models` are names and versions of the models that find and rank."""
 
     receipt_id: str
     asked_at: str
@@ -46,18 +46,18 @@ class RecordedQuestion:
     models: Mapping[str, str]
 
 
-def receipt_of(asked: RecordedQuestion, answer: Answer) -> dict[str, Any]:
-    """The receipt of an answer."""
+def receipt_of(recorded: RecordedQuestion, answer: Answer) -> dict[str, Any]:
+    """Builds the receipt of an answer."""
     content: dict[str, Any] = {
         "version": RECEIPT_VERSION,
-        "receiptId": asked.receipt_id,
-        "askedAt": asked.asked_at,
-        "question": asked.question,
-        "config": plain_config(asked.config),
-        "readerHash": asked.reader_hash,
-        "corpusVersion": asked.corpus.version,
-        "settled": asked.corpus.settled,
-        "models": {**asked.models, "ranker": answer.ranked_by, "opx": __version__},
+        "receiptId": recorded.receipt_id,
+        "askedAt": recorded.asked_at,
+        "question": recorded.question,
+        "config": plain_config(recorded.config),
+        "readerHash": recorded.reader_hash,
+        "corpusVersion": recorded.corpus.version,
+        "settled": recorded.corpus.settled,
+        "models": {**recorded.models, "ranker": answer.ranked_by, "opx": __version__},
         **({"outcomes": answer.outcomes} if answer.outcomes else {}),
         "results": [_result(rank, result) for rank, result in enumerate(answer.results, start=1)],
         "partial": answer.partial,
@@ -68,14 +68,14 @@ def receipt_of(asked: RecordedQuestion, answer: Answer) -> dict[str, Any]:
 
 
 def plain_config(config: QueryConfig) -> dict[str, Any]:
-    """How to answer, as JSON of texts, numbers and lists alone: what is read back from a file equals it."""
+    """The configuration as plain JSON of strings, numbers and lists, equal to the one read back from a file."""
     found: dict[str, Any] = json.loads(json.dumps(config.to_json()))
     return found
 
 
 def answer_hash(answer: Answer) -> str:
-    """The same for answers that show the same passages of our own in the same order. Left out are what a live search
-    of the web gave, scores, and how long it took."""
+    """Hash of the passages of an answer in their order. Results of a live search of the web, scores and durations are not
+    part of it."""
     return _hash_of_results([_result(rank, result) for rank, result in enumerate(answer.results, start=1)])
 
 
@@ -84,7 +84,7 @@ def _hash_of_results(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def is_live(result: RetrievalResult) -> bool:
-    """Whether it was fetched from the web for this question, so that asking again may give another."""
+    """True if it was fetched from the web for this question, so that a replay may return another."""
     return not result.document_id
 
 
@@ -108,7 +108,7 @@ def _sha256(content: object) -> str:
 
 
 def read_receipt(text: str) -> Receipt:
-    """The receipt that a file holds. Raises `InvalidInputError` if it holds none, and `TamperedReceiptError`."""
+    """Parses and verifies a receipt. Raises `InvalidInputError` if it is none, and `TamperedReceiptError`."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -123,10 +123,12 @@ def read_receipt(text: str) -> Receipt:
     except RecursionError:
         genuine = False
     if not genuine:
-        raise TamperedReceiptError("the receipt was changed after it was given out: its sha256 is that of another one")
+        raise TamperedReceiptError("the receipt was changed after it was issued: its sha256 doesn't match its content")
     _check_shape(found)
     if _hash_of_results(found["results"]) != found["answerHash"]:
-        raise TamperedReceiptError("the receipt was changed after it was given out: its results are not those answered")
+        raise TamperedReceiptError(
+            "the receipt was changed after it was issued: its results don't match its answerHash"
+        )
     return found
 
 
@@ -149,7 +151,7 @@ def _is_result(result: object) -> bool:
 
 
 def config_of(receipt: Receipt) -> QueryConfig:
-    """How the question was to be answered. Raises `InvalidInputError`."""
+    """The configuration of the question. Raises `InvalidInputError`."""
     return QueryConfig.from_json(receipt["config"])
 
 
@@ -160,11 +162,11 @@ _TOLERANCE = 1.5e-6
 """Scores are compared to six digits, of which the last may be rounded either way."""
 
 AskAgain = Callable[[str, QueryConfig], Receipt]
-"""Asks as whoever replays, and gives the receipt of that."""
+"""Answers a question as the caller of the replay, and returns the new receipt."""
 
 
 class ReplayVerdict(StrEnum):
-    """`SAME`: the same answer. `CHANGED`: another one, and `causes` say why. `UNEXPLAINED`: another one, although
+    """`SAME`: the same answer. `CHANGED`: another one, for the reasons in `causes`. `UNEXPLAINED`: another one, although
     neither the corpus nor anything else is known to have changed."""
 
     SAME = "same"
@@ -183,7 +185,7 @@ class ReplayDifference(Record, frozen=True):
 
 
 class Replay(Record, frozen=True):
-    """What came of it. `causes` say what else than the answer has changed."""
+    """Outcome of a replay. `causes` are changes other than those of the answer."""
 
     verdict: ReplayVerdict
     causes: tuple[str, ...]
@@ -192,11 +194,11 @@ class Replay(Record, frozen=True):
 
 
 def replay(receipt: Receipt, ask: AskAgain, *, then: bool = False) -> Replay:
-    """Ask the question of a receipt again and compare; with `then`, ask for what the knowledge of then says, whose
-    scores depend a little on what came since and are not compared.
+    """Answers the question of a receipt again and compares; with `then`, as of the receipt's time, whose scores depend a
+    little on later documents and are not compared.
 
-    The answer is what whoever asks may see now: a receipt opens nothing. Where the answer is another one for no reason
-    that can be seen, it is asked for once more: the corpus may have been changed while it was asked.
+    The answer has only documents visible to the caller now: a receipt grants no access. If the answer differs for no known
+    reason, the question is answered once more: the corpus may have been changed meanwhile.
     """
     config = config_of(receipt)
     if then and not config.as_of:
@@ -227,9 +229,9 @@ def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
     elif not (before.get("settled", True) and now.get("settled", True)):
         yield "the corpus had just been changed: not every search found the change yet"
     if before.get("outcomes", "") != now.get("outcomes", ""):
-        yield "outcomes that move scores were told since, or may be seen by one of both alone"
+        yield "outcomes that adjust scores were recorded since, or are visible to only one of the two callers"
     if before["readerHash"] != now["readerHash"]:
-        yield "whoever asks now may see other documents than whoever asked then"
+        yield "the caller may see other documents than the caller then"
     for name in sorted(before["models"].keys() | now["models"].keys()):
         was, is_ = before["models"].get(name, "-"), now["models"].get(name, "-")
         if was != is_:
@@ -240,13 +242,13 @@ def _causes(before: Receipt, now: Receipt) -> Iterator[str]:
 
 
 def _without_common(before: str, now: str) -> tuple[str, str]:
-    """Two versions without the name of the index, if it is the same one."""
+    """Two corpus versions, without the name of the index if both have the same."""
     (old, _, count), (new, _, count_now) = before.rpartition("."), now.rpartition(".")
     return (count, count_now) if old == new else (before, now)
 
 
 def _own(receipt: Receipt) -> Sequence[Mapping[str, Any]]:
-    """Without what was fetched from the web for the question."""
+    """Results that were not fetched from the web for the question."""
     return [result for result in receipt["results"] if not result["live"]]
 
 

@@ -1,10 +1,10 @@
-"""Has a model read the best documents, and combines its verdicts with the estimates into the confidence.
+"""Reranks the best documents with a model, and combines its verdicts with the estimates to the confidence.
 
 On the scale of log-odds, a confidence is `estimate` x that of the estimate + the part of the verdict, or for models that give
 scores + `score` x the log-odds of the score + `constant`. The numbers are in `reranking.json`, by the model's name where they
-were fitted to labelled verdicts (by `reader_models`). For any other model they are what Bayes' rule gives if 9 of
-10 verdicts are right and errors don't depend on the estimate: ln(.9 / .1) = 2.1972 for `answers`, as much less for `no`, and
-`helps` leaves the estimate. A score of .99 counts as `answers` does, one of .01 as `no`: 2.1972 / ln(.99 / .01) = .4782.
+were fitted to labelled verdicts (by `fit_reader`). For any other model they follow from Bayes' rule if 9 of 10 verdicts are
+right and errors don't depend on the estimate: ln(.9 / .1) = 2.1972 for `answers`, its negative for `no`, and 0 for `helps`.
+A score of .99 counts like `answers`, one of .01 like `no`: 2.1972 / ln(.99 / .01) = .4782.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from opx.runtime.threads import within
 log = logging.getLogger(__name__)
 
 ReaderModel = Mapping[str, float]
-"""The coefficient of each input of `inputs`."""
+"""Coefficient of each input of `inputs`."""
 
 MOST_USELESS = 0.49
-"""The highest confidence of a document that was judged `no`: a weak one."""
+"""The highest confidence of a document with the verdict `no`: a weak one."""
 
 SURE_ESTIMATE, SURE_SCORE = 0.999, 0.99
-"""Estimates and scores beyond these, and below their counterparts, count no more than they do."""
+"""Estimates and scores are clipped to these, and to 1 minus these."""
 
 MAX_LINE = 200
 """Characters of a line that is shown."""
 
 
 def inputs(estimate: float, reading: CandidateReading) -> dict[str, float]:
-    """The inputs that decide the confidence of a document that was read."""
+    """The inputs for the confidence of a document that a model read."""
     row = {"estimate": _log_odds(estimate, SURE_ESTIMATE)}
     if reading.score is None:
         return row | {reading.verdict.value: 1.0}
@@ -67,7 +67,7 @@ def _log_odds(probability: float, most: float) -> float:
 
 
 def combined(estimate: float, reading: CandidateReading, model: ReaderModel) -> float:
-    """The probability that a document answers, of its estimate and what a model says that read it."""
+    """The probability that a document answers, from its estimate and a model's reading."""
     found = inputs(estimate, reading)
     probability = logistic(sum(model.get(name, 0.0) * value for name, value in found.items()))
     return min(probability, MOST_USELESS) if reading.verdict is ReaderVerdict.NO else probability
@@ -81,29 +81,28 @@ def _shipped() -> Mapping[str, Any]:
 
 
 def assumed_model(*, scores: bool) -> ReaderModel:
-    """Of a model that nothing was fitted for: by whether it gives scores."""
+    """Coefficients for a reranker without a fit, with or without scores."""
     found: ReaderModel = _shipped()["assumed"]["scores" if scores else "verdicts"]
     return found
 
 
 def model_of(name: str, *, scores: bool) -> ReaderModel:
-    """The model that was fitted for a reranker by its name, or the assumed one."""
+    """Coefficients fitted for a reranker by its name, or the assumed ones."""
     found: ReaderModel | None = _shipped()["fitted"].get(name)
     return found or assumed_model(scores=scores)
 
 
 class RerankStage:
-    """Asks a reranker outside of this process. `model`: how its readings are combined, where that isn't what `reranking.json`
-    has for it."""
+    """Reranks with an external model. `model`: coefficients in place of those in `reranking.json`."""
 
     def __init__(self, reranker: Reranker, seconds: float, model: ReaderModel | None = None) -> None:
         self._reranker = reranker
         self._seconds = seconds
         self._model = model
 
-    def read(self, asked: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
-        """The same hits with the confidence of what was read; as they were if the reranker fails, which is noted. The first
-        `MAX_CANDIDATES` documents are read; those behind them are never surer than the surest of those."""
+    def read(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
+        """The same hits with the confidence after reranking; unchanged, with a note, if the reranker fails. The first
+        `MAX_CANDIDATES` documents are read; later ones are never surer than the surest of those."""
         documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
         read = [*dict.fromkeys(one.hit.indexed.chunk.document_id for one in judged)][:MAX_CANDIDATES]
         if not read:
@@ -111,15 +110,15 @@ class RerankStage:
         name = self._reranker.name
         candidates = [candidate_of(documents[document_id]) for document_id in read]
         try:
-            with asked.timed("rerank"):
-                readings = self._readings(asked.text, candidates)
+            with parsed.timed("rerank"):
+                readings = self._readings(parsed.text, candidates)
         except ModelError as exc:
             log.warning("reranking with %s failed: %s", name, exc)
-            asked.note(
-                f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {asked.ranked_by}"
+            parsed.note(
+                f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {parsed.ranked_by}"
             )
             return list(judged)
-        asked.ranked_by = name
+        parsed.ranked_by = name
         return self._judged(judged, dict(zip(read, zip(candidates, readings, strict=True), strict=True)))
 
     def _readings(self, text: str, candidates: Sequence[Candidate]) -> Sequence[CandidateReading]:
@@ -137,7 +136,7 @@ class RerankStage:
         ]
 
     def _with_reading(self, one: Judged, candidate: Candidate, reading: CandidateReading) -> Judged:
-        """A document that an identifier makes certain isn't doubted."""
+        """Combines a hit with its reading, except a `no` for a document that an identifier makes certain."""
         if one.least and reading.verdict is ReaderVerdict.NO:
             return one
         model = self._model or model_of(self._reranker.name, scores=reading.score is not None)
@@ -151,7 +150,7 @@ def _document_of(judged: Judged) -> str:
 
 
 def candidate_of(judged: Judged) -> Candidate:
-    """The text of a document for a reranker: the passages that it was judged by, the best first, as far as they fit."""
+    """The text of a document for a reranker: the passages that it was judged by, the best first, cut to the limit."""
     chunks = [hit.indexed.chunk for hit in judged.evidence or (judged.hit,)]
     title = chunks[0].title[:MAX_TITLE_CHARACTERS]
     text = "\n\n".join(map(_under_heading, chunks))
@@ -159,13 +158,13 @@ def candidate_of(judged: Judged) -> Candidate:
 
 
 def _under_heading(chunk: DocumentChunk) -> str:
-    """A passage with its heading, which it has itself if it begins there."""
+    """A passage with its heading, unless it begins with one."""
     headed = chunk.content.startswith("#") or not chunk.section
     return chunk.content if headed else f"## {chunk.section[-1]}\n{chunk.content}"
 
 
 def _line(candidate: Candidate, reading: CandidateReading) -> str:
-    """The line that a reading names; "" for one that isn't there, and where nothing helps."""
+    """The line of a reading; "" for an invalid number, and for the verdict `no`."""
     lines = lines_of(candidate.text)
     if reading.verdict is ReaderVerdict.NO or not 1 <= reading.line <= len(lines):
         return ""
@@ -173,18 +172,18 @@ def _line(candidate: Candidate, reading: CandidateReading) -> str:
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
 
 
-# -- reader models
+# -- fitting of coefficients
 
 
 ASSUMED_WEIGHT = 4.0
-"""How much the assumed model counts: with a few dozen readings the fit stays near it, with hundreds it is the data's."""
+"""Precision of the prior: with a few dozen readings the fit stays near the assumed model, with hundreds near the data."""
 _ITERATIONS = 100
 _CONVERGED = 1e-9
 _LONGEST_STEP = 1.0
 
 
 class LabelledReading(NamedTuple):
-    """A document that a model read: the confidence before that, what the model said, and whether it is relevant."""
+    """A document that a model read: the confidence before that, the model's reading, and the relevance label."""
 
     estimated: float
     reading: CandidateReading
@@ -192,9 +191,9 @@ class LabelledReading(NamedTuple):
 
 
 def fit_reader(rows: Sequence[LabelledReading]) -> dict[str, float]:
-    """The model for `opx.retrieval.reranking`: a logistic regression on `inputs`, drawn towards the assumed model (a normal
-    prior of precision `ASSUMED_WEIGHT` around it). Newton's steps, none longer than 1. Raises `InvalidInputError` for no
-    rows, and for readings with scores among readings without."""
+    """Fits the coefficients: a logistic regression on `inputs`, with a normal prior of precision `ASSUMED_WEIGHT` around the
+    assumed model. Newton's steps, none longer than 1. Raises `InvalidInputError` for no rows, and for readings with scores
+    among readings without."""
     kinds = {row.reading.score is not None for row in rows}
     if len(kinds) != 1:
         raise InvalidInputError("a fit needs readings that have all scores, or none")

@@ -1,7 +1,7 @@
-"""Rewords a question that has words which no visible entry has: corrects their spelling, translates them into English.
+"""Rewords a question with words that no visible entry has: corrects their spelling, translates them into English.
 
-Imported for such questions only. A correction is a word of the reader's own corpus, one edit away; a translation is that
-of the language's glossary. Measured: docs/decisions/0052-rewording.md.
+Imported only for such questions. A correction is a word of the reader's own corpus, one edit away; a translation is from the
+language's glossary. Measured: docs/decisions/0052-rewording.md.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from opx.text.fields import words
 from opx.text.glossary import LONGEST_WORD, WORD, Glossary, glossary_of
 
 MAX_WORDS = 6
-"""Words of a question that are corrected, the first: each may be meant for some hundred others, which are looked up."""
+"""Words of a question that are corrected, the first ones: each has some hundred neighbours, which are looked up."""
 
 MIN_LETTERS, MAX_LETTERS = 5, 30
-"""Of a word that is corrected."""
+"""Letters of a word that is corrected."""
 
 _TRIED = 3
 _ENTRIES_READ = 50
-"""Words that one may be meant for that are looked for in the text of entries, and how many entries of each."""
+"""Candidates of a correction that are searched in the text of entries, and entries that are read for each."""
 
 _DERIVING = ("er", "ers", "or", "ors", "y", "ly", "able", "less", "ful", "ness")
-"""Endings that make an English word of another, and that stemmers keep."""
+"""Derivational endings of English words that stemmers keep."""
 
 _RESTS = 5
-"""Ways to take a compound apart that are tried."""
+"""Splits of a compound that are tried."""
 
 _READ_PIECES = 2_000
 _SHOWN = 10
@@ -48,8 +48,8 @@ _ASCII_WORD = re.compile("[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Reworded:
-    """A text with changes, in the order of their places. `left_out` are places of words that have no counterpart among
-    translated ones: they say nothing to an index of English texts, and a model takes them for its subject."""
+    """A question with changes, in the order of their positions. `left_out` are spans of untranslated words beside translated
+    ones: they mean nothing in an index of English text, and an embedding model takes them for the subject."""
 
     before: str
     changes: tuple[TermChange, ...]
@@ -74,9 +74,9 @@ class Reworded:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedWord:
-    """A word of the text with the terms that stand for it, none for a stop word. `unknown`: the search found none of them;
-    `joined`: it is a part of a hyphenated word."""
+class QuestionWord:
+    """A word of a question with its terms, none for a stop word. `unknown`: the search found none of them; `joined`: it is
+    part of a hyphenated word."""
 
     start: int
     end: int
@@ -86,49 +86,51 @@ class AskedWord:
     joined: bool
 
 
-def reworded(asked: ParsedQuery, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
+def reworded(parsed: ParsedQuery, as_typed: Question, engine: SearchEngine, scopes: Sequence[str]) -> Reworded | None:
     """The question's text with its unknown words replaced, None if none can be. Words in the phrases and operators of
     `as_typed` stay. Raises `IndexUnavailableError`."""
-    found = list(words_of(asked, asked.text, as_typed))
+    found = list(words_of(parsed, parsed.text, as_typed))
     if not any(word.unknown for word in found):
         return None
-    glossaries = [glossary_of(language) for language in asked.languages if language != DEFAULT_LANGUAGE]
+    glossaries = [glossary_of(language) for language in parsed.languages if language != DEFAULT_LANGUAGE]
     misspelt = _misspelt(found, glossaries)
-    near = {word: _near_words(word, asked.languages) for word in misspelt}
+    near = {word: _near_words(word, parsed.languages) for word in misspelt}
     terms = [term for word in found if word.unknown for term in word.terms]
     terms += [
         term for word in found if word.unknown for rest, _ in _rests(glossaries, word) for term in _terms_of(rest)
     ]
     terms += [term for word in misspelt for base in _bases(word) for term in _terms_of(base)]
     terms += [term for others in near.values() for of_it in others.values() for term in of_it]
-    corpus = _Corpus(engine, tuple(scopes), asked.languages, engine.entries_with(terms, scopes))
-    changes = tuple(_changes(asked.text, found, glossaries, near, corpus))
+    corpus = _Corpus(engine, tuple(scopes), parsed.languages, engine.entries_with(terms, scopes))
+    changes = tuple(_changes(parsed.text, found, glossaries, near, corpus))
     if not changes:
         return None
-    return Reworded(asked.text, changes, tuple(_untranslated(found, changes, corpus)))
+    return Reworded(parsed.text, changes, tuple(_untranslated(found, changes, corpus)))
 
 
-def _untranslated(found: Sequence[AskedWord], changes: Sequence[TermChange], corpus: _Corpus) -> list[tuple[int, int]]:
-    """The places of words beside translated ones that are stop words, or that no entry has; none where these are more than
-    the others: then the question is about something else."""
+def _untranslated(
+    found: Sequence[QuestionWord], changes: Sequence[TermChange], corpus: _Corpus
+) -> list[tuple[int, int]]:
+    """Spans of words beside translated ones that are stop words, or that no entry has; none if unknown words outnumber the
+    others: then the question is about something else."""
     if not any(change.why is Why.TRANSLATION for change in changes):
         return []
-    places, unknown, known = [], 0, 0
+    spans, unknown, known = [], 0, 0
     for word in found:
         is_changed = any(change.start <= word.start < change.end for change in changes)
         if is_changed or word.joined or (word.terms and (not word.unknown or corpus.knows(word))):
             known += 1
             continue
         unknown += bool(word.terms)
-        places.append((word.start, word.end))
-    return places if unknown <= known else []
+        spans.append((word.start, word.end))
+    return spans if unknown <= known else []
 
 
 # -- the words of a question
 
 
-def words_of(asked: ParsedQuery, text: str, as_typed: Question) -> Iterator[AskedWord]:
-    """The words of a text that are letters alone, in order; no identifiers, and no words of phrases and operators."""
+def words_of(parsed: ParsedQuery, text: str, as_typed: Question) -> Iterator[QuestionWord]:
+    """The words of `text` that consist of letters, in order; no identifiers, and no words of phrases and operators."""
     typed = as_typed
     values = (*typed.phrases, *typed.title, *typed.excluded, *typed.tags, *typed.services, *typed.categories)
     fixed = {word.casefold() for value in values for word in WORD.findall(value)}
@@ -142,17 +144,17 @@ def words_of(asked: ParsedQuery, text: str, as_typed: Question) -> Iterator[Aske
         for match in WORD.finditer(text, *piece.span()):
             word = match.group()
             if word.casefold() not in fixed:
-                yield _word(match, asked, joined=joined)
+                yield _word(match, parsed, joined=joined)
 
 
-def _word(match: re.Match[str], asked: ParsedQuery, *, joined: bool) -> AskedWord:
-    terms = words(match.group(), asked.languages)
+def _word(match: re.Match[str], parsed: ParsedQuery, *, joined: bool) -> QuestionWord:
+    terms = words(match.group(), parsed.languages)
     first, of_it = next(iter(terms.items()), ("", ()))
-    unknown = len(terms) == 1 and first in (asked.unknown or ())
-    return AskedWord(match.start(), match.end(), match.group(), of_it, unknown, joined)
+    unknown = len(terms) == 1 and first in (parsed.unknown or ())
+    return QuestionWord(match.start(), match.end(), match.group(), of_it, unknown, joined)
 
 
-def _misspelt(found: Sequence[AskedWord], glossaries: Sequence[Glossary]) -> list[str]:
+def _misspelt(found: Sequence[QuestionWord], glossaries: Sequence[Glossary]) -> list[str]:
     """The words that may be misspelt, the first `MAX_WORDS` of them."""
     some: dict[str, None] = {}
     for word in found:
@@ -170,29 +172,29 @@ def _may_be_misspelt(word: str) -> bool:
     return bool(_ASCII_WORD.fullmatch(plain)) and plain not in KNOWN_BY[DEFAULT_LANGUAGE]
 
 
-# -- what stands in their place
+# -- replacements
 
 
 @dataclass(frozen=True, slots=True)
 class _Corpus:
-    """What the reader may see. `counts`: how many entries have a term."""
+    """The entries visible to the reader. `counts`: the number of entries with a term."""
 
     engine: SearchEngine
     scopes: tuple[str, ...]
     languages: tuple[str, ...]
     counts: Mapping[str, int]
 
-    def knows(self, word: AskedWord) -> bool:
-        """Whether it has a word after all: a search tells of what passes its filter."""
+    def knows(self, word: QuestionWord) -> bool:
+        """True if an entry has the word after all: a search counts only entries that pass its filter."""
         return any(term in self.counts for term in word.terms)
 
     def with_known_rest(self, compounds: Iterable[tuple[str, str]]) -> str:
-        """The first translation whose untranslated part it has."""
+        """The first translation whose untranslated part an entry has."""
         return next((english for rest, english in compounds if any(one in self.counts for one in _terms_of(rest))), "")
 
     def correction(self, word: str, near: Mapping[str, tuple[str, ...]]) -> str:
-        """The most frequent of the words near another that is written in an entry, "" if none is: terms are stems, and a word
-        that nobody writes may have the stem of another. None for what is derived from a word that there is: `loader` isn't
+        """The most frequent neighbour of a word that occurs in an entry, "" if none does: terms are stems, and a word that
+        doesn't occur may have the stem of one that does. "" also for a derivation of a known word: `loader` isn't
         `loaded`."""
         if any(term in self.counts for base in _bases(word) for term in _terms_of(base)):
             return ""
@@ -205,7 +207,7 @@ class _Corpus:
         return next(filter(None, written), "")
 
     def _written(self, words_of_one_stem: Sequence[str]) -> str:
-        """The one of these that is written most often, as far as some entries tell."""
+        """The word that occurs in most of the entries read."""
         where = SearchFilter(self.scopes)
         request = SearchRequest(where, words_of_one_stem[0], depth=_ENTRIES_READ, languages=self.languages)
         texts = [_plain(indexed.chunk.text) for indexed in self.engine.search(request).chunks.values()]
@@ -216,12 +218,12 @@ class _Corpus:
 
 def _changes(
     text: str,
-    found: Sequence[AskedWord],
+    found: Sequence[QuestionWord],
     glossaries: Sequence[Glossary],
     near: Mapping[str, Mapping[str, tuple[str, ...]]],
     corpus: _Corpus,
 ) -> Iterator[TermChange]:
-    """What to put in the place of parts of the text: phrases before words, translations before corrections."""
+    """Replacements for parts of the text: phrases before words, translations before corrections."""
     unknown = [word.unknown and not corpus.knows(word) for word in found]
     corrections = {
         word.text: corpus.correction(word.text, near[word.text])
@@ -257,15 +259,15 @@ def _stands_in(text: str, word: str) -> bool:
     return word in text and bool(re.search(rf"(?<![^\W\d_]){word}(?![^\W\d_])", text))
 
 
-def _is_one_run(text: str, some: Sequence[AskedWord]) -> bool:
+def _is_one_run(text: str, some: Sequence[QuestionWord]) -> bool:
     return all(_GAP.fullmatch(text, one.end, other.start) for one, other in pairwise(some))
 
 
-def _english(glossaries: Sequence[Glossary], some: Sequence[AskedWord]) -> str:
+def _english(glossaries: Sequence[Glossary], some: Sequence[QuestionWord]) -> str:
     return next(filter(None, (glossary.english([word.text for word in some]) for glossary in glossaries)), "")
 
 
-def _rests(glossaries: Sequence[Glossary], word: AskedWord) -> Iterator[tuple[str, str]]:
+def _rests(glossaries: Sequence[Glossary], word: QuestionWord) -> Iterator[tuple[str, str]]:
     for glossary in glossaries:
         yield from islice(glossary.with_rests(word.text), _RESTS)
 
@@ -280,8 +282,7 @@ def _bases(word: str) -> Iterator[str]:
 
 
 def _near_words(word: str, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The words that a misspelt one may be meant for, with their terms; none if one of them is a stop word, as that may be
-    meant, too."""
+    """Candidates for a misspelt word, with their terms; none if one of them is a stop word, as that may be meant, too."""
     near = {other: words(other, languages) for other in _near(_plain(word))}
     if not all(near.values()):
         return {}
@@ -289,8 +290,7 @@ def _near_words(word: str, languages: Sequence[str]) -> dict[str, tuple[str, ...
 
 
 def _near(word: str) -> Iterator[str]:
-    """What is one edit away and begins with the same letter: neighbours swapped, a letter too many, one missing, another
-    one."""
+    """Strings that are one edit away and begin with the same letter: transposition, deletion, insertion, substitution."""
     for at in range(1, len(word) - 1):
         if word[at] != word[at + 1]:
             yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]

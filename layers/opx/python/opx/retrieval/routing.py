@@ -1,7 +1,7 @@
 """Routes a question to tiers in order, the live web last, and merges their hits.
 
-What was written here comes first, always. Vendor and security knowledge is asked where the question wants its categories,
-names one of its identifiers, or our own knowledge doesn't cover it; the internet only where it was enabled.
+Internal knowledge is always searched first. Vendor and security knowledge is searched if the question names its categories
+or one of its identifiers, or if internal knowledge doesn't cover it; the internet only if it was enabled.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import ParsedQuery
 
 ENOUGH = 3
-"""Documents with a good result that cover a question, or as many as results are wanted."""
+"""Documents with a good result that cover a question, or the number of requested results if lower."""
 
 WORTHLESS = 0.3
-"""Confidence below which a result covers nothing, whatever the caller lets through."""
+"""Confidence below which a result covers nothing, whatever the caller's `min_confidence` is."""
 
 _KEPT_ELSEWHERE = re.compile(
     r"CVE-\d{4}-\d{4,}|CWE-\d+|T\d{4}(?:\.\d{3})?|RFC[ -]?\d{1,5}|KB\d{6,7}|GHSA(?:-\w{4}){3}", re.IGNORECASE
@@ -35,7 +35,7 @@ Search = Callable[[SearchFilter], list[Judged]]
 
 @dataclass(slots=True)
 class Routed:
-    """What was found in all tiers that were searched, the steps, and whether pages of another search were `added`."""
+    """Hits of all searched tiers, and the steps. `added`: pages of another search were added."""
 
     judged: list[Judged] = field(default_factory=list)
     steps: list[TierStep] = field(default_factory=list)
@@ -43,24 +43,24 @@ class Routed:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether several searches found something, so that there may be copies; within one there are none."""
+        """True if several searches found something, so that there may be near-duplicates; one search has none."""
         return self.added or sum(step.good > 0 or step.best > 0 for step in self.steps) > 1
 
 
 class Router:
-    """Puts one question to tier after tier."""
+    """Searches tier after tier for one question."""
 
-    def __init__(self, asked: ParsedQuery, knowledge: KnowledgeModel, where: SearchFilter, search: Search) -> None:
-        self._asked = asked
+    def __init__(self, parsed: ParsedQuery, knowledge: KnowledgeModel, where: SearchFilter, search: Search) -> None:
+        self._parsed = parsed
         self._knowledge = knowledge
         self._where = where
         self._search = search
-        self._floor = max(asked.config.min_confidence, WORTHLESS)
+        self._floor = max(parsed.config.min_confidence, WORTHLESS)
 
     def run(self) -> Routed:
-        """Raises `IndexUnavailableError` if the first search fails; a later one that does is noted."""
+        """Searches the tiers. Raises `IndexUnavailableError` if the first search fails; a later failure is noted."""
         routed = Routed()
-        wanted = self._asked.config.searched_tiers
+        wanted = self._parsed.config.searched_tiers
         for tier in Tier:
             if tier not in wanted:
                 routed.steps.append(TierStep(tier.value, False, _unwanted(tier)))
@@ -74,12 +74,12 @@ class Router:
         return routed
 
     def covered(self, judged: Sequence[Judged]) -> int:
-        """How many documents have a good result."""
+        """Number of documents with a good result."""
         return len({one.hit.indexed.chunk.document_id for one in judged if one.confidence >= self._floor})
 
     @property
     def enough(self) -> int:
-        return min(ENOUGH, self._asked.config.max_results)
+        return min(ENOUGH, self._parsed.config.max_results)
 
     def _take(self, tier: Tier, reason: str, where: SearchFilter, routed: Routed) -> None:
         first = not any(step.searched for step in routed.steps)
@@ -88,15 +88,15 @@ class Router:
         except IndexUnavailableError:
             if first:
                 raise
-            self._asked.lacks(f"partial: the tier {tier} is missing (the search index didn't answer)")
+            self._parsed.lacks(f"partial: the tier {tier} is missing (the search index didn't answer)")
             found = []
-        good = sum(one.confidence >= self._asked.config.min_confidence for one in found)
+        good = sum(one.confidence >= self._parsed.config.min_confidence for one in found)
         best = max((one.confidence for one in found), default=0.0)
         routed.judged.extend(found)
         routed.steps.append(TierStep(tier.value, True, reason, good, best))
 
     def _decision(self, tier: Tier, routed: Routed, where: SearchFilter | None) -> tuple[str, bool]:
-        """Why the tier is searched, or why not."""
+        """The reason why the tier is searched or not, and True if it is."""
         if where is None:
             return "nothing of it passes the question's filters", False
         if tier is not Tier.SPECIALIZED:
@@ -105,19 +105,19 @@ class Router:
 
     def _wanted_anyway(self, routed: Routed, where: SearchFilter) -> tuple[str, bool] | None:
         reasons = {
-            "its categories are asked for": bool(where.categories),
-            "a document is asked for": bool(where.document_ids),
+            "its categories were requested": bool(where.categories),
+            "a document was requested": bool(where.document_ids),
             "nothing before it was searched": not any(step.searched for step in routed.steps),
         }
-        if named := next(_names(self._asked.question.identifiers), ""):
+        if named := next(_names(self._parsed.question.identifiers), ""):
             reasons[f"the question names {named}"] = True
         return next(((reason, True) for reason, holds in reasons.items() if holds), None)
 
     def _covered_enough(self, routed: Routed) -> tuple[str, bool]:
         covered = self.covered(routed.judged)
         lacking = covered < self.enough
-        said = f"{covered} of our own documents have a good result"
-        return (f"{said}, fewer than {self.enough}" if lacking else said), lacking
+        reason = f"{covered} of our own documents have a good result"
+        return (f"{reason}, fewer than {self.enough}" if lacking else reason), lacking
 
     def _within(self, tier: Tier) -> SearchFilter | None:
         """The filter for one tier; None if nothing can pass it."""
@@ -128,7 +128,7 @@ class Router:
             categories = tuple(path for path in categories if path not in known or known[path].tier is tier)
             if not categories:
                 return None
-        narrowed = self._asked.question.narrowed(replace(where, tiers=(tier.value,), categories=categories))
+        narrowed = self._parsed.question.narrowed(replace(where, tiers=(tier.value,), categories=categories))
         if narrowed is None or not narrowed.categories:
             return narrowed
         kept = tuple(path for path in narrowed.categories if path not in known or known[path].tier is tier)
@@ -140,7 +140,7 @@ def _names(identifiers: Iterable[str]) -> Iterator[str]:
 
 
 def _unwanted(tier: Tier) -> str:
-    return "it was not enabled" if tier is Tier.INTERNET else "it was not asked for"
+    return "it was not enabled" if tier is Tier.INTERNET else "it was not requested"
 
 
 # -- the live web, the last tier
@@ -150,26 +150,26 @@ Internet = Callable[[str, int], Answer]
 
 
 def live_results(
-    asked: ParsedQuery, internet: Internet | None, covered: int, enough: int
+    parsed: ParsedQuery, internet: Internet | None, covered: int, enough: int
 ) -> tuple[tuple[RetrievalResult, ...], tuple[TierStep, ...]]:
-    """What a live search adds, and the step that says why there was one or none. Nothing where there is no engine."""
-    config = asked.config
+    """Results of a live search, and the step with the reason why it was done or not. Both empty if there is no engine."""
+    config = parsed.config
     if internet is None or not config.include_internet:
         return (), ()
     if config.as_of:
-        return (), (TierStep(LIVE, False, "the web of then can't be searched"),)
+        return (), (TierStep(LIVE, False, "the web can't be searched as of a past time"),)
     if covered >= enough:
         return (), (TierStep(LIVE, False, f"{covered} documents have a good result"),)
     from opx.retrieval.web.service import BEST_CONFIDENCE
 
     if config.min_confidence > BEST_CONFIDENCE:
-        reason = f"a live result is never surer than {BEST_CONFIDENCE:g}, and {config.min_confidence:g} is asked for"
+        reason = f"a live result is never surer than {BEST_CONFIDENCE:g}, and {config.min_confidence:g} is required"
         return (), (TierStep(LIVE, False, reason),)
-    with asked.timed("internet"):
-        answer = internet(asked.text, config.max_results)
-    asked.partial |= answer.partial
+    with parsed.timed("internet"):
+        answer = internet(parsed.text, config.max_results)
+    parsed.partial |= answer.partial
     for note in answer.notes:
-        asked.note(note)
+        parsed.note(note)
     good = tuple(result for result in answer.results if result.confidence >= config.min_confidence)
     best = max((result.confidence for result in answer.results), default=0.0)
     return good, (
@@ -177,19 +177,19 @@ def live_results(
     )
 
 
-# -- one list of the hits of all tiers
+# -- ranking of the hits of all tiers
 #
-# The order is confidence x trust, with two bounds. A hit that is more likely wrong than right stands behind every hit that
-# is more likely right than wrong, however trusted its tier. And where somebody is about to act, text from the internet
-# stands behind everything else: it never outranks an internal runbook. What warns of a step stands behind what else is as
-# likely: a dozen accounts of what didn't help would bury the page that does, which they are shown with anyway.
+# The order is confidence x trust, with two bounds. A hit that is more likely wrong than right ranks below every hit that
+# is more likely right than wrong, however trusted its tier. And for a question that seeks an action, text from the internet
+# ranks below everything else: never above an internal runbook. Warnings of a step rank below other hits in the same band:
+# a dozen accounts of failed steps would bury the page that helps, which they are shown with anyway.
 
 UNLIKELY = 0.5
 """Confidence below which a hit is more likely wrong than right."""
 
 
 class Scored(Protocol):
-    """What can be put in order."""
+    """A hit or result that can be ranked."""
 
     @property
     def confidence(self) -> float: ...
@@ -200,7 +200,7 @@ class Scored(Protocol):
 
     @property
     def warns(self) -> bool:
-        """Whether it tells what not to do."""
+        """True for a warning of a step."""
 
 
 S = TypeVar("S", bound=Scored)
@@ -220,16 +220,16 @@ _ACTING = re.compile(
 )
 
 
-def asks_to_act(question: str) -> bool:
-    """Whether somebody may do what the answer says. An alert, a symptom or an error is taken for that, too: only what
-    plainly asks for facts, and for nothing to be done, isn't."""
+def seeks_action(question: str) -> bool:
+    """True if the reader may act upon the answer. An alert, a symptom or an error counts, too; only a question that plainly
+    seeks facts, and no action, doesn't."""
     return bool(_ACTING.search(question)) or not _INFORMATIVE.match(question)
 
 
 def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
-    """Best first, equal ones as they come; `last` behind all others."""
-    return [*sorted(scored, key=_place), *sorted(last, key=_place)]
+    """Ranks best first, a stable sort; `last` below all others."""
+    return [*sorted(scored, key=_rank), *sorted(last, key=_rank)]
 
 
-def _place(one: Scored) -> tuple[bool, bool, float]:
+def _rank(one: Scored) -> tuple[bool, bool, float]:
     return one.confidence < UNLIKELY, one.warns, -one.score

@@ -1,4 +1,4 @@
-"""One search within a filter: from words and vector to hits with a confidence."""
+"""Searches within a filter: from words and vector to hits with a confidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opx.retrieval.confidence import (
     Judgement,
     Judges,
     ModelsOf,
-    as_the_engine_says,
+    engine_judgement,
     is_far,
     judged,
     shipped,
@@ -31,9 +31,9 @@ from opx.retrieval.hybrid import (
     LEXICAL,
     VECTOR,
     Accepts,
-    Asking,
     FusedHit,
     FusedHits,
+    HybridQuery,
     HybridSearch,
     accepted_by,
 )
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EMBED_SECONDS = 3.0
-"""After so long the words alone are searched. A model that was not used for a while takes a second or two."""
+"""Timeout after which only the words are searched. A model that was idle for a while takes a second or two."""
 
 LOCAL = "local"
-"""Named in answers where the library's own models decided the order."""
+"""Ranker named in answers that the library's own models ordered."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
-    """`legs`: which are searched; `fusion`: how they become one list where a question doesn't say it, None for the
-    measured default; `rerank`: whether the order model decides the order, or the fused scores do; `reword`: whether words
-    that the corpus doesn't have are corrected and translated."""
+    """Defaults of searches. `legs`: the legs to search; `fusion`: for questions that don't specify it, None for the measured
+    default; `rerank`: the order model decides the order, else the fused scores; `reword`: words that the corpus doesn't
+    have are corrected and translated."""
 
     legs: str = BOTH
     fusion: Fusion | None = None
@@ -69,8 +69,8 @@ class SearchRules:
 
 
 class TierSearch:
-    """Searches for one question at a time; threads may share it. No `embedder`: the index embeds by itself. `valid` says
-    which hits may be shown at all, `models` are those of confidence, `bound` gives the runbooks of alerts."""
+    """Searches for one question at a time; safe to share between threads. No `embedder`: the index embeds by itself. `valid`
+    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts."""
 
     def __init__(
         self,
@@ -89,71 +89,71 @@ class TierSearch:
         self._rules = rules
         self._models = models
 
-    def vector_of(self, asked: ParsedQuery) -> Vector | None:
-        """The question's vector; None if the index makes its own, there is nothing to embed, it isn't wanted, or the
-        model fails, which is noted."""
+    def vector_of(self, parsed: ParsedQuery) -> Vector | None:
+        """The question's vector; None if the index computes its own, there is nothing to embed, the vector leg is off, or
+        the model fails, which is noted."""
         if self._rules.legs == LEXICAL:
             return None
-        return self._embedded(asked, asked.text)
+        return self._embedded(parsed, parsed.text)
 
-    def _embedded(self, asked: ParsedQuery, text: str) -> Vector | None:
-        """The vector of a text for this question."""
+    def _embedded(self, parsed: ParsedQuery, text: str) -> Vector | None:
+        """Embeds `text`; None, with a note, if the model fails."""
         embedder = self._embedder
         if embedder is None or not text.strip():
             return None
         try:
-            with asked.timed("embed"):
+            with parsed.timed("embed"):
                 return within(EMBED_SECONDS, lambda: embedder.embed_query(text), "the embedding model")
         except (EmbeddingError, ModelError):
             log.exception("query embedding failed")
-            asked.lacks("partial: the vector search is missing (the embedding model is unavailable)")
+            parsed.lacks("partial: the vector search is missing (the embedding model is unavailable)")
             return None
 
-    def run(self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
-        """The hits that pass the filter and the question's conditions, document by document, the likeliest first, and then
+    def run(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
+        """The hits that pass the filter and the question's conditions, by document, the likeliest first, followed by
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
-        found = self._found(asked, vector, where, asked.text)
-        asked.lacking(word for word, entries in found.frequencies.items() if not entries)
-        text, focus = self._focused(asked, vector, where, found)
-        named = self._named(asked, found)
-        found, focus = self._with_all_of(asked, named, where, found, focus)
-        with asked.timed("judge"):
-            judgement = self._judgement(asked, text, found, focus)
-            pages = self._certain(asked, named, judgement, where)
+        found = self._found(parsed, vector, where, parsed.text)
+        parsed.lacking(word for word, entries in found.frequencies.items() if not entries)
+        text, focus = self._focused(parsed, vector, where, found)
+        named = self._named(parsed, found)
+        found, focus = self._with_all_of(parsed, named, where, found, focus)
+        with parsed.timed("judge"):
+            judgement = self._judgement(parsed, text, found, focus)
+            pages = self._certain(parsed, named, judgement, where)
             is_known = any(one.is_known for one in named)
-            far = is_far(judgement, found.entries, english=asked.languages == ENGLISH)
+            far = is_far(judgement, found.entries, english=parsed.languages == ENGLISH)
             is_empty = not (found.words or found.judged)
-            if (far or is_empty) and not (is_known or where.document_ids or asked.question.narrows):
+            if (far or is_empty) and not (is_known or where.document_ids or parsed.question.narrows):
                 return []
-            hits = self._hits(asked, pages)
+            hits = self._hits(parsed, pages)
             if found.with_warnings:
-                again = self._judgement(asked, text, found.with_warnings, focus.with_warnings or focus)
-                hits += [one for one in self._hits(asked, again.pages) if one.warns]
+                again = self._judgement(parsed, text, found.with_warnings, focus.with_warnings or focus)
+                hits += [one for one in self._hits(parsed, again.pages) if one.warns]
         return hits
 
-    def _named(self, asked: ParsedQuery, found: FusedHits) -> Sequence[QuestionIdentifier]:
+    def _named(self, parsed: ParsedQuery, found: FusedHits) -> Sequence[QuestionIdentifier]:
         """The identifiers of the question."""
-        if not (asked.question.identifiers or asked.question.alert):
+        if not (parsed.question.identifiers or parsed.question.alert):
             return ()
         from opx.retrieval.identifiers import named_in
 
         try:
-            return named_in(asked.question, found, self._bound)
+            return named_in(parsed.question, found, self._bound)
         except StoreUnavailableError:
             log.exception("runbooks of alerts can't be looked up")
-            asked.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
-            return named_in(asked.question, found)
+            parsed.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
+            return named_in(parsed.question, found)
 
     def _with_all_of(
         self,
-        asked: ParsedQuery,
+        parsed: ParsedQuery,
         named: Sequence[QuestionIdentifier],
         where: SearchFilter,
         found: FusedHits,
         focus: FusedHits,
     ) -> tuple[FusedHits, FusedHits]:
-        """Both, with every entry that has a rare identifier of the question, and the documents that an alert is bound to:
-        among many words some may have been left out."""
+        """Adds every entry with a rare identifier of the question, and the documents that an alert is bound to: with many
+        words, a search may have missed some."""
         wanted = [one for one in named if one.term and one.count and one.is_rare]
         bound = {document_id for one in named for document_id in one.bound}
         if not (wanted or bound):
@@ -163,7 +163,7 @@ class TierSearch:
         searches = (found,) if focus is found else (found, focus)
         known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
         shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
-        is_cut = len(known) >= DEPTH[asked.config.mode]
+        is_cut = len(known) >= DEPTH[parsed.config.mode]
         holders: dict[str, IndexedChunk] = {}
         missing = []
         for one in wanted:
@@ -173,12 +173,12 @@ class TierSearch:
                 missing.append(one.term)
         more = []
         if missing:
-            more += self._entries(asked, replace(where, required_terms=(*where.required_terms, tuple(missing))))
+            more += self._entries(parsed, replace(where, required_terms=(*where.required_terms, tuple(missing))))
         if left := bound - {chunk.chunk.document_id for chunk in known.values()}:
             allowed = left.intersection(where.document_ids or left)
-            more += self._entries(asked, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
+            more += self._entries(parsed, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
         holders |= {chunk.entry_id: chunk for chunk in more}
-        accepts = accepted_by(asked.config.require_provenance, _accepts(asked.question, self._valid))
+        accepts = accepted_by(parsed.config.require_provenance, _accepts(parsed.question, self._valid))
         added = [
             FusedHit(chunk, 0.0, None, None)
             for chunk in holders.values()
@@ -187,77 +187,77 @@ class TierSearch:
         whole = _with_hits(found, added)
         return whole, whole if focus is found else _with_hits(focus, added)
 
-    def _entries(self, asked: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
-        with asked.timed("search"):
-            found = self._search.run(Asking(asked.text, None), where, asked.config, per_document=PASSAGES)
+    def _entries(self, parsed: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
+        with parsed.timed("search"):
+            found = self._search.run(HybridQuery(parsed.text, None), where, parsed.config, per_document=PASSAGES)
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
     def _certain(
-        asked: ParsedQuery, named: Sequence[QuestionIdentifier], judgement: Judgement, where: SearchFilter
+        parsed: ParsedQuery, named: Sequence[QuestionIdentifier], judgement: Judgement, where: SearchFilter
     ) -> Sequence[JudgedPage]:
-        """The documents with what identifiers make certain, and in `asked` what is absent. Of what some entry has, a search
-        within a category, a tag or the like can't say that: its page may be elsewhere."""
+        """Applies certainty by identifiers to the documents, and records absent ones in `parsed`. An identifier that some
+        entry has isn't absent for a search within a category, a tag or the like: its page may be elsewhere."""
         if not named:
             return judgement.pages
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
-        pages = certain(judgement.pages, named, asked.question.labels)
+        pages = certain(judgement.pages, named, parsed.question.labels)
         missing = absent_of(named, pages)
         elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
-        asked.is_missing(one for one in missing if one.name not in elsewhere)
+        parsed.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
     def _focused(
-        self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter, found: FusedHits
+        self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter, found: FusedHits
     ) -> tuple[str, FusedHits]:
-        """In thorough searches the question without its values, and the hits of a search for that; else the question with
-        what was found."""
-        if asked.config.mode is not SearchMode.THOROUGH or found.judged:
-            return asked.text, found
-        text = focused(asked.text, lambda word: any(found.frequencies.get(first, 0) for first in words(word)))
-        if text == asked.text:
+        """In thorough searches the question without its values, and the hits of a search for that; else the question and
+        `found`."""
+        if parsed.config.mode is not SearchMode.THOROUGH or found.judged:
+            return parsed.text, found
+        text = focused(parsed.text, lambda word: any(found.frequencies.get(first, 0) for first in words(word)))
+        if text == parsed.text:
             return text, found
-        return text, self._found(asked, None if vector is None else self._embedded(asked, text), where, text)
+        return text, self._found(parsed, None if vector is None else self._embedded(parsed, text), where, text)
 
-    def _judgement(self, asked: ParsedQuery, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
+    def _judgement(self, parsed: ParsedQuery, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
         pages = pages_of(whole, focus)
         if whole.judged:
-            return as_the_engine_says(pages)
+            return engine_judgement(pages)
         embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = self._models(embedder, whole.legs, asked.config.mode)
+        judges = self._models(embedder, whole.legs, parsed.config.mode)
         if self._rules.rerank:
-            asked.ranked_by = LOCAL
+            parsed.ranked_by = LOCAL
         return judged(text, focus, pages, judges, reorder=self._rules.rerank)
 
     @staticmethod
-    def _hits(asked: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
-        most = asked.config.max_chunks_per_document
+    def _hits(parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
+        most = parsed.config.max_chunks_per_document
         return [
             Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most, one.why)
             for one in pages
             for hit in one.page.hits[:most]
         ]
 
-    def _found(self, asked: ParsedQuery, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
-        """The fused hits for a text, and in `asked` what they lack."""
-        accepts = _accepts(asked.question, self._valid)
+    def _found(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
+        """Searches for `text`; records timings, notes and failed legs in `parsed`."""
+        accepts = _accepts(parsed.question, self._valid)
         by_meaning = self._rules.legs == VECTOR and vector is not None
-        asking = Asking(text, vector, asked.languages, accepts, by_meaning=by_meaning)
-        config = replace(asked.config, fusion=asked.config.fusion or self._rules.fusion)
-        with asked.timed("search"):
-            found = self._search.run(asking, where, config, per_document=PASSAGES)
+        query = HybridQuery(text, vector, parsed.languages, accepts, by_meaning=by_meaning)
+        config = replace(parsed.config, fusion=parsed.config.fusion or self._rules.fusion)
+        with parsed.timed("search"):
+            found = self._search.run(query, where, config, per_document=PASSAGES)
         for leg, taken in found.leg_ms.items():
-            asked.took(leg, taken)
+            parsed.took(leg, taken)
         for note in found.notes:
-            asked.note(note)
+            parsed.note(note)
         for leg, reason in found.failed_legs.items():
-            asked.lacks(f"partial: the {leg} search is missing ({reason})")
+            parsed.lacks(f"partial: the {leg} search is missing ({reason})")
         return found
 
 
 def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
-    """The same with further hits behind the others."""
+    """Appends further hits."""
     if not added:
         return found
     passages = dict(found.passages)
@@ -268,7 +268,7 @@ def _with_hits(found: FusedHits, added: Sequence[FusedHit]) -> FusedHits:
 
 
 def _is_narrow(where: SearchFilter) -> bool:
-    """True if it leaves anything out of its scopes and tiers."""
+    """True if the filter has conditions other than scopes and tiers."""
     return replace(where, scopes=(), tiers=()) != SearchFilter(scopes=())
 
 
@@ -280,13 +280,13 @@ def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
     return accepts if question.exact else valid
 
 
-# -- the vectors of the latest questions, for what looks at an answer afterwards
+# -- vectors of the latest questions, for observers of their answers
 
 _KEPT = 8
 
 
 class RememberedVectors:
-    """An `Embedder` that remembers the last few questions."""
+    """An `Embedder` that caches the vectors of the last few questions."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -311,7 +311,7 @@ class RememberedVectors:
         return vector
 
     def of(self, text: str) -> Vector | None:
-        """The vector of a question, for which the model is asked if need be; None if it fails."""
+        """The vector of a question, computed if it isn't cached; None if the model fails."""
         found = self._vectors.get(text)
         try:
             return self._embedder.embed_query(text) if found is None else found
@@ -319,17 +319,17 @@ class RememberedVectors:
             return None
 
 
-# -- models that are calibrated on the corpus (opx.retrieval.calibration.models)
+# -- calibrated models (opx.retrieval.calibration.models)
 
 CACHE_SECONDS = 120.0
-"""After which searches see a new calibration."""
+"""Time after which searches use a new calibration."""
 
 OfLegs = Callable[[str, SearchMode], Judges]
 
 
 class CalibratedModels:
-    """The models for searches: calibrated ones where `kept` has a row for the embedding model, else the shipped ones. Threads
-    may share it."""
+    """The models for searches: calibrated ones if `kept` has an item for the embedding model, else the shipped ones. Safe to
+    share between threads."""
 
     def __init__(self, kept: Callable[[str], Item | None], clock: Callable[[], float] = time.monotonic) -> None:
         self._kept = kept
@@ -343,7 +343,7 @@ class CalibratedModels:
         return found(legs, mode) if found else shipped(embedder, legs, mode)
 
     def _current(self, embedder: str) -> OfLegs | None:
-        """The models that were read at most `CACHE_SECONDS` ago, or longer ago while the table doesn't answer."""
+        """The models, at most `CACHE_SECONDS` old, or older while the table is unavailable."""
         at, known = self._seen.get(embedder, (-math.inf, None))
         now = self._clock()
         if now - at < CACHE_SECONDS:

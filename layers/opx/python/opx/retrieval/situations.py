@@ -1,4 +1,4 @@
-"""Questions out of a situation: which node, which symptom, since when, and what was tried already."""
+"""Adjusts questions and scores to a situation: node, service, symptom, timeframe and steps tried already."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SERVICE_IS_MEANT = 1.15
 SERVICE_IS_ANOTHER = 0.8
 HAPPENED_THEN = 1.15
 WAS_TRIED = 0.7
-"""What a result's score is multiplied with. Bounded on purpose: a situation moves neighbours past each other, it doesn't
-make a poor answer a good one."""
+"""Factors on a result's score. Bounded on purpose: a situation swaps neighbours, it doesn't make a poor answer a good
+one."""
 
 MAX_VALUE_CHARACTERS = 500
 MAX_TRIED = 20
 _EVENTS = ("operations/incidents", "operations/changes", "operations/alerts")
-"""Categories whose documents happen at a time."""
+"""Categories of events, which have a time."""
 
 _TIMEFRAME = re.compile(
     r"(?:the\s+)?(?:last|past)?\s*(\d{1,4})?\s*(minute|min|hour|hr|h|day|d|week|w|m)s?\b", re.IGNORECASE
@@ -37,7 +37,7 @@ _PLAIN_STEP = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+|^#+\s+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known of it; empty texts for what isn't. `seconds` is how far back the timeframe goes, 0 for unknown."""
+    """A situation; unknown fields are empty. `seconds` is the length of the timeframe up to now, 0 for unknown."""
 
     node: str = ""
     service: str = ""
@@ -47,15 +47,15 @@ class Situation:
 
     @classmethod
     def read(cls, context: Mapping[str, Any]) -> Situation:
-        """From what agents give: `{"node": "web-server-01", "symptom": "high CPU", "timeframe": "last 2 hours",
-        "already_tried": ["restart"]}`. Fields that aren't known are ignored.
+        """Parses a context from an agent: `{"node": "web-server-01", "symptom": "high CPU", "timeframe": "last 2 hours",
+        "already_tried": ["restart"]}`. Unknown fields are ignored.
 
         Raises `InvalidInputError` for a field of another type.
         """
         tried = context.get("already_tried") or ()
         tried = (tried,) if isinstance(tried, str) else tried
         if not isinstance(tried, Sequence) or not all(isinstance(one, str) for one in tried):
-            raise InvalidInputError("already_tried must be a list of texts")
+            raise InvalidInputError("already_tried must be a list of strings")
         return cls(
             node=_text(context, "node"),
             service=_text(context, "service"),
@@ -65,19 +65,19 @@ class Situation:
         )
 
     def question(self, query: str) -> str:
-        """The question with what the situation adds to it. The node is left out: its name says nothing of what is wrong,
-        and what is written about it is found by `weight`."""
-        said = query.casefold()
+        """The question with symptom and service, unless it has them. The node is left out: its name doesn't describe the
+        problem, and results about it are promoted by `moves`."""
+        written = query.casefold()
         return " ".join(
-            [query, *(part for part in (self.symptom, self.service) if part and part.casefold() not in said)]
+            [query, *(part for part in (self.symptom, self.service) if part and part.casefold() not in written)]
         )
 
     def config(self, config: QueryConfig) -> QueryConfig:
-        """More results than are wanted, as their order may change."""
+        """A configuration with at least 10 results, as their order may change."""
         return replace(config, max_results=max(config.max_results, 10))
 
     def moves(self, result: RetrievalResult, now: datetime) -> Iterator[tuple[str, float]]:
-        """Why a result's score changes here, and by which factor."""
+        """Reasons why a result's score changes in this situation, with their factors."""
         if self.node and _names(self.node, result):
             yield f"names {self.node}", NODE_IS_NAMED
         services = [str(name).casefold() for name in result.metadata.get("services", ())]
@@ -88,13 +88,12 @@ class Situation:
         if self.seconds and result.category in _EVENTS and _since(result.timestamp, now, self.seconds):
             yield "happened in the timeframe", HAPPENED_THEN
         for step in self.already_tried:
-            if _is_what_it_says(step, result):
+            if _is_about_step(step, result):
                 yield f"was tried: {step}", WAS_TRIED
 
 
 def best_in(situation: Situation, answer: Answer, now: datetime | None = None) -> RetrievalResult:
-    """The result that is best in the situation, with the others as its `alternatives`; a result that says that there is
-    none if there is none."""
+    """The best result in the situation, with the others as its `alternatives`; without any, a result that states that."""
     at = now or datetime.now(UTC)
     moved = sorted((_moved(situation, result, at) for result in answer.results), key=lambda result: -result.score)
     facts = {"notes": list(answer.notes), "partial": answer.partial, "receiptId": answer.receipt_id}
@@ -118,18 +117,18 @@ def _moved(situation: Situation, result: RetrievalResult, now: datetime) -> Retr
 def _text(context: Mapping[str, Any], name: str) -> str:
     value = context.get(name) or ""
     if not isinstance(value, str):
-        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+        raise InvalidInputError(f"{name} must be a string, not {type(value).__name__}")
     return " ".join(value.split())[:MAX_VALUE_CHARACTERS]
 
 
 def _seconds(timeframe: str) -> int:
-    """`last 2 hours`, `past day`, `30m`; 0 for what isn't understood: it then changes nothing."""
+    """Parses `last 2 hours`, `past day`, `30m`; 0, which changes nothing, for anything else."""
     match = _TIMEFRAME.fullmatch(timeframe.strip())
     return int(match[1] or 1) * _UNITS[match[2][0].lower()] if match else 0
 
 
 def _names(name: str, result: RetrievalResult) -> bool:
-    """Whether the name stands in a result, as a word of its own."""
+    """True if a result contains the name as a separate word."""
     text = "\n".join((result.title, result.section, result.content, *map(str, result.metadata.get("tags", ()))))
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None
 
@@ -143,8 +142,8 @@ def _since(timestamp: str, now: datetime, seconds: int) -> bool:
     return now - timedelta(seconds=seconds) <= at <= now
 
 
-def _is_what_it_says(step: str, result: RetrievalResult) -> bool:
-    """Whether what was tried is what a result is about: all its words in the heading, or in most of the steps."""
+def _is_about_step(step: str, result: RetrievalResult) -> bool:
+    """True if a result is about the step: all its words are in the heading, or in most of the result's steps."""
     wanted = set(query_terms(step))
     if not wanted:
         return False

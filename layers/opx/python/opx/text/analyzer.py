@@ -1,4 +1,4 @@
-"""Text to search terms, the same for every index and for documents and questions.
+"""Analyses text to search terms, the same for every index and for documents and questions.
 
 Operations text is full of identifiers, which ordinary analyzers either cut up or leave whole. Here each compound is
 kept whole and split into its parts: `moduleControllerCreate` gives `modulecontrollercr`, `modul`, `control`, `creat`;
@@ -75,7 +75,7 @@ ELISIONS: dict[str, frozenset[str]] = {
         "all c d dall dell gl l nell quell quest sull un bell c com cos d dov m n s sant t tutt v anch quant".split()
     ),
 }
-"""What stands before an apostrophe and is no part of the word behind it."""
+"""Elided words before an apostrophe that are no part of the word behind it."""
 
 KNOWN_BY: dict[str, frozenset[str]] = {
     "en": frozenset(
@@ -203,13 +203,13 @@ KNOWN_BY: dict[str, frozenset[str]] = {
         on per però perquè pot què quan sense ser seu seva si són també té tot un una uns va van""".split()
     ),
 }
-"""Frequent words of languages that are told apart, and of six of them those of operations' questions."""
+"""Frequent words of the languages that are detected, and for six of them words of operations' questions."""
 
 
 # -- analysis
 
 ANALYZER_VERSION = "3"
-"""Part of an index's identity: terms of different versions must not be mixed."""
+"""Part of an index's fingerprint: terms of different versions must not be mixed."""
 
 ENGLISH = ("en",)
 
@@ -228,7 +228,7 @@ _LONGEST_CACHED = 64
 
 
 def analyze(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
-    """The terms of `text` in these languages, in order, a compound's whole term before its parts; stop words are left out.
+    """The terms of `text` in these languages, in order, a compound's whole term before its parts, without stop words.
 
     A pure function.
     """
@@ -258,14 +258,14 @@ def _runs(text: str) -> list[str]:
 
 
 def split_identifiers(text: str) -> str:
-    """`text` with camelCase words apart, for models whose tokenizer lowercases first: `KubePod` -> `Kube Pod`."""
+    """Splits camelCase words, for models whose tokenizer lowercases first: `KubePod` -> `Kube Pod`."""
     return _WORD.sub(lambda match: " ".join(_split_case(match.group())), text)
 
 
 @cache
 def cjk_runs() -> re.Pattern[str]:
-    """Finds runs of Chinese, Japanese and Korean, which have no blanks between words, or not where words are looked for.
-    Compiled when it is first needed: that takes a while."""
+    """Finds runs of Chinese, Japanese and Korean, which have no blanks between words, or not at word boundaries.
+    Compiled at first use: that takes a while."""
     return re.compile(f"([{_CJK_LETTERS}]+)")
 
 
@@ -277,7 +277,7 @@ def folded(word: str) -> str:
 def _words_of(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The words of one run of letters and digits that `.`, `_`, `-` or an apostrophe may join.
 
-    Nothing is named twice, but pairs of characters, which come from a text without blanks.
+    Terms are distinct, except pairs of characters, which come from text without blanks.
     """
     if run.isascii() or not cjk_runs().search(run):
         return tuple(dict.fromkeys(_terms(_units(run, languages), languages)))
@@ -301,7 +301,7 @@ _cached_terms_of = lru_cache(1 << 16)(_terms_of)
 
 
 def _pairs(run: str) -> Iterator[str]:
-    """Each two neighbours; a single character alone."""
+    """All pairs of neighbouring characters; a single character alone."""
     if len(run) == 1:
         yield run
     for at in range(len(run) - 1):
@@ -309,7 +309,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _units(run: str, languages: tuple[str, ...]) -> list[str]:
-    """What of a run is stemmed: the whole, its pieces and their parts by case, without case."""
+    """The units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
     if run[-2:].casefold() in ("'s", "’s"):
         run = run[:-2]
     run = _without_elision(run, languages)
@@ -323,7 +323,7 @@ def _units(run: str, languages: tuple[str, ...]) -> list[str]:
 
 
 def _without_elision(run: str, languages: tuple[str, ...]) -> str:
-    """`l'erreur` -> `erreur` where a language joins its small words like that."""
+    """Removes elided words of the languages: `l'erreur` -> `erreur`."""
     before, apostrophe, behind = run.replace("’", "'").partition("'")
     if apostrophe and any(before.casefold() in ELISIONS.get(language, ()) for language in languages):
         return behind
@@ -341,7 +341,7 @@ def _terms(units: list[str], languages: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def _term(unit: str, language: str) -> str:
-    """The term of a word in a language; "" for its stop words, of which English has the terms listed."""
+    """The term of a word in a language; "" for its stop words, which for English are listed as terms."""
     plain = folded(unit)
     if language == "en":
         term = _stem(plain, language)
@@ -355,7 +355,7 @@ def stem(word: str, language: str) -> str:
 
 
 def _split_case(piece: str) -> list[str]:
-    """`KubePod` -> Kube, Pod. A single letter goes with its neighbour: vSphere, IPv4 and PVs stay whole."""
+    """Splits at case: `KubePod` -> Kube, Pod. A single letter stays with its neighbour: vSphere, IPv4 and PVs are whole."""
     if piece.islower() or piece.isupper() or piece.isdigit():
         return [piece]
     parts: list[str] = []
@@ -388,10 +388,10 @@ def _folded_stop_words(language: str) -> frozenset[str]:
 
 @lru_cache(4096)
 def _folded_letter(letter: str) -> str:
-    """The letter below the accents if it is one of a to z, or the letter."""
+    """The base letter without accents if it is one of a to z, else the letter."""
     base = unicodedata.normalize("NFD", letter)[0]
     return base if base.isascii() and base.isalpha() else _BARRED.get(letter, letter)
 
 
 _BARRED = {"ø": "o", "đ": "d", "ł": "l", "ı": "i", "ħ": "h", "æ": "ae", "œ": "oe"}
-"""Letters that Unicode doesn't take apart, casefolded."""
+"""Casefolded letters that Unicode doesn't decompose."""

@@ -1,4 +1,4 @@
-"""The searched fields of a chunk: which terms each holds and how much it counts, the same on every engine."""
+"""Defines the searched fields of a chunk, their terms and their boosts, the same on every search engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ of a word's best term where it has several; each field has its own lengths and d
 docs/decisions/0003-fusion.md."""
 
 TITLE_FIELD = "terms_title"
-"""The field with the terms of the title alone."""
+"""Field with the terms of the title only."""
 
 WHOLE_FIELD = "terms_content"
-"""The field with the terms of title, section and content."""
+"""Field with the terms of title, section and content."""
 
 Words = Mapping[str, tuple[str, ...]]
-"""The distinct words of a text in order: the first term of each, with all terms that stand for the word."""
+"""Distinct words in order: the first term of each, with all terms that represent the word."""
 
 MAX_TERM_LENGTH = 120
 """Characters kept of a term. Lucene's `whitespace` analyzer splits words of more than 255 UTF-16 units."""
@@ -30,7 +30,7 @@ MAX_TERM_LENGTH = 120
 def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> dict[str, list[str]]:
     """The terms of each field of `LEXICAL_FIELDS`. The content is read under its title and section.
 
-    Text in whatever language also has its English terms, so that filters, questions of an unknown language and
+    Text in any language also gets English terms, so that filters, questions of an unknown language and
     quotations find it, and a language taken for another costs rank, not hits.
     """
     languages = document_languages(language)
@@ -38,7 +38,7 @@ def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> d
 
 
 def words(text: str, languages: Sequence[str] = ENGLISH) -> dict[str, tuple[str, ...]]:
-    """The words of a question, comparable with the terms of `analysed_fields`. In English alone each has one term."""
+    """The words of a question, comparable with the terms of `analysed_fields`. Only in English has each a single term."""
     found: dict[str, tuple[str, ...]] = {}
     for terms in stems(text, languages):
         cut = [term[:MAX_TERM_LENGTH] for term in terms]
@@ -52,7 +52,7 @@ def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
 
 def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tuple[str, ...]]:
-    """The first words of a question that have at most `most` terms together."""
+    """The first words of a question, with at most `most` terms in total."""
     kept: dict[str, tuple[str, ...]] = {}
     room = most
     for first, terms in words(text, languages).items():

@@ -26,12 +26,12 @@ _LINKS = ("", "s", "n", "en", "es", "e", "er", "ns")
 
 _MIN_PART = 3
 _MIN_KNOWN_PART = 5
-"""Letters of a compound's parts, and of a part that is known beside one that isn't."""
+"""Fewest letters of a compound's parts, and of a known part beside an unknown one."""
 
 _MIN_COMPOUND = 8
 
 _PREFIXES = frozenset("ab an auf aus bei ein ent her hin los miss mit nach um ver vor weg zer zu zurück".split())  # noqa: SIM905
-"""Of German verbs: no words of a compound."""
+"""Prefixes of German verbs: never words of a compound."""
 
 _LONGER = 2
 """Letters that an entry may have more than an inflected form of it: `librería` is no form of `libre`."""
@@ -53,10 +53,10 @@ class Glossary:
             self._exact.setdefault(plain, english)
             self._by_stems.setdefault(self._stems_of(written), []).append(plain)
         self.longest = max(map(len, self._exact), default=0)
-        """Words of the longest entry."""
+        """Number of words of the longest entry."""
 
     def english(self, words: Sequence[str]) -> str:
-        """The English of consecutive words, or of one, which may be a compound; "" for what isn't known."""
+        """Translates consecutive words, or one, which may be a compound; "" if unknown."""
         if not 0 < len(words) <= self.longest or any(len(word) > LONGEST_WORD for word in words):
             return ""
         forms = list(_spellings(words, self._language))
@@ -66,7 +66,7 @@ class Glossary:
         return next((" ".join(parts) for (word,) in forms if (parts := self._parts(word, {}))), "")
 
     def with_rests(self, word: str) -> Iterator[tuple[str, str]]:
-        """For a compound with a part that isn't known: that part, and the English of the whole with the part as it stands.
+        """Yields, for a compound with an unknown part, that part and the English of the whole with the part unchanged.
         Many such parts are names and English words, as in `clusterknoten`. The longest known parts come first."""
         if not self._may_be_compound([word]):
             return
@@ -85,7 +85,7 @@ class Glossary:
         return self._language in _COMPOUNDING and len(words) == 1 and _MIN_COMPOUND <= len(words[0]) <= LONGEST_WORD
 
     def _listed(self, words: Sequence[str]) -> str:
-        """The English of an entry, else of the entry with the same stems that is most alike."""
+        """The English of an entry, else of the most similar entry with the same stems."""
         plain = tuple(map(folded, words))
         if plain in self._exact:
             return self._exact[plain]
@@ -97,7 +97,7 @@ class Glossary:
         return tuple(stem(word, self._language) for word in words)
 
     def _parts(self, word: str, seen: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """The English of the parts, with a first part as long as can be; () if there is a part that isn't known."""
+        """The English of the parts, with the longest possible first part; () if a part is unknown."""
         if word not in seen:
             seen[word] = ()
             whole = self._listed((word,))
@@ -131,7 +131,7 @@ def _entries(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _spellings(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
-    """The words without case, and in German also without the `e` of umlauts typed as `ae`, `oe` and `ue`."""
+    """The words casefolded, and in German also without the `e` of umlauts typed as `ae`, `oe` and `ue`."""
     written = tuple(map(str.casefold, words))
     yield written
     if language == "de":
@@ -143,6 +143,6 @@ def _spellings(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]
 
 
 def _common(words: tuple[str, ...], others: tuple[str, ...]) -> int:
-    """Letters with which both begin."""
+    """Length of the common prefixes."""
     pairs = (zip(word, other, strict=False) for word, other in zip(words, others, strict=True))
     return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], letters))) for letters in pairs)

@@ -1,7 +1,7 @@
-"""Which language a text is in: by its script, and for Latin letters by words, letters and endings that give it away.
+"""Detects the language of text by its script, and for Latin script by its words, letters and endings.
 
 Operations text is half identifiers, commands and English loanwords, which mislead detectors that count sequences of
-letters; small words give a language away whatever stands between them. Pure functions of the text, some microseconds a
+letters; small words identify a language regardless of the words between them. Pure functions, some microseconds a
 question. Measured beside libraries: docs/decisions/0029-languages.md.
 """
 
@@ -18,17 +18,17 @@ from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.text.analyzer import ENGLISH, KNOWN_BY, STEMMERS, STOP_WORDS
 
 MAX_LIKELY = 3
-"""Languages that a question is taken for, English aside."""
+"""Languages that a question may be in, besides English."""
 
 READ_CHARACTERS = 20_000
-"""Characters of a text that are looked at."""
+"""Leading characters that are examined."""
 
 _NEARLY = 0.5
-"""Share of the best language's evidence from which another is likely, too."""
+"""Share of the best language's evidence from which another language is likely, too."""
 
 _ENOUGH_WORDS = 2.0
 _ENOUGH_SHARE = 0.1
-"""Evidence that a document must have of a language: words of that language alone, and their share of all its words."""
+"""Least evidence for a document's language: words of that language only, and their share of all words."""
 
 _LETTERS = {
     "de": frozenset("ßäöü"),
@@ -48,7 +48,7 @@ _LETTERS = {
     "ca": frozenset("çàèéíòóú"),
 }
 _OF_A_LETTER = 0.6
-"""Evidence of an unknown word with such a letter, shared by the languages that have it."""
+"""Weight of an unknown word with such a letter, divided among the languages that have the letter."""
 
 _ENDINGS = {
     "en": r"(?:ing|ings|ed|ness|ship|ful|less|ly|th|wn|ck|tion|tions|ment|age|ty|er|ers|ate|ates|al|ble|ity|ess)$|wh",
@@ -85,14 +85,14 @@ _LETTERS_A_WORD_ELSEWHERE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A language, and whether the text says so; if not, it is the default."""
+    """A detected language; the default one if the text gave too little evidence (`certain` is False)."""
 
     language: str
     certain: bool
 
 
 def detect_language(text: str) -> Detected:
-    """The language of a document; English and not certain for one that is short, mixed, or only code."""
+    """Detects the language of a document; English, not certain, for one that is short, mixed, or only code."""
     scores, words = _evidence_of(text)
     language, evidence = _best(scores)
     certain = evidence >= max(_ENOUGH_WORDS, _ENOUGH_SHARE * words)
@@ -102,29 +102,29 @@ def detect_language(text: str) -> Detected:
 def question_languages(text: str, declared: str = "") -> tuple[str, ...]:
     """The languages that a question may be in, the likeliest first and English last, always.
 
-    English alone for a question without evidence of another language. `declared` is a language that is known from
-    elsewhere.
+    Only English for a question without evidence of another language. `declared` is a language known from another
+    source.
     """
     scores, _ = _evidence_of(text)
     likely = [declared.partition("-")[0].lower()] if declared else []
     best, evidence = _best(scores)
     if evidence and best != "en":
         near = sorted(scores, key=lambda language: (-scores[language], language))
-        likely += [name for name in near if scores[name] >= _NEARLY * evidence and name in _ASKED_IN][:MAX_LIKELY]
+        likely += [name for name in near if scores[name] >= _NEARLY * evidence and name in _SUPPORTED][:MAX_LIKELY]
     return tuple(dict.fromkeys([*(name for name in likely if name != "en"), "en"]))
 
 
 def document_languages(language: str) -> tuple[str, ...]:
-    """The languages in which a text of this one is analysed: its own, if it has a stemmer, and English."""
+    """Languages in which text of this language is analysed: itself, if it has a stemmer, and English."""
     own = language.partition("-")[0].lower()
     return (own, "en") if own in STEMMERS and own != "en" else ENGLISH
 
 
-_ASKED_IN = frozenset((*STEMMERS, *_SCRIPTS, "uk"))
+_SUPPORTED = frozenset((*STEMMERS, *_SCRIPTS, "uk"))
 
 
 def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
-    """The evidence of each language in the text's prose, counted in words of that language alone; and of how many."""
+    """Evidence of each language in the text's prose, in words of that language only, and the number of all words."""
     prose = _CODE.sub(" ", text[:READ_CHARACTERS])
     count = 0
     scores: defaultdict[str, float] = defaultdict(float)
@@ -139,8 +139,8 @@ def _evidence_of(text: str) -> tuple[Mapping[str, float], float]:
 
 
 def _latin_words(prose: str) -> Iterator[tuple[str, int]]:
-    """Words without case, with how often each form of them occurs; no addresses, paths, options, versions, acronyms or names
-    such as `KubePod`."""
+    """Casefolded words with the count of each form; no addresses, paths, options, versions, acronyms or names such as
+    `KubePod`."""
     tokens = Counter(prose.split())
     shouted = tokens.total() > 1 and prose.isupper()
     for token, times in tokens.items():
@@ -165,14 +165,14 @@ _cached_words_of = lru_cache(1 << 14)(_words_of)
 
 
 def _best(scores: Mapping[str, float]) -> tuple[str, float]:
-    """The language with the most evidence: of equals English, then by name."""
+    """The language with the most evidence; ties: English first, then by name."""
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0] != "en", item[0]))
     return ranked[0] if ranked else (DEFAULT_LANGUAGE, 0.0)
 
 
 @lru_cache(1 << 15)
 def _evidence(word: str) -> tuple[tuple[str, float], ...]:
-    """What a word says: its share of each language that is known by it, else its letters and its ending."""
+    """Evidence of one word: shared by the languages that have it as a common word, else by its letters and its ending."""
     known = _known().get(word)
     if known:
         return tuple((language, 1 / len(known)) for language in known)
@@ -204,7 +204,7 @@ def _letters_of_scripts() -> Mapping[str, re.Pattern[str]]:
 
 
 def _script(prose: str) -> tuple[str, float]:
-    """The language of the most frequent script but Latin, and for how many words its letters count; "", 0 for none."""
+    """The language of the most frequent non-Latin script, and its letters converted to words; "", 0 for none."""
     if prose.isascii():
         return "", 0.0
     counts = {language: len(letters.findall(prose)) for language, letters in _letters_of_scripts().items()}

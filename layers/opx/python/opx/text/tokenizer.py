@@ -1,4 +1,4 @@
-"""The `cl100k_base` tokens of a text, without network."""
+"""Counts and encodes `cl100k_base` tokens, without network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import tiktoken
 
 RANKS_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
-"""Of the uncompressed file; the value that tiktoken itself expects."""
+"""Checksum of the uncompressed file; the value that tiktoken itself expects."""
 
 _PATTERN = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
@@ -51,12 +51,12 @@ def count_tokens(text: str) -> int:
 
 
 def starts_character(token: int) -> bool:
-    """Whether a token's first byte is the first of a character, so that a text may be cut before it."""
+    """True if a token begins with the first byte of a character, so that text may be cut before it."""
     return cl100k().decode_single_token_bytes(token)[0] & 0xC0 != 0x80
 
 
 def characters_of(tokens: list[int]) -> int:
-    """How many characters a run of tokens holds that begins and ends with whole ones."""
+    """Number of characters in a run of tokens that begins and ends with whole characters."""
     return len(cl100k().decode_bytes(tokens).decode("utf-8"))
 
 
@@ -68,7 +68,7 @@ _DIGITS = "0123456789"
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many cl100k tokens a text has. Fitted to 20,000 blocks of runbooks by least squares: nine of ten are
+    """Estimates the number of cl100k tokens. Fitted to 20,000 blocks of runbooks by least squares: nine of ten are
     within 20 %, and all together within 2 %."""
     marks = sum(map(text.count, _PUNCTUATION))
     digits = sum(map(text.count, _DIGITS))

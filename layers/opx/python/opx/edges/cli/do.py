@@ -254,7 +254,7 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     yield ""
     for number in text.missing:
         yield from _with_ours([*_command_lines([number], commands), *commands[number].text.split("\n"), ""])
-    yield from _with_ours(list(text.told(lambda places: _command_lines(places, commands))))
+    yield from _with_ours(list(text.annotated(lambda places: _command_lines(places, commands))))
     if step.goes_to:
         is_step = step.goes_to.startswith("#") or step.goes_to.isdecimal()
         yield from ("", f"If it fails: -> {'step ' if is_step else ''}{printable(step.goes_to)}")

@@ -19,7 +19,7 @@ from opx.ingestion.indexing.book import EditionState, IndexState
 from opx.ingestion.indexing.editions import OpenEdition
 from opx.lifecycle.reindex.job import ReindexJob, ReindexParts, ReindexPhase
 from opx.ports import Item, KeyRange, SearchFilter
-from opx.retrieval.hybrid import Asking, HybridSearch
+from opx.retrieval.hybrid import HybridQuery, HybridSearch
 
 DOCUMENTS_A_STEP = 100
 CHANGES_A_STEP = 100
@@ -302,7 +302,7 @@ def _query_both(
 
 
 def _is_found(edition: OpenEdition, document: KnowledgeDocument, text: str, *, by_meaning: bool) -> bool:
-    query = Asking(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
+    query = HybridQuery(text, edition.embedder.embed_query(text), by_meaning=by_meaning)
     where = SearchFilter((document.key.scope.key,), categories=(document.category,))
     hits = HybridSearch(edition.index).run(query, where, QueryConfig()).hits
     return any(hit.indexed.chunk.document_id == document.document_id for hit in hits[:FIRST])

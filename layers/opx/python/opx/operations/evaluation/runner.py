@@ -66,12 +66,13 @@ class Evaluation:
 
     def rankings(self, question: str, mode: SearchMode, fusions: Iterable[Fusion] = FUSIONS) -> dict[str, list[str]]:
         """Pages in order, for each leg alone and for each fusion; a page is as good as its best chunk."""
-        response, asked = self.respond(question, DEPTH[mode]), words(question, question_languages(question))
+        response, question_words = self.respond(question, DEPTH[mode]), words(question, question_languages(question))
         legs = {"lexical": response.lexical, "vector": response.vector}
         ranked = {name: self._pages(response.chunks[entry] for entry, _ in leg.hits) for name, leg in legs.items()}
         for fusion in fusions:
             name = "hybrid" if fusion is DEFAULT_FUSION else f"hybrid ({fusion})"
-            ranked[name] = self._pages(hit.indexed for hit in fused_hits(response, fusion, 1, asked=asked).hits)
+            found = fused_hits(response, fusion, 1, question_words=question_words)
+            ranked[name] = self._pages(hit.indexed for hit in found.hits)
         return ranked
 
     def _pages(self, found: Iterable[IndexedChunk]) -> list[str]:

@@ -1,5 +1,4 @@
-"""Calibrates the models of confidence on a corpus: asks it questions made of itself, and judges each half of
-them by what was fitted on the other."""
+"""Calibrates the models of confidence on a corpus with questions generated from it, cross-validated on two halves."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ from opx.retrieval.calibration.models import (
 from opx.retrieval.calibration.questions import (
     FOREIGN,
     MODE,
-    Asker,
+    EvidenceCollector,
+    LabelledEvidence,
     MadeQuestion,
     QuestionKind,
     ReadChunks,
-    Seen,
     make_questions,
     too_little,
     usable,
@@ -44,13 +43,13 @@ from opx.retrieval.hybrid import BOTH
 log = logging.getLogger(__name__)
 
 MOST_DOCUMENTS = 50_000
-"""Of a scope, from which those to ask about are drawn."""
+"""Documents of a scope from which a sample is drawn."""
 
 FEWEST_SEEN = 30
-"""Questions of each half, each with its document and without it."""
+"""Least pieces of evidence in each half: a question gives one with its document and one without it."""
 
 GROWN = 2.0
-"""So many times as many entries as at the last calibration, or as few, make another one due."""
+"""Factor of growth or shrinkage in entries since the last calibration that makes another one due."""
 
 _SHOWN_EVERY = 25
 
@@ -58,8 +57,8 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCorpus:
-    """The documents of an installation, and how to ask for them. `scopes` are all that there are."""
+class CalibrationCorpus:
+    """The documents of an installation with its index and embedding model. `scopes` returns all scopes."""
 
     catalog: Catalog
     scopes: Callable[[], Iterable[Scope]]
@@ -71,8 +70,8 @@ class AskedCorpus:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOutcome:
-    """`reason` says why nothing was changed; "" if a new calibration is used from now on. Losses are None if nothing was
-    fitted."""
+    """Outcome of a calibration. `reason`: why nothing was changed; "" if the new calibration is used from now on. Losses are
+    None if nothing was fitted."""
 
     documents: int
     questions: int = 0
@@ -82,11 +81,11 @@ class CalibrationOutcome:
 
 
 class Calibrator:
-    """Calibrates for the embedding model that answers now."""
+    """Calibrates for the embedding model that is in use."""
 
     def __init__(
         self,
-        corpus: AskedCorpus,
+        corpus: CalibrationCorpus,
         store: CalibrationStore,
         clock: Clock,
         progress: Progress = lambda _step, _count: None,
@@ -98,22 +97,22 @@ class Calibrator:
 
     @property
     def embedder(self) -> str:
-        """The id of the model that is calibrated for."""
+        """Id of the embedding model."""
         return self._corpus.embedder.model_id
 
     def kept(self) -> KeptCalibration:
-        """The calibration that is kept for the model. Raises `StoreUnavailableError`."""
+        """The stored calibration for the model. Raises `StoreUnavailableError`."""
         return self._store.read(self.embedder)
 
     def discard(self) -> bool:
-        """Go back to the shipped models; whether there was anything to go back from."""
+        """Returns to the shipped models. True if there was a calibration to discard."""
         kept = self.kept()
         self._store.write(self.embedder, None, entries=kept.entries)
         return bool(kept.calibration or kept.problem)
 
     def is_due(self) -> bool:
-        """True if the corpus grew or shrank since the last calibration as `GROWN` says, or if there was none and no models
-        are shipped for the embedding model."""
+        """True if the corpus grew or shrank by the factor `GROWN` since the last calibration, or if there was none and no
+        models are shipped for the embedding model."""
         before = self.kept().entries
         if before is None:
             return not has_models(self.embedder)
@@ -121,9 +120,9 @@ class Calibrator:
         return now >= GROWN * max(before, 1) or now * GROWN <= before
 
     def run(self) -> CalibrationOutcome:
-        """Calibrate, and keep the new calibration if it is better than what is used now.
+        """Calibrates, and stores the new calibration if it is better than the models in use.
 
-        What is kept stays until the end. Raises `EmbeddingError` for a model whose vectors mean nothing, and
+        The stored calibration stays until the end. Raises `EmbeddingError` for a model with meaningless vectors, and
         `StoreUnavailableError`.
         """
         model, entries = self.embedder, self._entries()
@@ -132,8 +131,8 @@ class Calibrator:
         if reason:
             return self._unchanged(model, entries, CalibrationOutcome(len(documents), reason=reason))
         questions = make_questions(documents, self._corpus.read)
-        seen = list(self._seen(questions))
-        parts = halves(seen)
+        evidence = list(self._evidence(questions))
+        parts = halves(evidence)
         if min(map(len, parts)) < FEWEST_SEEN:
             reason = f"only {len(questions)} questions could be made of the documents"
             return self._unchanged(model, entries, CalibrationOutcome(len(documents), len(questions), reason))
@@ -141,7 +140,7 @@ class Calibrator:
         before = mean(loss_of(part, in_use) for part in parts)
         ways = (False,) if has_models(model) else (False, True)
         loss, mapped = min((_loss_of_fits(model, parts, mapped=one), one) for one in ways)
-        found = fit(model, seen, mapped=mapped)
+        found = fit(model, evidence, mapped=mapped)
         if self.embedder != model:
             raise InvalidInputError("the index was replaced meanwhile: calibrate again")
         figures = CalibrationOutcome(len(documents), len(questions), loss=loss, loss_before=before)
@@ -159,7 +158,7 @@ class Calibrator:
         return with_changes(model, kept.fit if kept else Fit(), BOTH, MODE)
 
     def _unchanged(self, model: str, entries: int, outcome: CalibrationOutcome) -> CalibrationOutcome:
-        """Note that it was tried, so that the same isn't tried every day."""
+        """Records the attempt, so that the same isn't tried every day."""
         self._store.write(model, self._store.read(model).calibration, entries=entries)
         return outcome
 
@@ -171,45 +170,45 @@ class Calibrator:
     def _entries(self) -> int:
         return self._corpus.index.count(SearchFilter(tuple(scope.key for scope in self._corpus.scopes())))
 
-    def _seen(self, questions: Sequence[MadeQuestion]) -> Iterator[Seen]:
-        asker = Asker(self._corpus.index, self._corpus.embedder)
+    def _evidence(self, questions: Sequence[MadeQuestion]) -> Iterator[LabelledEvidence]:
+        collector = EvidenceCollector(self._corpus.index, self._corpus.embedder)
         for number, question in enumerate(questions):
             if number % _SHOWN_EVERY == 0:
                 self._progress(f"asking questions: {number} of {len(questions)}", number)
             document = question.document
             where = SearchFilter(visible_to_owner(document.key.scope))
-            yield from asker.made(question.text, where, document.document_id)
+            yield from collector.made(question.text, where, document.document_id)
         where = SearchFilter(tuple(scope.key for scope in self._corpus.scopes()))
         for text in FOREIGN:
-            yield asker.foreign(text, where)
+            yield collector.foreign(text, where)
 
 
 def visible_to_owner(scope: Scope) -> tuple[str, ...]:
-    """The scopes that the owner of a scope sees: everybody's, the client's and its own."""
+    """The scopes visible to the owner of a scope: the global one, the client's and its own."""
     return tuple(dict.fromkeys((GLOBAL_KEY, Scope(scope.client_id).key, scope.key)))
 
 
-def halves(seen: Iterable[Seen]) -> tuple[list[Seen], list[Seen]]:
-    """All about one document are in the same half."""
-    parts: tuple[list[Seen], list[Seen]] = [], []
-    for one in seen:
+def halves(evidence: Iterable[LabelledEvidence]) -> tuple[list[LabelledEvidence], list[LabelledEvidence]]:
+    """Splits evidence into two halves; all evidence of one document is in the same half."""
+    parts: tuple[list[LabelledEvidence], list[LabelledEvidence]] = [], []
+    for one in evidence:
         parts[int(stable_hash("calibration", one.group), 16) % 2].append(one)
     return parts
 
 
-def _loss_of_fits(model: str, parts: tuple[list[Seen], list[Seen]], *, mapped: bool) -> float:
-    """The mean of the losses on each half of what is fitted on the other."""
+def _loss_of_fits(model: str, parts: tuple[list[LabelledEvidence], list[LabelledEvidence]], *, mapped: bool) -> float:
+    """Mean loss on each half of the models fitted on the other half."""
     fits = [fit(model, part, mapped=mapped) for part in reversed(parts)]
     return mean(loss_of(part, with_changes(model, one, BOTH, MODE)) for part, one in zip(parts, fits, strict=True))
 
 
 def calibrate_if_due(calibrator: Calibrator) -> str:
-    """Calibrate, and give a line for people about the outcome; "" if no calibration was due. Raises as `run`."""
+    """Calibrates if due, and returns a line for people about the outcome, else "". Raises as `run`."""
     return outcome_line(calibrator.run()) if calibrator.is_due() else ""
 
 
 def attempt_if_due(calibrator: Callable[[], Calibrator]) -> str:
-    """The same for a caller that goes on if it fails: the line gives the reason then."""
+    """Like `calibrate_if_due`, but returns a line with the reason instead of raising `OpxError`."""
     try:
         return calibrate_if_due(calibrator())
     except OpxError as exc:
@@ -234,45 +233,45 @@ WRONG_MEAN, WRONG_SPREAD = 0.321, 0.121
 models were fitted for, on questions made as ours."""
 
 NOTHING = -10.0
-"""Log-odds that anything is near where nothing was found."""
+"""Log-odds of nearness if nothing was found."""
 
 LEAST_SPREAD = 1e-3
 LEAST_LEAD = 0.25
 """Least lead of the mean cosine of right documents over that of wrong ones, in standard deviations of the wrong ones."""
 
 OF_MADE = (1.27, -1.32)
-"""Slope and intercept on log-odds that the shipped models have on made questions where they are right about people's: a
-made question counts as answered by its own document alone, even where another one answers as well. Taken off again."""
+"""Slope and intercept on log-odds of the shipped models on generated questions when they are right on people's questions: a
+generated question counts as answered by its own document only, even if another one answers as well. Subtracted again."""
 
 PRIOR = 50.0
-"""Draws slope and intercept to the shipped ones, as a normal prior with a standard deviation of .14."""
+"""Precision of the normal prior around the shipped slope and intercept: a standard deviation of .14."""
 
 LEAST_SLOPE = 0.1
 
 REMOVED_WEIGHT = 0.04
-"""Of a question whose document was taken out, as in the fit of the shipped models."""
+"""Weight of a question whose document was removed, as in the fit of the shipped models."""
 
 FOREIGN_WEIGHT = 2.0
-"""Of a question about something else: there are few of them beside those that are made."""
+"""Weight of a question about something else: there are few of them beside the generated ones."""
 
 _STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The first document of a question: the log-odds that it was given, and whether it answers."""
+    """The first document of a question: its estimated log-odds, `right` if it answers, and its weight."""
 
     log_odds: float
     right: bool
     weight: float
 
 
-def cosine_map(seen: Iterable[Seen]) -> CosineMap:
-    """Maps cosines so that those of wrong documents have the mean and the spread that they have with the model that the
+def cosine_map(evidence: Iterable[LabelledEvidence]) -> CosineMap:
+    """Maps cosines so that those of wrong documents have the mean and the spread as with the embedding model that the
     shipped models were fitted for. Raises `EmbeddingError` if right documents aren't above them."""
     right: list[float] = []
     wrong: list[float] = []
-    for one in seen:
+    for one in evidence:
         if one.kind is not QuestionKind.FOREIGN:
             for row, answers in zip(one.rows, one.right, strict=True):
                 (right if answers else wrong).append(row["cosine"])
@@ -283,31 +282,31 @@ def cosine_map(seen: Iterable[Seen]) -> CosineMap:
     lead = math.fsum(right) / len(right) - mean
     if not (spread >= LEAST_SPREAD and lead >= LEAST_LEAD * spread):
         raise EmbeddingError(
-            f"the embedding model doesn't tell right documents from others: their cosines are {lead:.3f} above those of "
+            f"the embedding model doesn't separate right documents from others: their cosines are {lead:.3f} above those of "
             f"wrong ones, which vary by {spread:.3f}"
         )
     slope = WRONG_SPREAD / spread
     return CosineMap(slope, WRONG_MEAN - slope * mean)
 
 
-def fit(embedder: str, seen: Sequence[Seen], *, mapped: bool) -> Fit:
-    """The changes to the shipped models that fit best: to those with cosines, `mapped`, or to those that are shipped for the
-    embedding model. Raises as `cosine_map`."""
-    found = Fit(cosine_map(seen)) if mapped else Fit()
-    slope, intercept = fit_scale(points_of(seen, with_changes(embedder, found, BOTH, MODE)))
+def fit(embedder: str, evidence: Sequence[LabelledEvidence], *, mapped: bool) -> Fit:
+    """Fits the changes to the shipped models: if `mapped`, to those with mapped cosines, else to those that are shipped for
+    the embedding model. Raises as `cosine_map`."""
+    found = Fit(cosine_map(evidence)) if mapped else Fit()
+    slope, intercept = fit_scale(points_of(evidence, with_changes(embedder, found, BOTH, MODE)))
     return replace(found, slope=slope, intercept=intercept)
 
 
-def loss_of(seen: Sequence[Seen], judges: Judges) -> float:
-    """Log loss of the confidences of first documents, and of whether anything is near, added."""
-    return log_loss(points_of(seen, judges), OF_MADE) + log_loss(near_points(seen, judges))
+def loss_of(evidence: Sequence[LabelledEvidence], judges: Judges) -> float:
+    """Sum of the log losses of the first documents' confidences and of nearness."""
+    return log_loss(points_of(evidence, judges), OF_MADE) + log_loss(near_points(evidence, judges))
 
 
-def near_points(seen: Sequence[Seen], judges: Judges) -> list[Point]:
-    """The nearness of questions with their document, and of those about something else. One that found nothing has none
-    near."""
+def near_points(evidence: Sequence[LabelledEvidence], judges: Judges) -> list[Point]:
+    """Nearness of questions with their document, and of those about something else. It is `NOTHING` for a question without
+    results."""
     found = []
-    for one in seen:
+    for one in evidence:
         if one.kind is not QuestionKind.REMOVED:
             score = judges.near.score({name: one.rows[0][name] for name in NEARNESS}) if one.rows else NOTHING
             is_near = one.kind is QuestionKind.ANSWERED
@@ -315,10 +314,10 @@ def near_points(seen: Sequence[Seen], judges: Judges) -> list[Point]:
     return found
 
 
-def points_of(seen: Sequence[Seen], judges: Judges) -> list[Point]:
-    """The first documents of made questions, in the order of the models; questions that found nothing are left out."""
+def points_of(evidence: Sequence[LabelledEvidence], judges: Judges) -> list[Point]:
+    """The first documents of generated questions, in the models' order, without questions that found nothing."""
     found = []
-    for one in seen:
+    for one in evidence:
         if one.rows and one.kind is not QuestionKind.FOREIGN:
             scores = list(map(judges.order.score, one.rows))
             order = sorted(range(len(scores)), key=lambda at: -scores[at])
@@ -329,7 +328,7 @@ def points_of(seen: Sequence[Seen], judges: Judges) -> list[Point]:
 
 
 def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
-    """Slope and intercept on log-odds (Platt, 1999) that minimise the log loss, drawn to 1 and 0. The slope is
+    """Slope and intercept on log-odds (Platt, 1999) that minimise the log loss, with a prior at 1 and 0. The slope is
     `LEAST_SLOPE` at least: more evidence never makes a document less likely."""
     slope, intercept = OF_MADE
     for _ in range(_STEPS):
@@ -349,13 +348,13 @@ def fit_scale(points: Sequence[Point]) -> tuple[float, float]:
 
 
 def log_loss(points: Sequence[Point], scale: tuple[float, float] = (1.0, 0.0)) -> float:
-    """Weighted mean log loss, after slope and intercept of `scale`; infinite where there is nothing to judge by."""
+    """Weighted mean log loss, after slope and intercept of `scale`; infinite without points."""
     total = math.fsum(one.weight for one in points)
     losses = (one.weight * _loss(scale[0] * one.log_odds + scale[1], right=one.right) for one in points)
     return math.fsum(losses) / total if total else math.inf
 
 
 def _loss(log_odds: float, *, right: bool) -> float:
-    """-ln of the probability of what is the case."""
+    """Negative log of the probability of the true label."""
     z = log_odds if right else -log_odds
     return math.log1p(math.exp(-abs(z))) + max(-z, 0.0)

@@ -1,4 +1,4 @@
-"""Changes the shipped models of confidence as a calibration on a deployment's own corpus found, and stores that."""
+"""Applies a calibration on a deployment's own corpus to the shipped models of confidence, and stores it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from opx.retrieval.hybrid import BOTH, LEXICAL
 log = logging.getLogger(__name__)
 
 RULES = 1
-"""Raise when a `Calibration` of before means something else; those are ignored."""
+"""Version of the meaning of a `Calibration`: increase it when that changes; older ones are ignored."""
 
 COSINES = ("cosine", "cosine_best")
-"""Inputs of the models that mean something else with another embedding model."""
+"""Inputs of the models that depend on the embedding model."""
 
 
 class CosineMap(Record, frozen=True, rename=None):
-    """Cosines as the model that the shipped models were fitted for would have them: slope x cosine + offset."""
+    """Maps cosines to those of the embedding model that the shipped models were fitted for: slope x cosine + offset."""
 
     slope: float
     offset: float
 
 
 class Fit(Record, frozen=True, rename=None):
-    """Changes to the shipped models. With `cosines`, those that look at cosines are used for a model that they weren't
-    fitted for. The log-odds of a confidence become slope x log-odds + intercept."""
+    """Changes to the shipped models. With `cosines`, the models with cosine inputs are used for an embedding model that they
+    weren't fitted for. The log-odds of a confidence become slope x log-odds + intercept."""
 
     cosines: CosineMap | None = None
     slope: float = 1.0
@@ -42,14 +42,14 @@ class Fit(Record, frozen=True, rename=None):
 
     @property
     def is_sound(self) -> bool:
-        """False for numbers that no fit gives: higher cosines and log-odds always speak for a document."""
+        """False for numbers that no fit returns: higher cosines and log-odds always count in favour of a document."""
         slope, offset = (self.cosines.slope, self.cosines.offset) if self.cosines else (1.0, 0.0)
         return all(map(math.isfinite, (slope, offset, self.slope, self.intercept))) and slope > 0 and self.slope > 0
 
 
 class Calibration(Record, frozen=True, rename=None):
-    """A fit for one embedding model. `models` says which shipped models it was fitted to. Losses are log losses on the
-    questions that were not fitted on: of the models before, and with this."""
+    """A fit for one embedding model. `models` identifies the shipped models that it was fitted to. Losses are log losses on
+    held-out questions: of the models before, and with this fit."""
 
     embedder: str
     models: str
@@ -63,14 +63,14 @@ class Calibration(Record, frozen=True, rename=None):
 
     @property
     def is_current(self) -> bool:
-        """False for one of an earlier program, or fitted to other shipped models."""
+        """False for a calibration of an earlier version of the code, or fitted to other shipped models."""
         return self.rules == RULES and self.models == models_made()
 
 
 @lru_cache(64)
 def with_changes(embedder: str, fit: Fit, legs: str, mode: SearchMode) -> Judges:
-    """The shipped models with the changes of a fit. It was fitted on searches with both legs; of the others only cosines
-    are changed."""
+    """The shipped models with the changes of a fit. It was fitted on searches with both legs; for one leg only cosines are
+    changed."""
     cosines = fit.cosines if legs != LEXICAL else None
     judges = shipped(REFERENCE if cosines else embedder, legs, mode)
     order, confidence, near = judges.order, judges.confidence, judges.near
@@ -82,7 +82,7 @@ def with_changes(embedder: str, fit: Fit, legs: str, mode: SearchMode) -> Judges
 
 
 def _mapped(model: LinearModel, cosines: CosineMap) -> LinearModel:
-    """The same model of unmapped cosines: what maps them goes into their mean and scale."""
+    """The same model on unmapped cosines: the map is folded into their mean and scale."""
     parts = {
         name: (c, (mean - cosines.offset) / cosines.slope, scale / cosines.slope)
         if name in COSINES
@@ -97,32 +97,32 @@ def _scaled(model: LinearModel, slope: float, intercept: float) -> LinearModel:
     return LinearModel(slope * model.intercept + intercept, parts)
 
 
-# -- kept per embedding model, in the table that says which index answers
+# -- storage, by embedding model, in the table of index editions
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCalibration:
-    """`problem` says why one that is kept isn't used. `entries` is how many the index had when it was last calibrated,
-    whatever came of it; None if it never was."""
+    """A stored calibration. `problem`: why it isn't used. `entries`: the number of index entries at the last attempt to
+    calibrate, whatever its outcome; None if there was none."""
 
     calibration: Calibration | None = None
     problem: str = ""
     entries: int | None = None
 
     def models_of(self, embedder: str) -> Literal["calibrated", "fitted", "general"]:
-        """The kind of models that searches use with this embedding model."""
+        """The kind of models that searches with this embedding model use."""
         return "calibrated" if self.calibration else "fitted" if has_models(embedder) else "general"
 
 
 class CalibrationStore:
-    """One item for each embedding model. `subject` tells installations apart that share a table."""
+    """Stores one item for each embedding model. `subject` distinguishes installations that share a table."""
 
     def __init__(self, table: Table, subject: str) -> None:
         self._table = table
         self._subject = subject
 
     def read(self, embedder: str) -> KeptCalibration:
-        """Raises `StoreUnavailableError`."""
+        """Reads the stored calibration. Raises `StoreUnavailableError`."""
         item = self._table.get(calibration_key(self._subject, embedder))
         if item is None:
             return KeptCalibration()
@@ -131,14 +131,14 @@ class CalibrationStore:
         return KeptCalibration(calibration, problem, entries if isinstance(entries, int) else None)
 
     def write(self, embedder: str, calibration: Calibration | None, *, entries: int | None) -> None:
-        """Replace what is kept, whole. Without a calibration the shipped models are used. Raises
+        """Replaces the whole item. Without a calibration the shipped models are used. Raises
         `StoreUnavailableError`."""
         made = calibration.to_json() if calibration else None
         self._table.put({**calibration_key(self._subject, embedder), "calibration": made, "entries": entries})
 
 
 def _read(data: object) -> tuple[Calibration | None, str]:
-    """A calibration that can be used, or why there is none."""
+    """A usable calibration, or the reason why there is none."""
     if data is None:
         return None, ""
     try:
@@ -153,7 +153,7 @@ def _read(data: object) -> tuple[Calibration | None, str]:
 
 
 def models_in(item: Item, embedder: str) -> Callable[[str, SearchMode], Judges] | None:
-    """The models of a row for legs and a mode; None, and a line in the log, if it has none that can be used."""
+    """The models of a row, by legs and mode; None, and a line in the log, if its calibration can't be used."""
     calibration, problem = _read(item.get("calibration"))
     if problem:
         log.warning("%s: %s", embedder, problem)

@@ -1,7 +1,7 @@
-"""Questions that are made of a corpus, each with the document that answers it.
+"""Generates questions from a corpus, each with the document that answers it, and collects their evidence.
 
-They are made of titles, of headings that name something, of alerts that a page is for and of the first sentence of its
-symptoms; as they are, with one word left out, or with values as alerts have them. The same seed gives the same questions.
+Sources are titles, headings that name something, alerts that a page is for and the first sentence of its symptoms;
+unchanged, without one word, or with values as in alerts. The same seed gives the same questions.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from opx.text.procedures.phrases import is_role, role_of, sentences
 
 MOST_QUESTIONS = 400
 OF_A_DOCUMENT = 4
-"""Questions that are made of one document."""
+"""Questions generated from one document at most."""
 
 FEWEST_DOCUMENTS = 30
-"""Below it, and with fewer than `FEWEST_CATEGORIES`, there is too little to calibrate on."""
+"""Fewer documents, or fewer categories than `FEWEST_CATEGORIES`, are too little to calibrate on."""
 FEWEST_CATEGORIES = 2
 
 _FEWEST_WORDS = 3
-"""Of a heading that names something; shorter ones are those of a template."""
+"""Words of a heading that names something; shorter ones belong to a template."""
 _LONGEST = 200
 _PIECES = 50
 """Chunks of a document that are read."""
@@ -89,7 +89,7 @@ FOREIGN = (
     "how far is Jupiter from the sun",
     "knitting pattern for a baby blanket",
 )
-"""Questions about other things, to which nothing of an operations corpus is near."""
+"""Questions about other subjects, to which nothing in an operations corpus is near."""
 
 ReadChunks = Callable[[KnowledgeDocument], Iterable[DocumentChunk]]
 
@@ -103,7 +103,7 @@ class MadeQuestion:
 
 
 def usable(documents: Iterable[KnowledgeDocument]) -> list[KnowledgeDocument]:
-    """Those that questions can be made of: with chunks, no warnings, and each text once."""
+    """Documents that questions can be generated from: with chunks, no warnings, each content once."""
     found: dict[str, KnowledgeDocument] = {}
     for one in documents:
         if one.chunk_count and one.category != WARNINGS_CATEGORY:
@@ -112,20 +112,20 @@ def usable(documents: Iterable[KnowledgeDocument]) -> list[KnowledgeDocument]:
 
 
 def too_little(documents: Sequence[KnowledgeDocument]) -> str:
-    """Why these documents are too little to calibrate on; "" if they aren't."""
+    """Reason why these documents are too few to calibrate on; "" if they aren't."""
     categories = {one.category for one in documents}
     if len(documents) < FEWEST_DOCUMENTS:
-        return f"there are {len(documents)} documents to ask about; it takes {FEWEST_DOCUMENTS}"
+        return f"there are {len(documents)} documents that can be used; calibration needs {FEWEST_DOCUMENTS}"
     if len(categories) < FEWEST_CATEGORIES:
-        return f"all documents are of the category {categories.pop()}; it takes {FEWEST_CATEGORIES} categories"
+        return f"all documents are of the category {categories.pop()}; calibration needs {FEWEST_CATEGORIES} categories"
     return ""
 
 
 def make_questions(
     documents: Sequence[KnowledgeDocument], read: ReadChunks, *, most: int = MOST_QUESTIONS, seed: int = 1
 ) -> list[MadeQuestion]:
-    """At most so many, of documents that are drawn at random. A text that several of the drawn documents or the titles of
-    several documents have asks for none of them, and is left out."""
+    """Generates at most `most` questions from documents drawn at random. Text shared by several of the drawn documents, or
+    by the titles of several documents, is ambiguous and left out."""
     random = Random(seed)  # noqa: S311 - draws a sample
     ordered = sorted(documents, key=lambda one: one.document_id)
     drawn = random.sample(ordered, min(len(ordered), most))
@@ -145,20 +145,20 @@ def make_questions(
 
 
 def _texts_of(document: KnowledgeDocument, chunks: Iterable[DocumentChunk]) -> Iterator[str]:
-    """The title, an alert, the first sentence of symptoms, and then headings: templates have many of those."""
+    """The title, an alert, the first sentence of symptoms, and last headings, of which templates have many."""
     yield document.title
     sections = list(_sections(islice(joined_text(chunks), _PIECES)))
-    telling = [(heading, text) for at, (heading, text) in enumerate(sections) if not at or _tells_when(heading)]
-    alerts = (name for _, text in telling for name in identifiers(text) if kind_of(name) == ALERT)
+    described = [(heading, text) for at, (heading, text) in enumerate(sections) if not at or _names_symptoms(heading)]
+    alerts = (name for _, text in described for name in identifiers(text) if kind_of(name) == ALERT)
     yield from islice(alerts, 1)
-    for heading, text in telling:
-        if _tells_when(heading):
+    for heading, text in described:
+        if _names_symptoms(heading):
             yield from islice(filter(_is_long_enough, (one.strip("-*# ") for one in sentences(text))), 1)
     yield from (heading for heading, _ in sections if _is_long_enough(heading) and not is_role(heading))
 
 
 def _sections(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The headings of a text, each with what stands under it up to the next; "" for what comes first. Code has none."""
+    """Headings with the text below each up to the next; "" for the text before the first. Headings in code are ignored."""
     heading, lines, is_code = "", list[str](), False
     for line in "".join(pieces).splitlines():
         is_code ^= bool(_FENCE.match(line))
@@ -171,7 +171,7 @@ def _sections(pieces: Iterable[str]) -> Iterator[tuple[str, str]]:
     yield heading, "\n".join(lines)
 
 
-def _tells_when(heading: str) -> bool:
+def _names_symptoms(heading: str) -> bool:
     return bool(heading) and role_of(heading) is SectionKind.SYMPTOMS
 
 
@@ -180,7 +180,7 @@ def _is_long_enough(text: str) -> bool:
 
 
 def _varied(text: str, random: Random) -> str:
-    """As it is, without one of its words, or with values."""
+    """Returns the text unchanged, without one of its words, or with a value as in alerts."""
     form, words = random.randrange(3), text.split()
     if form == 1 and len(words) > _FEWEST_WORDS:
         words.pop(random.randrange(len(words)))
@@ -192,16 +192,16 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# -- asking
+# -- evidence
 
 
 MODE = SearchMode.BALANCED
 LENGTH_ERROR = 0.05
-"""The length of a vector may differ so much from 1."""
+"""Largest difference of a vector's length from 1."""
 
 
 class QuestionKind(StrEnum):
-    """A question with its document, without it, and one about something else."""
+    """A question with its document, one without it, or one about something else."""
 
     ANSWERED = "answered"
     REMOVED = "removed"
@@ -209,9 +209,9 @@ class QuestionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The evidence of each document that was found for a question, and whether it answers. `group` names the document
-    that the question was made of, so that all about one stay together."""
+class LabelledEvidence:
+    """Evidence of each document that was found for a question, and its label: `right` if it answers. `group` is the document
+    that the question was generated from, so that its evidence stays together."""
 
     group: str
     kind: QuestionKind
@@ -220,8 +220,8 @@ class Seen:
 
 
 def without(response: SearchResponse, gone: Callable[[IndexedChunk], bool], depth: int) -> SearchResponse:
-    """The response as it would be if some entries were not there: hits, at most `depth` of a leg, and frequencies are
-    those of the others."""
+    """The response as it would be without some entries: hits, at most `depth` of a leg, and frequencies are those of the
+    others."""
 
     def kept(leg: Leg) -> Leg:
         return replace(leg, hits=tuple(hit for hit in leg.hits if not gone(response.chunks[hit[0]]))[:depth])
@@ -243,22 +243,22 @@ def without(response: SearchResponse, gone: Callable[[IndexedChunk], bool], dept
     )
 
 
-class Asker:
-    """Asks one index by one model. Raises `EmbeddingError` for a vector that means nothing, and `StoreUnavailableError`."""
+class EvidenceCollector:
+    """Searches one index with one model. Raises `EmbeddingError` for a meaningless vector, and `StoreUnavailableError`."""
 
     def __init__(self, index: SearchEngine, embedder: Embedder) -> None:
         self._index = index
         self._embedder = embedder
 
-    def made(self, text: str, where: SearchFilter, answer: str) -> Iterator[Seen]:
-        """The evidence for a question with its document, and without it."""
+    def made(self, text: str, where: SearchFilter, answer: str) -> Iterator[LabelledEvidence]:
+        """Evidence for a question with its document, and without it."""
         response = self._searched(text, where)
-        yield self._seen(text, response, answer, QuestionKind.ANSWERED)
-        yield self._seen(text, response, answer, QuestionKind.REMOVED)
+        yield self._evidence(text, response, answer, QuestionKind.ANSWERED)
+        yield self._evidence(text, response, answer, QuestionKind.REMOVED)
 
-    def foreign(self, text: str, where: SearchFilter) -> Seen:
-        """The evidence for a question that nothing answers."""
-        return self._seen(text, self._searched(text, where), text, QuestionKind.FOREIGN)
+    def foreign(self, text: str, where: SearchFilter) -> LabelledEvidence:
+        """Evidence for a question that nothing answers."""
+        return self._evidence(text, self._searched(text, where), text, QuestionKind.FOREIGN)
 
     def _searched(self, text: str, where: SearchFilter) -> SearchResponse:
         vector = self._embedder.embed_query(text)
@@ -266,22 +266,22 @@ class Asker:
         return self._index.search(SearchRequest(where, text, vector, 3 * DEPTH[MODE], question_languages(text)))
 
     @staticmethod
-    def _seen(text: str, response: SearchResponse, group: str, kind: QuestionKind) -> Seen:
+    def _evidence(text: str, response: SearchResponse, group: str, kind: QuestionKind) -> LabelledEvidence:
         gone = group if kind is QuestionKind.REMOVED else ""
         left = without(response, lambda chunk: chunk.chunk.document_id == gone, DEPTH[MODE])
-        found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, asked=words(text, question_languages(text)))
+        found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, question_words=words(text, question_languages(text)))
         pages = pages_of(found, found)[:JUDGED]
         right = tuple(group in _documents(page) for page in pages)
-        return Seen(group, kind, tuple(evidence_of(text, found, pages)), right)
+        return LabelledEvidence(group, kind, tuple(evidence_of(text, found, pages)), right)
 
 
 def _documents(page: DocumentHits) -> set[str]:
-    """The document of a page, and those that say the same."""
+    """The document of a page, and its near-duplicates."""
     return {chunk.chunk.document_id for hit in page.hits for chunk in (hit.indexed, *hit.copies)}
 
 
 def check_vector(vector: Vector, model: str) -> None:
-    """Raise `EmbeddingError` for a vector that isn't of length 1, as those of zeros and of NaN."""
+    """Raises `EmbeddingError` for a vector whose length isn't 1, such as one of zeros or NaN."""
     length = math.sqrt(math.fsum(value * value for value in vector))
     if not abs(length - 1) <= LENGTH_ERROR:
         raise EmbeddingError(f"the embedding model {model} gave a vector of length {length:.3g}; it must be 1")

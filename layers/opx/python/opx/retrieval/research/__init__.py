@@ -1,1 +1,1 @@
-"""Research: several searches for one topic, planned, done at once, put together and traced."""
+"""Research: several searches for one topic, planned, run in parallel, merged and traced."""

@@ -1,4 +1,4 @@
-"""What searches brought, put together: each passage once, the best first, every part of the topic represented."""
+"""Merges the results of searches: each passage once, the best first, with every part of the topic represented."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from opx.domain.research import Finding
 from opx.domain.results import Answer, RetrievalResult
 from opx.hygiene.near_duplicates import Comparable
 from opx.retrieval.research.planning import OpenQuestion, SubQuery, one_line
-from opx.retrieval.research.topics import subject, telling_words
+from opx.retrieval.research.topics import content_words, subject
 from opx.text.fields import query_terms
 
 MAX_CHARACTERS = 40_000
-"""Of the contents of all findings together."""
+"""Characters of all findings' contents together."""
 
 MAX_NEAR = 3
 
 
 @dataclass(slots=True)
 class _Passage:
-    """A result as its best search had it, with the searches that found it and, for each part of the topic that they were
-    for, its score there."""
+    """A result of its best search, with the searches that found it, and its score for each part of the topic that they were
+    for."""
 
     result: RetrievalResult
     found_by: list[str]
@@ -49,7 +49,7 @@ class CollectedFindings:
         self._near: dict[str, dict[str, RetrievalResult]] = {}
 
     def add(self, query: SubQuery, answer: Answer) -> int:
-        """Take in an answer; how many of its results no answer before had."""
+        """Adds an answer; returns the number of its results that are new."""
         before = len(self._passages)
         judged = [_judged(result, query.judged_by) for result in answer.results]
         good = [result for result in judged if result.confidence >= self._bar]
@@ -62,19 +62,19 @@ class CollectedFindings:
         return len(self._passages) - before
 
     def gaps(self, parts: Sequence[str]) -> tuple[OpenQuestion, ...]:
-        """The parts that no search of their own found anything for."""
+        """Parts without a finding of their own searches."""
         covered = {part for passage in self._passages.values() for part in passage.parts}
         return tuple(OpenQuestion(part, self._nearest(part)) for part in parts if part not in covered)
 
     def nearest(self, parts: Sequence[str]) -> list[RetrievalResult]:
-        """For each part without a good finding what came nearest, each once, the best first."""
+        """The nearest result for each part without a good finding, each once, the best first."""
         near = {_id(gap.near[0]): gap.near[0] for gap in self.gaps(parts) if gap.near}
         return sorted(near.values(), key=lambda result: -result.score)
 
     def best(self, parts: Sequence[str], most: int, per_document: int) -> tuple[list[Finding], int]:
-        """Up to `most` findings, and how many had to be left out for their length.
+        """Up to `most` findings, and the number of findings left out for their length.
 
-        First the best for each part, then the others, both by score; at most `per_document` of a document, but for the
+        First the best for each part, then the others, both by score; at most `per_document` of a document, except the
         parts' best.
         """
         ordered = self._distinct()
@@ -104,7 +104,7 @@ class CollectedFindings:
         return tuple(near[:MAX_NEAR])
 
     def _distinct(self) -> list[_Passage]:
-        """The passages by score, those that say the same as one: the most trusted of them, in the best one's place."""
+        """The passages by score, near-duplicates collapsed: the most trusted of them, at the best one's rank."""
         groups: list[tuple[Comparable, list[_Passage]]] = []
         for passage in sorted(self._passages.values(), key=lambda passage: -passage.result.score):
             text = Comparable(_chunk(passage.result))
@@ -117,10 +117,9 @@ class CollectedFindings:
 
 
 def _judged(result: RetrievalResult, by: str) -> RetrievalResult:
-    """A result whose confidence is no longer that it answers the search, but that it answers what `by` says: as much of it
-    as the result has of those words. A search for a document's own title finds that document for certain, whatever the
-    topic is."""
-    words = telling_words(subject(by) or by)
+    """Converts the confidence that a result answers the search to the confidence that it answers `by`, by its share of the
+    words of `by`. A search for a document's own title finds that document for certain, whatever the topic is."""
+    words = content_words(subject(by) or by)
     if not words:
         return result
     there = set(query_terms(f"{result.title} {result.section} {result.content}"))
@@ -132,7 +131,7 @@ def _judged(result: RetrievalResult, by: str) -> RetrievalResult:
 
 
 def _id(result: RetrievalResult) -> str:
-    """The chunk; of what has none, as a page found on the web, the text and where it is."""
+    """The chunk id; for a result without one, such as a page of the web, its source and text."""
     return str(result.metadata.get("chunkId") or f"{result.source}\n{result.content}")
 
 
@@ -153,7 +152,7 @@ def _as_one(members: Sequence[_Passage]) -> _Passage:
 
 
 def _named(result: RetrievalResult) -> dict[str, Any]:
-    """A copy, as `RetrievalResult.copies` has them."""
+    """A near-duplicate in the form of `RetrievalResult.copies`."""
     return {
         "documentId": result.document_id,
         "title": result.title,
@@ -175,7 +174,7 @@ def _best_for(part: str, ordered: Sequence[_Passage]) -> _Passage | None:
 
 
 def _thinned(passages: Sequence[_Passage], first: int, per_document: int) -> Iterator[_Passage]:
-    """At most `per_document` passages of a document, but for the first ones."""
+    """At most `per_document` passages of a document, except the first ones."""
     counts: dict[str, int] = {}
     for at, passage in enumerate(passages):
         document = passage.result.document_id or passage.result.source
@@ -185,7 +184,7 @@ def _thinned(passages: Sequence[_Passage], first: int, per_document: int) -> Ite
 
 
 def _chunk(result: RetrievalResult) -> DocumentChunk:
-    """The result as what texts are compared as."""
+    """The result as a chunk, for comparison with others."""
     return DocumentChunk(
         chunk_id=_id(result),
         document_id=result.document_id,

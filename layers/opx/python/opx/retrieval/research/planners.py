@@ -1,4 +1,4 @@
-"""A planner that needs no model: the same searches for the same topic and the same findings."""
+"""Plans searches by rules, deterministically, or with a chat model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from opx.retrieval.research.planning import (
     one_line,
     same_query,
 )
-from opx.retrieval.research.topics import Topic, identifiers_of, read_topic, subject, telling_words
+from opx.retrieval.research.topics import Topic, content_words, identifiers_of, read_topic, subject
 from opx.text.fields import query_terms
 
 _COMMON_SHARE = 0.5
-"""A word that more than this share of what was found has doesn't tell findings apart."""
+"""A word that more than this share of the results has doesn't distinguish findings."""
 
 _FEEDBACK_WORDS = 12
 _FEWEST_WORDS = 2
@@ -37,11 +37,11 @@ _ANGLES = (
 
 
 class RulePlanner:
-    """Searches for the topic, for each part of it, and for what is missing in other words.
+    """Plans searches for the topic, for each part of it, and for the gaps in other words, without a model.
 
-    Other words come from the topic's other parts, from the title and section that came nearest, from leaving out words
-    which no finding has or which all have, and from asking for an incident or a procedure. Text of documents is only ever
-    words to search for.
+    Other words come from the topic's other parts, from the title and section of the nearest result, from leaving out words
+    that no finding has or that most have, and from searching for an incident or a procedure. Text of documents is only ever
+    used as words to search.
     """
 
     name = "rules"
@@ -58,13 +58,13 @@ class RulePlanner:
     def again(self, topic: str, so_far: SoFar, *, seconds: float) -> Plan:  # noqa: ARG002
         read = read_topic(topic)
         ways = [_other_ways(read, gap, so_far) for gap in so_far.gaps]
-        in_turns = chain.from_iterable(zip_longest(*ways))
-        return Plan(_distinct([query for query in in_turns if query], so_far.asked))
+        interleaved = chain.from_iterable(zip_longest(*ways))
+        return Plan(_distinct([query for query in interleaved if query], so_far.tried))
 
 
-def _distinct(queries: Sequence[SubQuery], asked: Sequence[str]) -> tuple[SubQuery, ...]:
-    """As many as an iteration may have, without those that were asked already."""
-    known = set(map(same_query, asked))
+def _distinct(queries: Sequence[SubQuery], tried: Sequence[str]) -> tuple[SubQuery, ...]:
+    """As many queries as an iteration may have, without those that were tried already."""
+    known = set(map(same_query, tried))
     kept: list[SubQuery] = []
     for query in queries:
         same = same_query(query.text)
@@ -83,18 +83,18 @@ def _around(topic: Topic) -> Iterator[SubQuery]:
 
 
 def _other_ways(topic: Topic, gap: OpenQuestion, so_far: SoFar) -> Iterator[SubQuery]:
-    """Ways to ask for what is missing, the most promising ones first."""
+    """Alternative searches for a gap, the most promising ones first."""
     part = gap.part
     yield SubQuery(one_line(part), "a part of the topic", part)
-    words = telling_words(part)
+    words = content_words(part)
     known = {term for word in words for term in query_terms(word)}
-    context = [word for word in telling_words(topic.text) if not known.intersection(query_terms(word))]
+    context = [word for word in content_words(topic.text) if not known.intersection(query_terms(word))]
     if context:
         yield SubQuery(one_line(" ".join([*words, *context])), "with the rest of the topic", part, judged_by=part)
     for result in gap.near[:2]:
         if not result.flags:
             named = one_line(" ".join([*words, *_naming(result, known)]))
-            yield SubQuery(named, "as what came nearest calls it", part, from_findings=True, judged_by=part)
+            yield SubQuery(named, "in the words of the nearest result", part, from_findings=True, judged_by=part)
     yield from _fewer_words(words, gap, so_far)
     if names := identifiers_of(part):
         yield SubQuery(one_line(" ".join(names)), "the identifiers in it", part, judged_by=part)
@@ -107,13 +107,13 @@ def _angles(about: str, part: str) -> Iterator[SubQuery]:
 
 
 def _naming(result: RetrievalResult, known: set[str]) -> list[str]:
-    """How a result names what it is about, as far as that is new."""
-    named = telling_words(f"{result.title} {result.section} {' '.join(map(str, result.metadata.get('tags', ())))}")
+    """Words from a result's title, section and tags that are new."""
+    named = content_words(f"{result.title} {result.section} {' '.join(map(str, result.metadata.get('tags', ())))}")
     return list(islice((word for word in named if not known.intersection(query_terms(word))), _FEEDBACK_WORDS))
 
 
 def _fewer_words(words: Sequence[str], gap: OpenQuestion, so_far: SoFar) -> Iterator[SubQuery]:
-    """Without the words that nothing has, then also without those that most of what was found has."""
+    """Searches without the words that no result has, then also without those that most results have."""
     seen = [*gap.near, *so_far.findings]
     texts = [set(query_terms(f"{result.title} {result.section} {result.content}")) for result in seen]
     if not texts:
@@ -165,14 +165,14 @@ class _Query(ModelAnswer, frozen=True):
 
 
 class Queries(ModelAnswer, frozen=True):
-    """Without bounds: what is too long or too much is cut, where a bound would make nonsense of the whole answer."""
+    """A model's reply, without bounds: excess is cut, as a violated bound would invalidate the whole reply."""
 
     queries: tuple[_Query, ...]
 
 
 class ChatPlanner:
-    """Asks the model once for each plan. Of what it answers only queries are used, cut to their length: it can't change
-    filters, scope or limits."""
+    """Calls the model once for each plan. Only queries of its reply are used, cut to their length: it can't change filters,
+    scope or limits."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -193,7 +193,7 @@ class ChatPlanner:
         data = {
             "topic": topic[:MAX_TOPIC_CHARACTERS],
             "gaps": [_gap(gap) for gap in so_far.gaps],
-            "asked": [one_line(query) for query in so_far.asked],
+            "asked": [one_line(query) for query in so_far.tried],
             "findings": [_finding(finding) for finding in so_far.findings[:MAX_FINDINGS]],
         }
         given = self._ask(_AGAIN, data, seconds)
@@ -214,7 +214,7 @@ def _sub_query(given: _Query) -> SubQuery:
 
 
 def _of_gap(query: SubQuery, parts: set[str], only: str) -> SubQuery:
-    """The query for one of the gaps, marked as written by somebody who has read the findings."""
+    """Assigns the query to one of the gaps, and marks it as derived from the findings."""
     return SubQuery(query.text, query.why, query.part if query.part in parts else only, from_findings=True)
 
 

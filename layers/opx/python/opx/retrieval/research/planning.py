@@ -1,4 +1,4 @@
-"""What planners are told and what they answer."""
+"""Defines planners of a research, with their input and their plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opx.domain.results import RetrievalResult
 from opx.text.fields import query_terms
 
 MAX_SUB_QUERIES = 4
-"""In one iteration."""
+"""Searches in one iteration."""
 
 MAX_SUB_QUERY_CHARACTERS = 200
 
@@ -20,11 +20,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udf
 
 @dataclass(frozen=True, slots=True)
 class SubQuery:
-    """A search to be done. `why` is for people. `part`: the part of the topic that it is for, "" for none of its own.
+    """A planned search. `why` is for people. `part`: the part of the topic that it is for, "" for none in particular.
 
-    `from_findings`: its words may come from what was found, and thus from anybody who can write a document. `judged_by`: its
-    words are not those that were asked, so that a result counts as far as it has the words of this text; "" for one whose
-    results count as they are.
+    `from_findings`: its words may come from findings, and thus from any author of a document. `judged_by`: its words differ
+    from the topic's, so that a result counts by its share of the words of this text; "" if results count in full.
     """
 
     text: str
@@ -36,8 +35,8 @@ class SubQuery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Searches, the most important ones first; none of them: there is nothing left to ask. `parts`: of what the topic
-    consists; left out, the parts that the searches are for."""
+    """Searches, the most important ones first; none if there is nothing left to search. `parts`: the parts of the topic; if
+    empty, the parts that the searches are for."""
 
     sub_queries: tuple[SubQuery, ...] = ()
     parts: tuple[str, ...] = ()
@@ -45,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A part of the topic without a good finding; `near` is the best that its searches gave."""
+    """A part of the topic without a good finding; `near` are the best results of its searches."""
 
     part: str
     near: tuple[RetrievalResult, ...] = ()
@@ -53,29 +52,29 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """Where a research stands: the findings, what is missing, and which searches were done."""
+    """The state of a research: the findings, the gaps, and the searches that were tried."""
 
     findings: tuple[Finding, ...] = ()
     gaps: tuple[OpenQuestion, ...] = ()
-    asked: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
 
 
 class Planner(Protocol):
-    """Decides what to search for. A planner keeps nothing: one serves all topics."""
+    """Plans searches. A planner is stateless: one serves all topics."""
 
     @property
     def name(self) -> str:
-        """Which one it is, for traces: `rules`, `chat:bedrock:amazon.nova-lite-v1:0`."""
+        """Name for traces: `rules`, `chat:bedrock:amazon.nova-lite-v1:0`."""
 
     def first(self, topic: str, *, seconds: float) -> Plan:
-        """The first searches for a topic, in a few of `seconds`. Raises `ModelError` if there can be no plan."""
+        """The first searches for a topic, planned within `seconds`. Raises `ModelError` if there can be no plan."""
 
     def again(self, topic: str, so_far: SoFar, *, seconds: float) -> Plan:
-        """Searches for what is missing; none if nothing is, or nothing else can be asked. Raises `ModelError`."""
+        """Searches for the gaps; none if there are no gaps, or nothing else can be searched. Raises `ModelError`."""
 
 
 def one_line(text: str, most: int = MAX_SUB_QUERY_CHARACTERS) -> str:
-    """A query on one line without control characters, cut at a word."""
+    """Puts a query on one line without control characters, cut at a word."""
     plain = " ".join(_CONTROL.sub(" ", text[: 20 * most]).split())
     if len(plain) <= most:
         return plain
@@ -83,5 +82,5 @@ def one_line(text: str, most: int = MAX_SUB_QUERY_CHARACTERS) -> str:
 
 
 def same_query(text: str) -> str:
-    """Equal for queries that would find the same: the order of words, their case and their endings don't count."""
+    """A key that is equal for queries with the same results: the order of words, case and endings don't count."""
     return " ".join(sorted(query_terms(text))) or " ".join(text.split()).casefold()

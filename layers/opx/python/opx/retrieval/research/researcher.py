@@ -1,7 +1,7 @@
-"""Several searches for one topic: planned, done at once, put together, and again for what is missing.
+"""Researches a topic: plans several searches, runs them in parallel, merges their results, and repeats for the gaps.
 
-A research is for one reader: everything is asked of a `KnowledgeQuery`, whose scope no query can widen. What is found can
-influence later queries, and nothing else: not how many there are, how long they are, or where they look.
+A research is for one reader: all searches go to a `KnowledgeQuery`, whose scope no query can widen. Findings can influence
+the words of later queries, and nothing else: not their number, their length, or their filters.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 Clock = Callable[[], float]
-"""Seconds that only ever grow."""
+"""A monotonic clock in seconds."""
 
 
 class Task(Generic[R]):
-    """A task, what became of it within `seconds`, and how long that took."""
+    """A task with its outcome within `seconds`, and its duration."""
 
     def __init__(self, task: Callable[[], R], seconds: float, clock: Clock) -> None:
         self._task = task
@@ -57,13 +57,13 @@ class Task(Generic[R]):
         self.future: Future[R] = Future()
 
     def do(self) -> None:
-        """In a thread of the workers; not at all if it was cancelled before."""
+        """Runs the task in a thread of the workers, unless it was cancelled before."""
         if not self.future.set_running_or_notify_cancel():
             return
         self._started = self._clock()
         try:
             result = self._task()
-        except BaseException as exc:  # noqa: BLE001 - told by `failure` and `problem` where the work was asked for
+        except BaseException as exc:  # noqa: BLE001 - reported by `failure` and `problem` to the caller of `run`
             self._ended = self._clock()
             self.future.set_exception(exc)
         else:
@@ -72,23 +72,23 @@ class Task(Generic[R]):
 
     @property
     def in_time(self) -> bool:
-        """Whether it has come to an end, be it a failure."""
+        """True if it ended, also with a failure."""
         return self.future.done() and not self.future.cancelled()
 
     @property
     def failure(self) -> BaseException | None:
-        """What the task raised."""
+        """The exception that the task raised."""
         return self.future.exception() if self.in_time else None
 
     @property
     def milliseconds(self) -> float:
-        """How long it took, or has been taking; 0 for what never began."""
+        """Duration until its end or now; 0 if it never began."""
         if self._started is None:
             return 0.0
         return 1000 * ((self._clock() if self._ended is None else self._ended) - self._started)
 
     def problem(self) -> str:
-        """Why there is no result, "" if there is one. What nobody foresaw is logged."""
+        """The reason why there is no result, "" if there is one. Unexpected errors are logged."""
         failure = self.failure
         if not self.in_time:
             return f"not finished within {self._seconds:.3g} s"
@@ -99,10 +99,10 @@ class Task(Generic[R]):
 
 
 class Workers(Generic[R]):
-    """Does tasks in up to `most` threads. A context manager: leaving it ends those that are idle.
+    """Runs tasks in up to `most` threads. A context manager: leaving it ends idle threads.
 
-    Not a `ThreadPoolExecutor`, for whose threads the process waits at its end: one that hangs in a search is left to end
-    by itself, and takes no other task meanwhile.
+    Not a `ThreadPoolExecutor`, for whose threads the process waits at its end: a thread that hangs in a search is left to
+    end by itself, and runs no other task meanwhile.
     """
 
     def __init__(self, most: int, clock: Clock = time.monotonic) -> None:
@@ -112,8 +112,8 @@ class Workers(Generic[R]):
         self._threads: list[threading.Thread] = []
 
     def run(self, tasks: Sequence[Callable[[], R]], seconds: float) -> list[Task[R]]:
-        """The jobs for the tasks, in order, as soon as all are done. After `seconds` those that go on are left alone, and
-        those that have not begun never do."""
+        """Runs the tasks and returns their jobs, in order. After `seconds` running ones are abandoned, and those that have
+        not begun are cancelled."""
         jobs = [Task(task, seconds, self._clock) for task in tasks]
         for job in jobs:
             self._jobs.put(job)
@@ -143,23 +143,23 @@ class Workers(Generic[R]):
 
 
 _MOST_LOOKED_AT = 100
-"""Of what a planner wants; the first ones are the most important ones."""
+"""Searches of a plan that are considered; the first ones are the most important."""
 
 
 @dataclass
 class Plans:
-    """Plans the iterations of one research. `allowed` says of a search whether it may be done."""
+    """Plans the iterations of one research. `allowed` is a filter of searches."""
 
     planner: Planner
     topic: str
     clock: Clock
     allowed: Callable[[SubQuery], bool]
     parts: tuple[str, ...] = ()
-    asked: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def searches(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[list[SubQuery], list[ResearchStep]]:
-        """Up to four searches that were not done before, and how they were planned."""
+        """Up to four searches that were not done before, and the steps of their planning."""
         plan, steps = self._planned(iteration, so_far, seconds)
         kept = list(self._fresh(plan.sub_queries[:_MOST_LOOKED_AT]))[:MAX_SUB_QUERIES]
         if len(plan.sub_queries) > MAX_SUB_QUERIES:
@@ -168,7 +168,7 @@ class Plans:
             )
         if iteration == 1:
             kept = self._with_parts(plan, kept)
-        self.asked.extend(query.text for query in kept)
+        self.tried.extend(query.text for query in kept)
         return kept, [*steps[:-1], replace(steps[-1], results=len(plan.sub_queries), new=len(kept))]
 
     def _planned(self, iteration: int, so_far: SoFar, seconds: float) -> tuple[Plan, list[ResearchStep]]:
@@ -198,8 +198,8 @@ class Plans:
         return 1000 * (self.clock() - started)
 
     def _fresh(self, wanted: Iterable[SubQuery]) -> Iterable[SubQuery]:
-        """What may be searched for and was not, each once, on one line."""
-        known = set(map(same_query, self.asked))
+        """Allowed searches that were not tried before, each once, on one line."""
+        known = set(map(same_query, self.tried))
         for query in wanted:
             text = query.text if query.text == self.topic else one_line(query.text)
             same = same_query(text)
@@ -208,7 +208,7 @@ class Plans:
                 yield replace(query, text=text)
 
     def _with_parts(self, plan: Plan, kept: list[SubQuery]) -> list[SubQuery]:
-        """The searches, once it is settled of what parts the topic consists."""
+        """Sets the parts of the topic; returns the searches with a part each if there is only one."""
         named = dict.fromkeys(query.part for query in kept if query.part)
         self.parts = plan.parts or tuple(named)
         if self.parts:
@@ -235,13 +235,13 @@ class Researcher:
     def research_topic(
         self, topic: str, max_iterations: int = DEFAULT_ITERATIONS, config: QueryConfig | None = None
     ) -> ResearchReport:
-        """What is known about a topic. It ends as soon as each part of the topic has a result that reaches
+        """Researches a topic. It ends as soon as each part of the topic has a result that reaches
         `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
 
         `config` bounds every search and the report: `max_results` are the findings, `max_chunks_per_document` those of one
-        document, beside the best for each part. All searches are thorough; what is not the topic as it was given is
-        searched for as plain words. What goes wrong is in the report. Raises `InvalidInputError` for an empty topic or a
-        wrong number of iterations, and `UnknownCategoryError`.
+        document, beside the best for each part. All searches are thorough; every query other than the given topic is
+        searched as plain words. Failures are in the report. Raises `InvalidInputError` for an empty topic or a wrong number
+        of iterations, and `UnknownCategoryError`.
         """
         check_iterations(max_iterations)
         text = topic[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode().strip()
@@ -270,7 +270,7 @@ MAX_WORKERS = 4
 RESULTS_OF_A_SEARCH = 10
 MAX_NOTES = 20
 PLANNING_SHARE = 0.5
-"""Of an iteration's time, what a planner may take; searches have the rest."""
+"""Share of an iteration's time for the planner; searches have the rest."""
 
 
 class Answering(Protocol):
@@ -281,7 +281,7 @@ class Answering(Protocol):
 
 @dataclass
 class ResearchRun:
-    """Plans, searches and stops. `until` is the end, as `clock` has it."""
+    """One research: plans, searches and stops. `until` is its end, in the time of `clock`."""
 
     query: Answering
     plans: Plans
@@ -295,7 +295,7 @@ class ResearchRun:
     partial: bool = False
 
     def report(self) -> ResearchReport:
-        """Do it. Raises `UnknownCategoryError`: everything else that goes wrong is in the report."""
+        """Runs the research. Raises `UnknownCategoryError`: all other failures are in the report."""
         with Workers[Answer](MAX_WORKERS, self.clock) as workers:
             stopped = self._stopped(workers)
         found, left_out = self._found()
@@ -315,7 +315,7 @@ class ResearchRun:
         )
 
     def _stopped(self, workers: Workers[Answer]) -> Stopped:
-        """Search until there is a reason to stop."""
+        """Searches until there is a reason to stop, and returns it."""
         for iteration in range(1, self.max_iterations + 1):
             if not self._left:
                 return self._out_of_time()
@@ -340,7 +340,7 @@ class ResearchRun:
         return Stopped.TIME
 
     def _lacks(self, text: str) -> None:
-        """Something that should have been done was not."""
+        """Marks the report as partial, with a note."""
         self.partial = True
         self.notes.append(text)
 
@@ -352,13 +352,13 @@ class ResearchRun:
         so_far = SoFar()
         if iteration > 1:
             gaps = self.findings.gaps(self.plans.parts)
-            so_far = SoFar(tuple(self._found()[0]), gaps, tuple(self.plans.asked))
+            so_far = SoFar(tuple(self._found()[0]), gaps, tuple(self.plans.tried))
         searches, steps = self.plans.searches(iteration, so_far, PLANNING_SHARE * (end - self.clock()))
         self.trace.extend(steps)
         return searches
 
     def _search(self, workers: Workers[Answer], iteration: int, searches: Sequence[SubQuery], end: float) -> bool:
-        """Do the searches at once and take in what they find, in their order. Whether any could be done."""
+        """Runs the searches in parallel and adds their results, in their order. True if any of them could be done."""
         jobs = workers.run([self._task(query) for query in searches], end - self.clock())
         taken = [self._taken(iteration, query, job) for query, job in zip(searches, jobs, strict=True)]
         return any(taken)
@@ -375,7 +375,7 @@ class ResearchRun:
         return lambda: self.query.answer(query.text, config)
 
     def _taken(self, iteration: int, query: SubQuery, job: Task[Answer]) -> bool:
-        """Take in what a search found, or note why it found nothing; whether it was done."""
+        """Adds the results of a search, or a note on its failure. True if it was done."""
         step = ResearchStep(iteration, StepKind.SEARCH, one_line(query.text), query.why, milliseconds=job.milliseconds)
         problem = job.problem()
         if isinstance(job.failure, UnknownCategoryError):
@@ -403,5 +403,5 @@ class ResearchRun:
 
 
 def may_search(config: QueryConfig, query: SubQuery) -> bool:
-    """Words that may come from what was found don't leave the system; with no other tier, there is nothing to search."""
+    """False if a query's words may come from findings, which don't leave the system, and only the internet is searched."""
     return not query.from_findings or any(tier is not Tier.INTERNET for tier in config.searched_tiers)

@@ -1,4 +1,4 @@
-"""A topic taken apart without a model: its parts, its identifiers, and which sides of a problem it asks for."""
+"""Splits a topic without a model: into its parts, its identifiers, and the aspects of a problem."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from opx.text.fields import query_terms
 
 MAX_PARTS = 8
 MIN_TERMS = 2
-"""A clause with fewer telling words, and without an identifier, is part of its neighbour."""
+"""A clause with fewer content words, and without an identifier, is part of its neighbour."""
 
 MAX_READ = 2000
-"""Characters of a topic that are taken apart; the topic as a whole is searched for anyway."""
+"""Characters of a topic that are split; the whole topic is searched anyway."""
 
 _MOST_JOINTS = 30
 
@@ -47,10 +47,10 @@ ASPECTS: dict[str, frozenset[str]] = {
     "verification": _words("verify verification verified confirm check checked validate ensure"),
     "prevention": _words("prevent prevention preventing avoid avoiding again recurring recurrence"),
 }
-"""The sides of a problem that operations documents have sections about, and the words that ask for them."""
+"""Aspects of a problem that operations documents have sections about, and the words that mean them."""
 
-_ASKING = frozenset().union(*ASPECTS.values())
-_ONE_ASPECT = rf"\b(?:{'|'.join(sorted(_ASKING))})\b"
+_ASPECT_WORDS = frozenset().union(*ASPECTS.values())
+_ONE_ASPECT = rf"\b(?:{'|'.join(sorted(_ASPECT_WORDS))})\b"
 _SEVERAL_ASPECTS = re.compile(
     rf"{_ONE_ASPECT}(?:\s*,\s*(?:and\s+)?|\s+and\s+)(?:the\s+|how\s+to\s+)?{_ONE_ASPECT}", re.IGNORECASE
 )
@@ -62,12 +62,12 @@ _LEADS = _words(
     "so if is are was were be been being has have had the a an of in on at to for from by with without and or not no "
     "wie was warum wann wo wer ist sind comment pourquoi quand est como cuando"
 )
-"""Words that ask, and words that point at something else: they tell nothing of what it is about."""
+"""Question words, and words that refer to something else: they don't describe the subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`parts` are what has to be found out, each to be searched for by itself: one at least."""
+    """A topic. `parts` are to be searched separately: one at least."""
 
     text: str
     parts: tuple[str, ...]
@@ -75,9 +75,9 @@ class Topic:
 
 
 def read_topic(text: str) -> Topic:
-    """The topic's parts: its questions and clauses, the two sides of a comparison, the sides of a problem it asks for.
+    """Splits a topic into its questions and clauses, the two sides of a comparison, and the aspects of a problem.
 
-    What can't be told apart stays together. A pure function of the text.
+    Text that can't be split stays together. A pure function of the text.
     """
     found: list[str] = []
     for sentence in _SENTENCE_END.split(_BULLET.sub("", text[:MAX_READ])):
@@ -88,31 +88,31 @@ def read_topic(text: str) -> Topic:
 
 
 def identifiers_of(text: str) -> tuple[str, ...]:
-    """The names and codes in a text. Words of plain English with a hyphen are none."""
+    """The names and codes in `text`. Words of plain English with a hyphen are none."""
     found = identifiers(text[:MAX_READ])
     return tuple(name for name in found if not (name.islower() and name.replace("-", "").isalpha()))
 
 
-def telling_words(text: str) -> list[str]:
-    """The words that say what it is about, in order, each once."""
+def content_words(text: str) -> list[str]:
+    """The words that describe the subject, in order, each once."""
     words = (word for word in _WORD.findall(text[:MAX_READ]) if word.casefold() not in _LEADS and query_terms(word))
     return list(dict.fromkeys(words))
 
 
 def aspects_of(text: str) -> list[str]:
-    """Which sides of a problem a text asks for, in the order of `ASPECTS`."""
+    """Aspects of a problem in `text`, in the order of `ASPECTS`."""
     words = {word.casefold() for word in _WORD.findall(text)}
-    return [aspect for aspect, asked in ASPECTS.items() if asked & words]
+    return [aspect for aspect, marks in ASPECTS.items() if marks & words]
 
 
 def subject(text: str) -> str:
-    """What a text is about, without the words that ask and without those that name a side of the problem."""
-    return " ".join(word for word in telling_words(text) if word.casefold() not in _ASKING)
+    """The subject of `text`: its content words without those that name an aspect of the problem."""
+    return " ".join(word for word in content_words(text) if word.casefold() not in _ASPECT_WORDS)
 
 
 def _parts_of(sentence: str) -> Iterable[str]:
     """The parts of one sentence."""
-    if not telling_words(sentence):
+    if not content_words(sentence):
         return []
     compared = _compared(sentence)
     if compared:
@@ -125,12 +125,12 @@ def _compared(sentence: str) -> list[str]:
     """The two sides of `difference between A and B`, of `A versus B`; empty if nothing is compared."""
     between = _BETWEEN.match(sentence)
     sides = _PAIR.split(sentence[between.end() :], maxsplit=1) if between else _VERSUS.split(sentence, maxsplit=1)
-    named = [side.strip(" ,") for side in sides if telling_words(side)]
+    named = [side.strip(" ,") for side in sides if content_words(side)]
     return named if len(named) == 2 else []
 
 
 def _clauses(sentence: str) -> list[str]:
-    """The sentence at its conjunctions and commas, where what is between them can stand alone."""
+    """Splits the sentence at conjunctions and commas if the pieces can be searched alone."""
     pieces = _JOINT.split(sentence, maxsplit=_MOST_JOINTS)
     clauses = [pieces[0]]
     for joint, piece in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -147,13 +147,13 @@ def _stands_alone(clause: str) -> bool:
 
 
 def _points_back(clause: str) -> bool:
-    """Whether it asks for a side of something that was named before: `how to prevent it`."""
+    """True if it names an aspect of something mentioned before: `how to prevent it`."""
     words = _WORD.findall(clause.casefold())
     return bool(aspects_of(clause)) and not subject(clause) and len(words) > 1
 
 
 def _sides(clause: str) -> list[str]:
-    """A clause that asks for several sides of one problem, once for each side."""
+    """Splits a clause with several aspects of one problem, one part for each aspect."""
     about = subject(clause)
     if not about or not _SEVERAL_ASPECTS.search(clause):
         return [clause]
@@ -161,7 +161,7 @@ def _sides(clause: str) -> list[str]:
 
 
 def _on_their_own(parts: Sequence[str]) -> list[str]:
-    """Parts that point back say what they point at; each part once."""
+    """Adds the subject to parts that refer back; each part once."""
     whole: list[str] = []
     about = ""
     for part in parts:

@@ -1,6 +1,6 @@
 """Searches the web: Brave, Google's Programmable Search Engine, and wrappers that cache and limit a search.
 
-Microsoft retired the Bing Search APIs on 11 August 2025; what it offers instead answers within its agents alone.
+Microsoft retired the Bing Search APIs on 11 August 2025; their replacement works only within its agents.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class BraveWebSearch:
         self._base = base_url.rstrip("/")
 
     def search(self, query: str, limit: int) -> list[WebResult]:
-        asked = " ".join(query.split()[:50])[:400]
+        words = " ".join(query.split()[:50])[:400]
         reply = self._web.get(
             f"{self._base}/web/search",
-            query={"q": asked, "count": limit, "text_decorations": "false", "result_filter": "web"},
+            query={"q": words, "count": limit, "text_decorations": "false", "result_filter": "web"},
             headers={"accept": "application/json", "x-subscription-token": self._key},
             limit=_REPLY_BYTES,
         )
@@ -127,7 +127,7 @@ def _items(value: Any, what: str) -> list[Mapping[str, Any]]:
 
 
 def _results(found: Iterable[tuple[Any, Any, Any, Any]], limit: int) -> list[WebResult]:
-    """Results with an address, each address once; one without a title is called as its host. Raises `SourceShapeError`
+    """Results with an address, each address once; one without a title is named after its host. Raises `SourceShapeError`
     if none has an address, or none has a field for its title."""
     results: dict[str, WebResult] = {}
     count = named = 0
@@ -150,9 +150,9 @@ def _host(url: str) -> str:
 
 
 class CachedWebSearch:
-    """Keeps the answers of an engine for `seconds`: questions that differ in case and space alone are one. What failed
-    is not kept. Without its table the engine is asked each time. Each client has answers of its own: how quickly one
-    comes would else tell what others asked."""
+    """Caches the results of an engine for `seconds`: questions that differ only in case and white space are the same.
+    Failures are not cached. Without its table the engine is queried each time. Each client has a separate cache: response
+    times would else reveal other clients' questions."""
 
     def __init__(self, search: WebSearch, table: Table, *, seconds: float, clock: Clock, client_id: str = "") -> None:
         self._search = search
@@ -195,7 +195,7 @@ Opened = Callable[[], AbstractContextManager[WebSearch]]
 
 
 class LimitedWebSearch:
-    """Asks an engine that is opened for each question, and stops waiting after `seconds`."""
+    """Queries an engine that is opened for each question, with a timeout of `seconds`."""
 
     def __init__(self, name: str, opened: Opened, *, seconds: float) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Puts live search together as `knowledge.yaml` says."""
+"""Composes live search as configured in `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
 
 @dataclass(frozen=True, slots=True)
 class InternetSettings:
-    """The section `internet`. `api_key_env` names the secret that is the key: on a laptop an environment variable of
+    """The section `internet`. `api_key_env` names the secret with the key: on a laptop an environment variable of
     that name does. `search_engine_id` is Google's `cx`. `base_url` replaces the engine's address."""
 
     search_provider: str
@@ -42,7 +42,7 @@ class InternetSettings:
 
 
 def read_internet(path: Path | None = None) -> InternetSettings | None:
-    """What the file says, None if it says nothing. Raises `KnowledgeConfigError` with file and line."""
+    """Reads the section of the file, None without one. Raises `KnowledgeConfigError` with file and line."""
     section = read_section(SECTION, path)
     if section is None:
         return None
@@ -105,7 +105,7 @@ def _opening(
 
 
 class _Opened:
-    """An engine with a client of its own, for one thread."""
+    """An engine with a separate client, for one thread."""
 
     def __init__(self, wanted: InternetSettings, key: str, web: SourceWeb) -> None:
         self._wanted = wanted
@@ -120,12 +120,12 @@ class _Opened:
 
 
 def engine(wanted: InternetSettings, web: WebClient, key: str) -> WebSearch:
-    """The engine that is wanted."""
+    """The configured engine."""
     if wanted.search_provider == GOOGLE:
         return GoogleWebSearch(web, key, wanted.search_engine_id, wanted.base_url or GOOGLE_URL)
     return BraveWebSearch(web, key, wanted.base_url or BRAVE_URL)
 
 
 def _no_time(seconds: float) -> None:
-    """Instead of a pause before another try: who asks doesn't wait that long."""
+    """Replaces the pause before a retry: the caller doesn't wait that long. Raises `SourceUnavailableError`."""
     raise SourceUnavailableError(f"the search engine asks to wait for {seconds:g} s", seconds)

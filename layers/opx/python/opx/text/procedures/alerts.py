@@ -1,6 +1,6 @@
-"""Alerts as people and agents paste them: a name, labels, and what the alert says.
+"""Parses pasted alerts to a name, labels and text, and fills the placeholders of commands with the labels.
 
-Read are the JSON that Alertmanager, Grafana, CloudWatch, PagerDuty, Datadog and Opsgenie send, lines such as `[FIRING:1]
+Formats: the JSON that Alertmanager, Grafana, CloudWatch, PagerDuty, Datadog and Opsgenie send, lines such as `[FIRING:1]
 HighLatency (service="checkout" pod="web-1")` and `HighLatency{pod="web-1"}`, and `name=value` pairs; anything else is the
 alert's name or its text."""
 
@@ -64,7 +64,7 @@ _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescr
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 RULE = "alert rule"
-"""How the graph calls what a file of alerting rules says."""
+"""Category of the graph's statements from a file of alerting rules."""
 RUNBOOK = "runbook"
 """The property of an alert, and of its relation to a runbook, with the address or the path that a rule names."""
 WHEN = "when"
@@ -72,7 +72,7 @@ WHEN = "when"
 
 
 class Alert(Record, frozen=True, omit_defaults=True):
-    """An alert. `text` is what it says beside its name, for search; `runbook` is the address or name of its runbook, if
+    """An alert. `text` is its description beside its name, for search; `runbook` is the address or name of its runbook, if
     it has one. `notes` are for the reader, on a notification with several alerts."""
 
     name: str
@@ -83,8 +83,8 @@ class Alert(Record, frozen=True, omit_defaults=True):
 
 
 def read_alert(text: str, labels: str = "") -> Alert:
-    """The alert that a text means, with further labels: a JSON object or `name=value` pairs. Of several alerts in a
-    notification, those with the further labels are meant.
+    """Parses an alert, with further labels: a JSON object or `name=value` pairs. Of several alerts in a notification,
+    those with the further labels are selected.
 
     Raises `InvalidInputError` for labels that are neither, and for an alert without content.
     """
@@ -100,7 +100,7 @@ def read_alert(text: str, labels: str = "") -> Alert:
 
 
 def given_labels(labels: str) -> dict[str, str]:
-    """Labels from a JSON object or `name=value` pairs. Raises `InvalidInputError` for what is neither."""
+    """Parses labels from a JSON object or `name=value` pairs. Raises `InvalidInputError` for anything else."""
     data = _json(labels)
     found = _texts(data) if isinstance(data, Mapping) else dict(_pairs(labels[:_MAX_TEXT]))
     is_broken = labels.lstrip().startswith(('{"', "[")) and not isinstance(data, Mapping)
@@ -131,7 +131,7 @@ def _json(text: str) -> Any:
 
 
 def _in_message(data: Mapping[str, Any]) -> Any:
-    """What a notification of SNS carries, also one that a function was called with; other data as it is."""
+    """The JSON within an SNS notification, also within a Lambda event of one; other data unchanged."""
     records = data.get("Records")
     record = records[0] if isinstance(records, list) and records and isinstance(records[0], Mapping) else {}
     sns = record.get("Sns", data)
@@ -172,17 +172,17 @@ def _from_json(data: Mapping[str, Any], given: Mapping[str, str]) -> Alert:
         *_names_in(parts),
     ]
     name = next((one for one in named if one.strip()), "")
-    said = [
+    texts = [
         annotations.get(key, "") or next((str(part[key]) for part in parts if isinstance(part.get(key), str)), "")
         for key in _TEXT_KEYS
     ]
     runbook = next((one for key in RUNBOOK_KEYS if (one := annotations.get(key) or labels.get(key) or "")), "")
-    text = " ".join(dict.fromkeys(filter(None, said)))
+    text = " ".join(dict.fromkeys(filter(None, texts)))
     return Alert(_FIRING.sub("", name).strip(), labels, text, runbook, (*notes, *_runbook_notes(alerts)))
 
 
 def _parts_of(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """An event and the objects within that may describe the alert."""
+    """An event and the nested objects that may describe the alert."""
     inner = (data.get("detail"), data.get("alarm"), data.get("event"))
     return [data, *(part for part in inner if isinstance(part, Mapping))]
 
@@ -220,8 +220,8 @@ def _one_of(data: Mapping[str, Any]) -> _OneOf:
 
 
 def _chosen(data: Mapping[str, Any], given: Mapping[str, str]) -> tuple[list[_OneOf], list[str]]:
-    """The alerts of a notification that count, with notes on them: those that fire, else all; of these the ones with the
-    given labels, and with the name of the first."""
+    """Selects the alerts of a notification, with notes on the others: those that fire, else all; of these the ones with
+    the given labels, and with the name of the first."""
     listed = data.get("alerts")
     everyone = [
         _one_of(one) for one in (listed[:_MAX_ALERTS] if isinstance(listed, list) else ()) if isinstance(one, Mapping)
@@ -261,7 +261,7 @@ def _shared(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _difference(alerts: Sequence[_OneOf], given: Mapping[str, str], are: str) -> Iterator[str]:
-    """A note on labels that alerts don't have in common; those that are given are known."""
+    """A note on labels in which the alerts differ, apart from the given ones."""
     shared = _shared([one.labels for one in alerts])
     names = dict.fromkeys(name for one in alerts for name in one.labels if name not in (*shared, *given))
     differing = [
@@ -363,20 +363,20 @@ _SAME = (
     ("device", "disk", "mountpoint", "mount"),
     ("name", "resource_name"),
 )
-"""Names of labels that stand for the same thing, in other systems and in placeholders."""
+"""Synonymous names of labels, in other systems and in placeholders."""
 
 _NUMBERED = re.compile(r":\d+\Z")
 _SAFE_SQL = re.compile(r"[\w.:@/-]+\Z")
 _READ_TWICE = re.compile(
     r"<<|(?<![\w.-])(?:ssh|mosh|pssh|pdsh|eval|su|runuser|watch|xargs|parallel|script|at|batch|ansible|salt|chroot|sh|bash|zsh|ksh|cmd)(?![\w-])"
 )
-"""Programs that hand words on to another shell, which would take the quotes of this one off; and here-documents."""
+"""Programs that pass words to another shell, which would remove the quotes of this one; and here-documents."""
 
 
 def filled(
     command: Command | ShownCommand, labels: Mapping[str, str], assigned: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """The command with placeholders that a label is for filled in, and those that are left.
+    """Fills a command's placeholders with labels; returns the command and the placeholders that are left.
 
     `assigned` are variables that the document's own commands set, which are neither. Values are quoted for a shell wherever
     they have other characters than names have. Only values without such characters are filled in within quotes and
@@ -387,7 +387,7 @@ def filled(
     found = {one: label for one in open_ones if (label := label_for(one, labels))}
     names: defaultdict[str, set[str]] = defaultdict(set)
     for one, (by, _) in found.items():
-        names[by].add("_".join(_telling(one)))
+        names[by].add("_".join(_specific_words(one)))
     values = {
         one: quoted
         for one, (by, value) in found.items()
@@ -401,7 +401,7 @@ def filled(
     return pattern.sub(lambda match: values.get(match[0], match[0]), command.text), left
 
 
-_SAYS_NOTHING = frozenset(
+_GENERIC_WORDS = frozenset(
     ["affected", "failing", "failed", "id", "label", "labels", "my", "name", "of", "the", "this", "value", "your"]
 )
 ASSIGNMENT = re.compile(r"(?:^|[\s;(])(?:export\s+|local\s+)?([A-Za-z_]\w*)=(?=\S)")
@@ -413,24 +413,24 @@ def assigned_in(commands: Iterable[Command | ShownCommand]) -> frozenset[str]:
 
 
 def _is_set(placeholder: str, text: str, assigned: Collection[str]) -> bool:
-    """Whether a variable of a shell gets its value in the command itself, or in another one of the document."""
+    """True if a shell variable is assigned in the command itself, or in another one of the document."""
     name = placeholder.strip("${}")
     return placeholder.startswith("$") and (name in assigned or name in ASSIGNMENT.findall(text))
 
 
 def label_for(placeholder: str, labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """The label that a placeholder names, with its value; None for none. `<pod-name>` and `$POD` are for the label `pod`, or
-    one that means the same. A placeholder with a word more (`<standby_host>`, `PRIMARY_HOST`) is only for a label of exactly
-    that name: the machine that alerts may be the other one."""
-    words, telling = _words(placeholder), _telling(placeholder)
+    """The label that a placeholder names, with its value; None for none. `<pod-name>` and `$POD` match the label `pod`, or a
+    synonym. A placeholder with another word (`<standby_host>`, `PRIMARY_HOST`) matches only a label of exactly that name:
+    the machine that alerts may be the other one."""
+    words, specific = _words(placeholder), _specific_words(placeholder)
     if not words:
         return None
     known = {name.lower().replace("-", "_"): (name, value) for name, value in labels.items() if value}
-    names = ["_".join(words), "_".join(telling)]
-    if len(telling) == 1:
-        names += _others(telling[0])
+    names = ["_".join(words), "_".join(specific)]
+    if len(specific) == 1:
+        names += _others(specific[0])
     found = next((known[name] for name in names if name in known), None)
-    if found and telling[-1] in _HOSTS:
+    if found and specific[-1] in _HOSTS:
         return found[0], _NUMBERED.sub("", found[1])
     return found
 
@@ -440,10 +440,10 @@ def _words(placeholder: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(inside[0])] if inside else []
 
 
-def _telling(placeholder: str) -> list[str]:
-    """The words of a placeholder without those that say nothing of which thing it is."""
+def _specific_words(placeholder: str) -> list[str]:
+    """The words of a placeholder without generic ones, unless it has no others."""
     words = _words(placeholder)
-    return [word for word in words if word not in _SAYS_NOTHING] or words
+    return [word for word in words if word not in _GENERIC_WORDS] or words
 
 
 def _others(name: str) -> Iterator[str]:
@@ -461,7 +461,7 @@ def _quoted(text: str, placeholder: str, value: str, language: str) -> str:
 
 
 def _in_quotes(text: str, placeholder: str) -> bool:
-    """Whether a placeholder stands within quotes anywhere, where a quoted value would end them."""
+    """True if a placeholder occurs within quotes, which a quoted value would end."""
     at = text.find(placeholder)
     while at >= 0:
         before = text[:at]

@@ -1,4 +1,4 @@
-"""Block structure of Markdown text, with exact character offsets, from markdown-it's block tokens."""
+"""Parses the block structure of Markdown, with exact character offsets, from markdown-it's block tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opx.text.procedures.commands import commands_of
 from opx.text.procedures.phrases import sentences
 
 MAX_UNCLOSED = 20
-"""Code blocks that are never closed, behind each of which text is read again."""
+"""Unclosed code blocks, after each of which the text is parsed again."""
 MAX_NESTING = 80
 """Levels of nested blocks, of which a list takes two; markdown-it's own limit of 20 loses what is nested ten lists deep."""
 
@@ -72,7 +72,7 @@ class Block:
 
 
 def parse_blocks(text: str) -> list[Block]:
-    """The top-level blocks of a text with `\\n` line ends, in order. Link definitions and blank lines are in none.
+    """The top-level blocks of text with `\\n` line ends, in order. Link definitions and blank lines are in none.
 
     Code that is never closed ends where prose begins behind a blank line, so that what follows is read as text. Two lines
     that begin with a bullet of another program (`•`), one after the other, are a list."""
@@ -142,7 +142,7 @@ def _beginning_with(first: str, rule: _Rule) -> _Rule:
 
 
 def _ending_paragraphs(rules: Mapping[str, Sequence[_Rule]]) -> _Rule:
-    """A rule that finds whether a line that isn't blank ends the paragraph before it."""
+    """A rule that checks if a line that isn't blank ends the paragraph before it."""
 
     def ends(state: StateBlock, line: int, end: int, silent: bool) -> bool:
         if not silent:
@@ -218,18 +218,18 @@ class _Builder:
         return min(self._lines[line], self._length) if line < len(self._lines) else self._length
 
 
-# -- code that is never closed
+# -- unclosed code
 
 _FENCE_WITHIN = re.compile(r"^ {0,3}(?:```|~~~)[A-Za-z]", re.MULTILINE)
-"""The beginning of another code block, which can't end the one that it is in."""
+"""The beginning of another code block within one that it can't end."""
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*?(?=[^\n])")
 _MARKDOWN = re.compile(r" {0,3}(?:#{2,6} |# [^\n]*\Z|(?:[-*+]|\d{1,3}[.)]) +[A-Z*`\[]|\*\*|> |\|)")
 _PROSE = re.compile(r"[A-Z][a-z']*,? [^\n]")
 
 
 def _end_of_code(block: Block, text: str) -> int:
-    """Where prose begins in code that is never closed: at a paragraph that is Markdown or a sentence, or at the latest where
-    other code begins."""
+    """Returns the offset of prose in unclosed code: of a paragraph that is Markdown or a sentence, at the latest of other
+    code."""
     within = _FENCE_WITHIN.search(text, block.start + 1, block.end)
     latest = within.start() if within else block.end
     starts = [found.end() for found in _BLANK_LINES.finditer(text, block.start, latest)]
@@ -240,7 +240,7 @@ def _end_of_code(block: Block, text: str) -> int:
     return latest
 
 
-# -- lists of other programs
+# -- lists with bullets of other programs
 
 MAX_PASTED = 8
 """Levels of such lists."""
@@ -248,7 +248,7 @@ _BULLETS = "•◦▪‣●○■–"
 _PASTED = re.compile(rf"([ \t>]*)([{_BULLETS}])[ \t]+(?=\S)")
 _PASTED_LINE = re.compile(rf"^{_PASTED.pattern}", re.MULTILINE)
 _Line = tuple[int, int, "re.Match[str] | None"]
-"""Where a line begins and ends, and its bullet."""
+"""Start and end of a line, and its bullet."""
 
 
 def _with_pasted_lists(blocks: Sequence[Block], text: str) -> list[Block]:
@@ -293,13 +293,13 @@ def _lines(block: Block, text: str) -> Iterator[_Line]:
 
 
 def _items(lines: Sequence[_Line], text: str, depth: int = 1) -> Iterator[Block]:
-    """Items with their lines. Those with another bullet than the first, or further in, are a list in the item before them."""
-    indent, bullet = _place(lines[0])
-    places = [_place(line) if line[2] else None for line in lines]
+    """Items with their lines. Lines with another bullet than the first, or indented more, are a list in the item above."""
+    indent, bullet = _bullet_of(lines[0])
+    bullets = [_bullet_of(line) if line[2] else None for line in lines]
     outer = [
         at
-        for at, place in enumerate(places)
-        if place and (depth == MAX_PASTED or place[0] < indent or (place[0] <= indent and place[1] == bullet))
+        for at, own in enumerate(bullets)
+        if own and (depth == MAX_PASTED or own[0] < indent or (own[0] <= indent and own[1] == bullet))
     ]
     for at, following in zip(outer, [*outer[1:], len(lines)], strict=True):
         own = lines[at:following]
@@ -313,7 +313,7 @@ def _items(lines: Sequence[_Line], text: str, depth: int = 1) -> Iterator[Block]
         yield Block(BlockKind.ITEM, own[0][0], own[-1][1], children=children)
 
 
-def _place(line: _Line) -> tuple[int, str]:
+def _bullet_of(line: _Line) -> tuple[int, str]:
     return (len(line[2][1].expandtabs(4)) // 2, line[2][2]) if line[2] else (0, "")
 
 

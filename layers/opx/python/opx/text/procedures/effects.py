@@ -1,6 +1,6 @@
 """Classifies commands of runbooks by their worst effect, from the rules of `effects.yaml` and those of an installation.
 
-What decides is always the worst reading: of the parts of a compound command, of what a wrapper such as `sudo` or `ssh` runs,
+The worst reading decides: of the parts of a compound command, of the command that a wrapper such as `sudo` or `ssh` runs,
 of statements within quotes, and of where output goes. Text that can't be split is searched for destructive words and is
 never called read. `languages` reads what isn't shell; `rules` explains how a rule is written.
 """
@@ -25,7 +25,7 @@ from opx.text.procedures.shell import MAX_DEPTH, ShellError, Simple, split
 
 SECTION = "procedures"
 MAX_LENGTH = 10_000
-"""Characters of a command that are looked at; longer ones are scripts, whose effect is unknown or destructive."""
+"""Characters of a command that is classified; longer ones are scripts, whose effect is unknown or destructive."""
 
 _NOWHERE = MAX_LENGTH
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=|\$\w+=\Z")
@@ -60,7 +60,7 @@ _BEGINNING = re.compile(r"(?:[;&|\n])\s*((?:sudo\s+)?([a-z][\w.-]*))(?=\s)")
 _DUMP = re.compile(
     r"dump|backup|restore|\.bak\b|\.(?:sql|cql|rdb)\.\w+|\b(?:zcat|gunzip|gzip|zstd|xzcat|bzcat|lz4|unzip)\b"
 )
-"""In the source of a client's input: a dump, which drops what is there before it restores it."""
+"""Matches a database dump as input of a client: it drops tables before it restores them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class EffectTable:
         return found if found is not UNKNOWN else self._inner(lines.strip("\"'"), "shell", depth)
 
     def _inner(self, text: str, language: str, depth: int, stdin: _Input = _Input()) -> Classified:
-        """The effect of code within a command. It runs somewhere else, so that its inverse alone undoes nothing."""
+        """The effect of code within a command. It runs in another environment, where its inverse alone undoes nothing."""
         return without_undo(self._code(text, language, stdin, depth + 1))
 
     # -- shell
@@ -358,7 +358,7 @@ def _as_shell(text: str) -> str:
 
 
 def _end_of_own(program: Program, found: Arguments) -> int:
-    """Where the words of a command begin that a program runs, in the argument vector without the program's name."""
+    """Index of the command that a program runs, in the argument vector without the program's name."""
     count = max((len(rule.words) for rule in program.runs if rule.fits(found)), default=len(found.words))
     return found.at[count] if count < len(found.words) else _NOWHERE
 
@@ -385,7 +385,7 @@ def _is_harmless(program: Program, found: Arguments, argv: Sequence[str], end: i
 
 
 def _undo(program: Program, call: _Call, found: Arguments, rule: Rule | None) -> str:
-    """The command that puts back what the rule's command did, "" where none is known."""
+    """The command that reverts the rule's command, "" if none is known."""
     if rule is None or not rule.inverse or not call.raw:
         return ""
     words = list(call.raw[1:])
@@ -411,7 +411,7 @@ def _undo(program: Program, call: _Call, found: Arguments, rule: Rule | None) ->
 
 
 def _places(call: _Call, program: Program, found: Arguments, names: Container[str]) -> list[int]:
-    """Where options of these names and their values are in the argument vector without the program's name."""
+    """Indexes of options with these names and of their values in the argument vector without the program's name."""
     places = []
     for at, (name, _) in zip(found.options_at, found.options, strict=True):
         if name in names:

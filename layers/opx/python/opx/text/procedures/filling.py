@@ -1,4 +1,4 @@
-"""Fills the commands of steps with an alert's labels where they stand in the text, and says what each does before it."""
+"""Fills the commands of steps with an alert's labels, in the procedure's text, and annotates each with its effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def filled_commands(step: StepView, labels: Mapping[str, str], assigned: Collect
         )
 
 
-# -- literals
+# -- literals that contradict a label
 
 _OPTION = re.compile(
     r"(?<!\S)(--(?:kube-)?context|--namespace|--region|--cluster(?:-name)?|--host(?:name)?|--node(?:-name)?|-[nh])(?:=|\s+)"
@@ -43,13 +43,13 @@ _OF_HOSTS = frozenset(
 )
 _LABELS = {"kube-context": "context", "cluster-name": "cluster", "node-name": "node", "hostname": "host"}
 _SYSTEM = re.compile(r"kube-|.*-system\Z|default\Z|monitoring\Z")
-"""Namespaces that commands look into whatever the alert is about."""
+"""Namespaces that commands inspect whatever the alert is about."""
 
 
 def differing(command: ShownCommand, labels: Mapping[str, str]) -> Iterator[str]:
     """Literals of a command that a label of the alert contradicts: `-n prod; the alert says namespace=web`.
 
-    Compared are options that name what a label names (namespace, context, cluster, region, host, node), and variables that
+    Compared are options of the same kind as a label (namespace, context, cluster, region, host, node), and variables that
     the command sets.
     """
     for name, _, value in _SET.findall(command.text):
@@ -67,7 +67,7 @@ def differing(command: ShownCommand, labels: Mapping[str, str]) -> Iterator[str]
 
 
 def _label_of(option: str, program: str) -> str:
-    """What an option of a program names; "" for anything else: `-n` of tail counts lines."""
+    """The kind of thing that an option of a program names; "" for other options: `-n` of tail counts lines."""
     name = {"-n": "namespace", "-h": "host"}.get(option, option.removeprefix("--"))
     if (name == "namespace" and program not in _OF_NAMESPACES) or (option == "-h" and program not in _OF_HOSTS):
         return ""
@@ -75,7 +75,7 @@ def _label_of(option: str, program: str) -> str:
 
 
 def _is_same(name: str, value: str, label: str) -> bool:
-    """Whether a literal is what a label says. Contexts, clusters, regions and hosts are also written longer or shorter."""
+    """True if a literal agrees with a label. Contexts, clusters, regions and hosts are also written longer or shorter."""
     one, other = value.casefold(), label.casefold()
     if name == "namespace":
         return one == other or bool(_SYSTEM.match(one))
@@ -84,7 +84,7 @@ def _is_same(name: str, value: str, label: str) -> bool:
     return one in other or other in one
 
 
-# -- commands where they stand
+# -- commands within the text
 
 _FENCE = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,3}[.)])\s+)*(`{3,}|~{3,})")
 _ITEM = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#)")
@@ -93,32 +93,32 @@ _INDENTATION = re.compile(r"\n[^\S\n]*(?:>[^\S\n]?)?")
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A text with its commands filled in. `before` has, by line, the places of the commands that are to be told of before
-    it; `missing` are those that the text doesn't have as they are."""
+    """Text with its commands filled in. `before` has, by line, the indexes of the commands to annotate before it; `missing`
+    are the indexes of commands that the text doesn't contain."""
 
     commands: Sequence[FilledCommand]
     lines: list[str]
     before: dict[int, list[int]]
     missing: list[int]
 
-    def told(self, lines_of: Callable[[Sequence[int]], Sequence[str]]) -> Iterator[str]:
-        """The lines, with those of its commands before each block, indented as it is. Commands of a block that differ in
-        nothing but their text are told of together."""
+    def annotated(self, lines_of: Callable[[Sequence[int]], Sequence[str]]) -> Iterator[str]:
+        """The lines, with annotations of its commands before each block, indented like it. Commands of a block that differ
+        only in their text share an annotation."""
         for number, line in enumerate(self.lines):
             indent = line[: len(line) - len(line.lstrip())]
             for group in self._alike(self.before.get(number, ())):
                 yield from (indent + one for one in lines_of(group))
             yield line
 
-    def _alike(self, places: Sequence[int]) -> Iterable[list[int]]:
+    def _alike(self, indexes: Sequence[int]) -> Iterable[list[int]]:
         groups: dict[FilledCommand, list[int]] = {}
-        for at in places:
+        for at in indexes:
             groups.setdefault(replace(self.commands[at], text="", language=""), []).append(at)
         return groups.values()
 
 
 def placed(text: str, commands: Sequence[FilledCommand]) -> Placed:
-    """The text with each command as it is filled in, everywhere where it is written."""
+    """Replaces each occurrence of the commands in the text by the filled command."""
     written = [command.as_written or command.text for command in commands]
     longest_first = sorted(range(len(written)), key=lambda at: -len(written[at]))
     pattern = "|".join(f"(?P<c{at}>{_pattern(written[at])})" for at in longest_first)
@@ -141,7 +141,7 @@ def placed(text: str, commands: Sequence[FilledCommand]) -> Placed:
 
 
 def _pattern(command: str) -> str:
-    """Finds a command whose lines may be indented, and wrapped where it is in a code span."""
+    """A pattern for a command whose lines may be indented, and wrapped in a code span."""
     parts = re.split(r"(\n[^\S\n]*| )", command)
     found = [
         _INDENTATION.pattern if part[:1] == "\n" else r"(?: |\n[^\S\n]*)" if part == " " else re.escape(part)
@@ -151,7 +151,7 @@ def _pattern(command: str) -> str:
 
 
 def _replaced(found: str, command: FilledCommand) -> str:
-    """The filled command with the indentation of the one that was found."""
+    """The filled command with the indentation of the occurrence."""
     if not command.as_written:
         return found
     first, *rest = command.text.split("\n")
@@ -165,7 +165,7 @@ def _line_of(lines: Sequence[str], command: str, most: int) -> int:
 
 
 def _openings(lines: Sequence[str]) -> list[int]:
-    """For each line the one that its block begins with: of code the fence above it, else the beginning of its paragraph."""
+    """The first line of each line's block: the fence above it for code, else the beginning of its paragraph."""
     found: list[int] = []
     fence, opened = "", 0
     for at, line in enumerate(lines):
@@ -185,7 +185,7 @@ def _openings(lines: Sequence[str]) -> list[int]:
     return found
 
 
-# -- a procedure as text
+# -- annotated text of a procedure
 
 
 def with_commands(
@@ -195,9 +195,9 @@ def with_commands(
     count: int,
     commands: Sequence[FilledCommand],
 ) -> str:
-    """A procedure's text with lines of ours in brackets: before each step what it does and what its author warns of, before
-    each command its effect, how to undo it, and how the document has it where labels were filled in. `first_lines` are
-    those that steps begin with, by number."""
+    """A procedure's text with inserted lines in brackets: before each step its effect and its author's warnings, before
+    each command its effect, its inverse, and its original form where labels were filled in. `first_lines` are the lines
+    that steps begin with, by number."""
     lines = content.split("\n")
     starts: list[tuple[int, StepView]] = []
     for step in steps:
@@ -209,11 +209,11 @@ def with_commands(
     if not starts:
         return content
     ends = [*(at for at, _ in starts[1:]), len(lines)]
-    told = lines[: starts[0][0]]
+    shown = lines[: starts[0][0]]
     for (at, step), end in zip(starts, ends, strict=True):
         own = [one for one in commands if one.step == step.name]
-        told += _step_lines(step, count, own, "\n".join(lines[at:end]))
-    return "\n".join(told)
+        shown += _step_lines(step, count, own, "\n".join(lines[at:end]))
+    return "\n".join(shown)
 
 
 def _above_warnings(lines: Sequence[str], at: int) -> int:
@@ -232,11 +232,11 @@ def _step_lines(step: StepView, count: int, commands: Sequence[FilledCommand], t
     for at in found.missing:
         yield from _command_lines([at], commands)
         yield commands[at].text
-    yield from found.told(lambda places: _command_lines(places, commands))
+    yield from found.annotated(lambda indexes: _command_lines(indexes, commands))
 
 
-def _command_lines(places: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
-    command = commands[places[0]]
+def _command_lines(indexes: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
+    command = commands[indexes[0]]
     facts = [
         command.effect + (f", reaches {command.blast}" if command.blast else ""),
         f"undo: {command.undo}" if command.undo else "",
@@ -244,11 +244,11 @@ def _command_lines(places: Sequence[int], commands: Sequence[FilledCommand]) -> 
         f"as written: {' '.join(command.as_written.split())}" if command.as_written else "",
         *(f"note: the example has {one}" for one in command.differs),
     ]
-    return [f"[{numbered(places, commands)}{'; '.join(filter(None, facts))}]"]
+    return [f"[{numbered(indexes, commands)}{'; '.join(filter(None, facts))}]"]
 
 
-def numbered(places: Sequence[int], commands: Sequence[FilledCommand]) -> str:
-    """`Command 2: ` or `Commands 1, 2: `; of a step's only command `Command: `."""
+def numbered(indexes: Sequence[int], commands: Sequence[FilledCommand]) -> str:
+    """`Command 2: ` or `Commands 1, 2: `; for a step's only command `Command: `."""
     if len(commands) == 1:
         return "Command: "
-    return f"Command{'s' * (len(places) > 1)} {', '.join(str(at + 1) for at in places)}: "
+    return f"Command{'s' * (len(indexes) > 1)} {', '.join(str(at + 1) for at in indexes)}: "

@@ -1,4 +1,4 @@
-"""Lays out parts of an outline as text, in the document's own characters."""
+"""Renders parts of an outline as text, in the document's own characters, and finds parts by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opx.domain.record import Record
 from opx.errors import InvalidInputError
 
 LEFT_OUT = "[…]"
-"""Stands for what is left out of a section."""
+"""Replaces omitted units of a section."""
 ROW_LEFT_OUT = f"| {LEFT_OUT} |"
-"""Stands for rows that are left out of a table."""
+"""Replaces omitted rows of a table."""
 
 
 def laid_out(outline: Outline, chosen: Sequence[int], *, ends: bool = False) -> str:
-    """The text of some units, in order: under the headings above them, neighbours as the document has them, with a mark where
-    something of a section is left out; with `ends` also at the end of a section."""
+    """The text of some units, in order: under their headings, adjacent units unchanged, with a mark for omitted parts of a
+    section; with `ends` also at the end of a section."""
     return "\n".join(_lines(outline, chosen, ends))
 
 
@@ -45,12 +45,12 @@ def _lines(outline: Outline, chosen: Sequence[int], ends: bool) -> Iterator[str]
 
 
 def _goes_on(units: Sequence[Unit], at: int) -> bool:
-    """Whether a section has more behind a unit."""
+    """True if a section continues after a unit."""
     return at + 1 < len(units) and units[at + 1].section == units[at].section
 
 
 def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring units of one section."""
+    """Groups adjacent units of one section."""
     run: list[int] = []
     for at in chosen:
         if run and (at != run[-1] + 1 or units[at].section != units[run[0]].section):
@@ -62,19 +62,19 @@ def _runs(units: Sequence[Unit], chosen: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _is_row_below(outline: Outline, before: int, at: int) -> bool:
-    """Whether a row stands in the table of the row (or header) before it, so that a line of text would tear the table."""
+    """True if a row is in the same table as the row (or header) before it, so that a line of text would break the table."""
     units = outline.units
     head = units[at].head
     return head >= 0 and head in (before, units[before].head) and is_row(outline, units[at])
 
 
 def is_row(outline: Outline, unit: Unit) -> bool:
-    """Whether a unit is a row of a table."""
+    """True if a unit is a row of a table."""
     return outline.text[unit.start : unit.end].lstrip().startswith("|")
 
 
 def _headings(outline: Outline, at: int) -> list[int]:
-    """The sections from the top down to this one that have a heading to show."""
+    """The path of sections with a heading, from the top down to this one."""
     path = outline.sections[at].path
     found = [at] if path else []
     for above in range(at - 1, -1, -1):
@@ -91,7 +91,7 @@ def _heading(outline: Outline, at: int) -> str:
 
 
 def whole_steps(outline: Outline, chosen: Collection[int]) -> Iterator[int]:
-    """The numbers of the steps all of whose units are chosen."""
+    """Numbers of the steps whose units are all chosen."""
     held = set(chosen)
     of_steps: dict[int, list[int]] = {}
     for at, unit in enumerate(outline.units):
@@ -106,14 +106,14 @@ _NAMED = 40
 
 
 class LayoutPart(Record, frozen=True):
-    """A part of a document: its name, as `read_document` takes it, and its units in order."""
+    """A part of a document: its name, as in `read_document`, and its units in order."""
 
     name: str
     units: tuple[int, ...]
 
 
 def part_named(outline: Outline, name: str) -> LayoutPart:
-    """The part of a document that a name means. Raises `InvalidInputError` that lists those there are."""
+    """The part of a document with a name. Raises `InvalidInputError` that lists the parts."""
     wanted = " ".join(name.split())
     everything = tuple(range(len(outline.units)))
     if wanted.casefold() in ("", ALL):
@@ -134,8 +134,8 @@ def part_named(outline: Outline, name: str) -> LayoutPart:
 
 
 def steps_meant(outline: Outline, name: str) -> list[int]:
-    """The numbers of the steps that a name may mean, the likeliest first: those that their author gave this number, then the
-    step that is called so with `#`. `#` and a number, and a step id, mean one step."""
+    """Numbers of the steps that a name may mean, the likeliest first: those that their author numbered so, then the step
+    with this name after `#`. `#` and a number, and a step id, mean one step."""
     text = name.casefold().removeprefix("step").strip()
     names, number = outline.step_names(), _numbered(outline, text)
     found = [step.number for step in outline.steps if text in (step.label.casefold(), step.step_id) and text]
@@ -150,14 +150,14 @@ def _numbered(outline: Outline, text: str) -> int:
     return number if 0 < number <= len(outline.steps) else 0
 
 
-_TOLD_APART = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
+_DESCRIPTIVE = (SectionKind.SYMPTOMS, SectionKind.IMPACT, SectionKind.BACKGROUND, SectionKind.REFERENCES)
 
 
 def _procedure(outline: Outline) -> tuple[int, ...]:
-    """Units of the steps, and of all other sections but those that only describe or link; whatever warns there is kept. Of a
-    document without steps, all."""
+    """Units of the steps, and of all other sections except those that only describe or link, whose warnings are kept. All
+    units of a document without steps."""
     with_steps = {step.section for step in outline.steps}
-    apart = {at for at, section in enumerate(outline.sections) if section.kind in _TOLD_APART and at not in with_steps}
+    apart = {at for at, section in enumerate(outline.sections) if section.kind in _DESCRIPTIVE and at not in with_steps}
     units = enumerate(outline.units)
     found = [at for at, unit in units if unit.step or unit.cautions or unit.section not in apart]
     return tuple(found if outline.steps else range(len(outline.units)))
@@ -165,14 +165,12 @@ def _procedure(outline: Outline) -> tuple[int, ...]:
 
 def _step(outline: Outline, name: str) -> LayoutPart | None:
     meant = steps_meant(outline, name)
-    return (
-        LayoutPart(f"step {outline.step_names()[meant[0]]}", _with_what_is_said(outline, meant[0])) if meant else None
-    )
+    return LayoutPart(f"step {outline.step_names()[meant[0]]}", _with_context(outline, meant[0])) if meant else None
 
 
-def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
-    """The units of a step with what the procedure says between the step before and it, and what warns above it under its
-    headings; of the last step also with the text behind it."""
+def _with_context(outline: Outline, number: int) -> tuple[int, ...]:
+    """The units of a step with the procedure's units between the step before and it, and with warnings above it under its
+    headings; for the last step also with the text after it."""
     own = _of_steps(outline, {number})
     step, procedure = outline.steps[number - 1], _procedure(outline)
     first, last = bisect_left(procedure, own[0]), bisect_left(procedure, own[-1])
@@ -186,7 +184,7 @@ def _with_what_is_said(outline: Outline, number: int) -> tuple[int, ...]:
 
 
 def _warns_of(outline: Outline, unit: Unit, step: Step) -> bool:
-    """True if a block above a step warns of what is below it: it is in no step, or the step has its warning."""
+    """True if a block above a step warns of the step: it is in no step, or the step has its warning."""
     if not unit.step:
         return unit.cautions
     text = " ".join(outline.slice(unit).split())
@@ -202,7 +200,7 @@ def _of_steps(outline: Outline, numbers: Collection[int]) -> tuple[int, ...]:
 
 
 def _sections(outline: Outline, name: str) -> set[int]:
-    """Sections with this heading, else of this role, else whose heading has these words; with those below them."""
+    """Sections with this heading, else of this role, else with these words in their heading; with their subsections."""
     wanted = name.removeprefix("section").strip(" :#").casefold()
     if not wanted:
         return set()
@@ -234,8 +232,8 @@ def _names(outline: Outline) -> Iterator[str]:
 
 
 def fitting(outline: Outline, part: LayoutPart, room: int, after: int) -> tuple[list[int], int]:
-    """The units of a part behind the first `after` of them, as many as take about `room` tokens, at least one; and how
-    many of the part are over then, 0 if that is all of it."""
+    """The units of a part after the first `after`, as many as fit into about `room` tokens, at least one; and the offset
+    for the next call, 0 at the end of the part."""
     chosen: list[int] = []
     for at in part.units[after:]:
         unit = outline.units[at]
@@ -253,7 +251,7 @@ _HEADING = 10
 
 
 def with_heads(units: Sequence[Unit], at: int) -> Iterator[int]:
-    """A unit and those that have to stand before it, the outermost last."""
+    """A unit and the units that have to be shown before it, the outermost last."""
     while at >= 0:
         yield at
         at = units[at].head

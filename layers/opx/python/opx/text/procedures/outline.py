@@ -1,4 +1,4 @@
-"""Outlines of documents: typed sections, and the steps of procedures with their commands and conditions.
+"""Builds outlines of documents: typed sections, and the steps of procedures with their commands and conditions.
 
 All offsets point into the document's text, so that a step is shown as it was written.
 """
@@ -23,9 +23,9 @@ from opx.text.procedures.phrases import Phrases, approval, sentences, warnings
 from opx.text.tokenizer import estimated_tokens
 
 MAX_CHARACTERS = 1_000_000
-"""Of a text in which steps are looked for."""
+"""Characters of the longest text in which steps are detected."""
 MAX_LINES = 60_000
-"""Of such a text: a million characters of prose have 25,000 lines, and a parser's time goes by lines."""
+"""Lines of such text at most: a million characters of prose have 25,000 lines, and parsing time depends on lines."""
 MAX_STEPS = 5_000
 MAX_TITLE = 160
 MAX_HEADING = 200
@@ -268,7 +268,7 @@ class _Splitting:
             self.found.append(_Found(block.start, block.end, head, block.kind is BlockKind.PARAGRAPH))
 
     def _joins(self, block: Block) -> bool:
-        """Whether code stands below a paragraph or an item that has none yet."""
+        """True if code is directly below a paragraph or an item that has none yet."""
         if not self.found or not self.found[-1].takes_code:
             return False
         between = self.text[self.found[-1].end : block.start]

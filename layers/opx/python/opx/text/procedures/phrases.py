@@ -1,4 +1,4 @@
-"""Phrases of runbooks: roles of headings, instructions, expectations, conditions and warnings, by English word lists.
+"""Recognises roles of headings, instructions, expectations, conditions and warnings in runbooks by English word lists.
 
 Other languages and free style are matched as far as headings and list forms allow; text that isn't recognised is kept and has
 no type.
@@ -15,7 +15,7 @@ from opx.domain.procedures import SectionKind
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a list that is written as a text."""
+    """The words of a list that is written as one string."""
     return frozenset(text.split())
 
 
@@ -32,7 +32,7 @@ class Phrases:
     """Finds phrases in texts, whatever the case: alternatives, one a line, that begin a word (`\\b`), in small letters.
 
     Most texts are ASCII. In these a pattern of small letters is looked for behind each character that is in no word, which
-    takes a fifth of the time that a search at each place without regard to case takes."""
+    takes a fifth of the time of a case-insensitive search at each character."""
 
     def __init__(self, alternatives: str) -> None:
         lines = _lines(alternatives)
@@ -45,13 +45,13 @@ class Phrases:
         return re.compile(rf"\b(?:{self._source})", re.IGNORECASE)
 
     def are_in(self, text: str) -> bool:
-        """True if a text has one of the phrases."""
+        """True if the text has one of the phrases."""
         if text.isascii():
             return self._ascii.search(f" {text.lower()}") is not None
         return self._any.search(text) is not None
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where the phrases begin and end in a text, in order."""
+        """Spans of the phrases in the text, in order."""
         if self.are_in(text):
             yield from (found.span() for found in self._any.finditer(text))
 
@@ -129,7 +129,7 @@ _MARKS = re.compile(
     r"|</?(?:a|b|i|br|p|em|img|div|span|code|strong|details|summary|kbd|sub|sup)\b[^<>]{0,200}>"
 )
 """Each alternative begins with a character, so that those are skipped that begin none. Stars and underscores are marks in
-pairs around words; two stars and those that a text begins with also where the text was cut before the second."""
+pairs around words; two stars and those at the start of text also where the text was cut before the second."""
 _LABEL = re.compile(
     r"(\*\*|__)(?P<bold>[^*\n]{3,80}?)(?:[:.]\1|\1\s*:)|(?P<line>[^\n]{3,80}):\s*\Z|(\*\*|__)(?P<all>[^*\n]{3,80})\4\Z"
     r"|(?P<alone>[*_]?[A-Z][^\n.:]{2,30})\Z"
@@ -360,7 +360,7 @@ def _points_further(text: str) -> bool:
 
 
 def begins_with_verb(text: str) -> bool:
-    """True if a text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
+    """True if the text begins with an imperative, perhaps after words such as `then`. `Load is high` does not."""
     for found in islice(_WORD.finditer(text[:120]), 3):
         word = found[0]
         verb = word.lower()
@@ -495,7 +495,7 @@ _WARNING = Phrases(
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text without code, each on one line; list items count as sentences."""
+    """The sentences of text without code, each on one line; list items count as sentences."""
     for part in _SENTENCE.split(text):
         if line := " ".join(part.split()):
             yield line

@@ -181,7 +181,7 @@ def _has(wanted: tuple[frozenset[str], Glob | None], name: str, value: str) -> b
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a program's arguments are read, and its rules by their first word (see `by_word`).
+    """Describes how to read a program's arguments, with its rules by their first word (see `by_word`).
 
     `values` are options that have a value, `code` those whose value is code of a language, `http` options by the method that
     they imply, `writes` those of files that are written, `fills` those of files or folders that are created. `where` are

@@ -1,7 +1,8 @@
 """Splits shell text into simple commands: their words, redirections and standard input.
 
-Neither `shlex`, which drops the quotes that tell `">"` from a redirection and knows no here-documents, substitutions or line
-ends; nor tree-sitter-bash, which the functions that answer questions don't have, and to which `<pod>` is a redirection.
+Neither `shlex`, which drops the quotes that distinguish `">"` from a redirection and knows no here-documents, substitutions
+or line ends; nor tree-sitter-bash, which the functions that answer questions don't have, and to which `<pod>` is a
+redirection.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _WITHIN_PARENTHESES = re.compile(
 
 
 class _Splitter:
-    """Reads a text from beginning to end, a token at a time."""
+    """Reads text from beginning to end, a token at a time."""
 
     def __init__(self, text: str, depth: int) -> None:
         self._text, self._depth, self._at = text + "\n", depth, 0
@@ -244,12 +245,12 @@ class _Splitter:
 
 
 def split(text: str, depth: int = 0) -> Script:
-    """The simple commands of a text. Raises `ShellError`."""
+    """Splits text into its simple commands. Raises `ShellError`."""
     return _Splitter(text, depth).script()
 
 
 def substitutions_in(text: str, depth: int) -> list[str]:
-    """The commands whose output is put into a text, such as a here-document. Raises `ShellError`."""
+    """The commands whose output is substituted into text such as a here-document. Raises `ShellError`."""
     if "$(" not in text and "`" not in text:
         return []
     return split('"' + text.replace('"', "") + '"', depth).substitutions
