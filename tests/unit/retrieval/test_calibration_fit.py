@@ -12,7 +12,7 @@ from opx.domain.record import replace
 from opx.errors import EmbeddingError
 from opx.retrieval.calibration.calibrating import OF_MADE, Point, cosine_map, fit, fit_scale, log_loss, loss_of
 from opx.retrieval.calibration.models import CosineMap, Fit, with_changes
-from opx.retrieval.calibration.questions import MODE, QuestionKind, LabelledEvidence
+from opx.retrieval.calibration.questions import MODE, LabelledEvidence, QuestionKind
 from opx.retrieval.confidence import OTHER, REFERENCE, shipped
 from opx.retrieval.evidence import CONFIDENCE, ORDER
 from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR
