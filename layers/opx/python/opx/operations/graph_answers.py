@@ -19,7 +19,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import Record, replace
 from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
-from opx.operations.search import Paragraphs, left_out, noted
+from opx.operations.paging import Paragraphs, left_out, noted
 from opx.retrieval.citations import WARNINGS
 
 F = TypeVar("F", Neighbourhood, Connection)

@@ -39,9 +39,8 @@ from opx.domain.learning import (
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.operations.context import Context
-from opx.operations.paging import fitting
+from opx.operations.paging import Paragraphs, fitting, noted
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
-from opx.operations.search import Paragraphs, noted
 
 MAX_ENTRIES = 500
 

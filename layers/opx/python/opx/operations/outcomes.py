@@ -27,8 +27,8 @@ from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id, old_step
+from opx.operations.paging import Paragraphs
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
-from opx.operations.search import Paragraphs
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline

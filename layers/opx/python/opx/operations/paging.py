@@ -1,14 +1,14 @@
-"""Pages of what a store gives in order, with tokens that say where the next one begins. A page fits into a reply of Lambda,
-whatever is on it."""
+"""Replies: pages of ordered items with tokens for the next page, each within the size of a Lambda reply, and text for agents."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from msgspec import Meta
 
@@ -93,3 +93,33 @@ def read_token(text: str, parts: int) -> tuple[str, ...]:
 
 def _not_a_token(text: str) -> InvalidInputError:
     return InvalidInputError(f"{text[:100]!r} is not the end of a page: give what `next` of the page before was")
+
+
+# -- text of replies
+
+Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")]
+
+
+class Paragraphs(ABC):
+    """The text and the size of an `AgentReply`: paragraphs, all of which are always shown unless it can be shortened."""
+
+    __slots__ = ()
+
+    def text(self) -> str:
+        return "\n\n".join(self._paragraphs())
+
+    @abstractmethod
+    def _paragraphs(self) -> Iterator[str]: ...
+
+    def shortened(self) -> Self | None:
+        return None
+
+
+def noted(notes: Sequence[str], before: str = "", after: str = "") -> Iterator[str]:
+    """Notes in one paragraph, between others; of what is empty there is none."""
+    yield from filter(None, (before, "\n".join(f"Note: {note}" for note in notes), after))
+
+
+def left_out(count: int, what: str) -> tuple[str, ...]:
+    """A note of what was dropped for the answer's size, if anything was."""
+    return (f"{count} more {what} were left out, as the answer would be too large",) if count else ()

@@ -18,9 +18,8 @@ from opx.errors import PatternNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.learning import FilledLongText, Notes
-from opx.operations.paging import fitting
+from opx.operations.paging import Paragraphs, fitting, left_out, noted
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
-from opx.operations.search import Paragraphs, left_out, noted
 
 if TYPE_CHECKING:
     from opx.learning.query import RAGQueryService

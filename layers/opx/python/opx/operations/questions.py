@@ -13,9 +13,8 @@ from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
-from opx.operations.paging import fitting
+from opx.operations.paging import Paragraphs, fitting
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
-from opx.operations.search import Paragraphs
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.listing import GapView, listed
 from opx.records.gaps.log import MAX_CHECKED

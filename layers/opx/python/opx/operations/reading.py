@@ -23,8 +23,9 @@ from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id, find_document, old_step
 from opx.operations.naming import document_of_name, document_titled, named_document, section_of_link
+from opx.operations.paging import Notes, Paragraphs, noted
 from opx.operations.registry import KNOWLEDGE, Tool, agent_tool, operation
-from opx.operations.search import MAX_QUESTION, Notes, Paragraphs, answered, noted
+from opx.operations.search import MAX_QUESTION, answered
 from opx.retrieval.citations import harm_shown, next_line, with_warnings
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchRep
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.context import Context
+from opx.operations.paging import Notes, Paragraphs, left_out, noted
 from opx.operations.registry import KNOWLEDGE, agent_tool, operation
 from opx.operations.search import (
     CUT,
@@ -23,11 +24,7 @@ from opx.operations.search import (
     MAX_QUESTION,
     MAX_SEARCH_RESULTS,
     PASSAGES_PER_DOCUMENT,
-    Notes,
-    Paragraphs,
     answered,
-    left_out,
-    noted,
 )
 from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
 

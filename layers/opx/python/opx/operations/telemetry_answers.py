@@ -17,7 +17,7 @@ from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.ids import iso_time
 from opx.domain.record import Record, derive, replace
 from opx.hygiene.untrusted import boundary, framed, one_line
-from opx.operations.search import Notes, Paragraphs, left_out, noted
+from opx.operations.paging import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow
 
 if TYPE_CHECKING:
