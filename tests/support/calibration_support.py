@@ -1,4 +1,4 @@
-"""A corpus to calibrate on, and evidence as searches with some model would give it."""
+"""Builds a corpus to calibrate on, and evidence as from searches with an embedding model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(number: int) -> str:
 
 @dataclass
 class Calibrated:
-    """A folder with so many pages in it, in turn of each of the categories."""
+    """A system with generated pages in alternating categories."""
 
     services: System
 

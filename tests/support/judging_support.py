@@ -1,4 +1,4 @@
-"""Searches as an index answers them, to be judged."""
+"""Builds search responses and pages to be judged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = tuple[IndexEntry, float, float | None]
 def searched(
     text: str, *found: Found, frequencies: Mapping[str, int] | None = None, per_document: int = PASSAGES
 ) -> FusedHits:
-    """A search among 50 entries; each word of the text is in two, unless `frequencies` says otherwise."""
+    """A search among 50 entries; each word of the text is in two, unless `frequencies` overrides it."""
     lexical = [(entry.indexed.entry_id, bm25) for entry, bm25, _ in found if bm25]
     vector = [(entry.indexed.entry_id, cosine) for entry, _, cosine in found if cosine is not None]
     question_words = words(text)
@@ -53,4 +53,4 @@ texts = st.one_of(st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join), st
 entries = st.builds(a_page, texts, texts, st.sampled_from("abcd"), st.integers(0, 9))
 scored = st.tuples(entries, st.floats(0, 40), st.none() | st.floats(-1, 1))
 found_lists = st.lists(scored, max_size=8, unique_by=lambda one: one[0].indexed.entry_id)
-"""What searches for anything may find."""
+"""Arbitrary found entries."""

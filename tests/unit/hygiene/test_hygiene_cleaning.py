@@ -40,7 +40,7 @@ class TestText:
         assert out == text
         assert (cleaner.remarks, cleaner.suspected) == ((), ())
 
-    def test_secret_is_masked_and_told_with_its_line_and_never_quoted(self) -> None:
+    def test_secret_is_masked_and_reported_with_its_line_and_never_quoted(self) -> None:
         out, cleaner = cleaned(["# Title\n", "\n", f"token {TOKEN}\n"])
         assert out.startswith("# Title\n\ntoken [masked github-token ")
         (remark,) = cleaner.remarks
@@ -135,7 +135,7 @@ class TestSuspicions:
     def test_paragraphs_are_not_read_together(self) -> None:
         assert cleaned(["Errors to ignore:\n", "\n", "previous instructions\n"])[1].suspected == ()
 
-    def test_removed_characters_are_told_and_mark_their_line(self) -> None:
+    def test_removed_characters_are_reported_and_mark_their_line(self) -> None:
         hidden = "".join(chr(0xE0000 + ord(character)) for character in ORDER)
         out, cleaner = cleaned(["one\n", f"two{hidden}\n"])
         assert out == "one\ntwo\n"
@@ -154,8 +154,8 @@ class TestSuspicions:
     def test_many_suspicions_and_secrets_are_counted(self) -> None:
         text = f"{ORDER} {TOKEN}\n" * 400
         _, cleaner = cleaned(lines_of(text))
-        told = texts(cleaner, RemarkKind.MASKED_SECRET)
-        assert told[-1] == "and 386 more"
+        reported = texts(cleaner, RemarkKind.MASKED_SECRET)
+        assert reported[-1] == "and 386 more"
         assert len(cleaner.remarks) == 30
 
     def test_more_secrets_than_are_kept_are_counted(self) -> None:

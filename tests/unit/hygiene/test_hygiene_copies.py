@@ -1,4 +1,4 @@
-"""Hits that say the same are shown once, and where else it is said is kept."""
+"""Near-duplicate hits are shown once, with the sources of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What indexes stored before there were flags and fingerprints is still read."""
+"""Index entries from before flags and fingerprints existed are still read."""
 
 from __future__ import annotations
 

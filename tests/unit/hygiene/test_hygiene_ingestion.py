@@ -68,7 +68,7 @@ class TestSecrets:
         assert found.author.startswith("bot [masked gitlab-token ")
         assert any("Use [masked gitlab-token " in result.content for result in results)
 
-    def test_are_told_in_remarks_that_never_quote_them(self, system: System) -> None:
+    def test_are_reported_in_remarks_that_never_quote_them(self, system: System) -> None:
         with system:
             remarks = document(system).remarks
         masked = [remark.text.partition(" (")[0] for remark in remarks if remark.kind is RemarkKind.MASKED_SECRET]
@@ -99,7 +99,7 @@ class TestInstructions:
         assert unflagged
         assert all("flags" not in result.metadata for result in unflagged)
 
-    def test_are_told_in_a_remark(self, system: System) -> None:
+    def test_are_reported_in_a_remark(self, system: System) -> None:
         with system:
             remarks = document(system).remarks
         (remark,) = [remark for remark in remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]

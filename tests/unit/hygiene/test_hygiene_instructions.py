@@ -1,4 +1,4 @@
-"""Text aimed at a language model is recognised; runbooks, which tell people to ignore things all day, are not."""
+"""Text aimed at a language model is recognised; runbooks, which instruct people to ignore things all day, are not."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_text_aimed_at_a_model_is_recognised(reason: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_runbooks_say_is_not_suspected(text: str) -> None:
+def test_ordinary_sentences_of_runbooks_are_not_suspected(text: str) -> None:
     assert suspicions(text) == []
 
 

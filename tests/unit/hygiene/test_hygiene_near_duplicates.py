@@ -94,7 +94,7 @@ class TestNearDuplicates:
             ("if the lag is > 5", "if the lag is < 5"),
         ],
     )
-    def test_texts_that_differ_in_what_tells_are_none(self, one: str, other: str) -> None:
+    def test_texts_with_different_distinctive_words_are_no_near_duplicates(self, one: str, other: str) -> None:
         assert not are_alike(f"{TEXT} {one}.", f"{TEXT} {other}.")
         assert are_alike(f"{TEXT} {one}.", f"{TEXT}  {one}.")
 
@@ -110,7 +110,7 @@ class TestNearDuplicates:
         assert not are_near_duplicates(chunk(title=one), chunk(similar, title=other))
         assert not are_near_duplicates(chunk(section=(one,)), chunk(similar, section=(other,)))
 
-    def test_equal_texts_under_other_headings_are_one_if_they_say_enough(self) -> None:
+    def test_equal_texts_under_other_headings_are_near_duplicates_if_they_are_long_enough(self) -> None:
         assert are_near_duplicates(chunk(title="Lag"), chunk(title="Standby falls behind"))
         assert not are_near_duplicates(chunk("Restart it.", title="Pod"), chunk("Restart it.", title="Node"))
 

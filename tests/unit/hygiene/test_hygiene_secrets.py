@@ -74,7 +74,7 @@ class TestIssuedTokens:
         assert secret not in masked
         assert masked.startswith(IN_CONTEXT[kind].partition("{}")[0])
 
-    def test_fingerprint_tells_secrets_apart_and_stays_the_same(self) -> None:
+    def test_fingerprint_distinguishes_secrets_and_stays_the_same(self) -> None:
         one, other = ISSUED["github-token"], "ghp_" + any_token(36, seed="other")
         masked, findings = mask(f"{one} {other} {one}")
         first, second, third = (finding.fingerprint for finding in findings)
@@ -82,7 +82,7 @@ class TestIssuedTokens:
         assert len(first) == 4
         assert masked.count(f"[masked github-token {first}]") == 2
 
-    def test_little_is_told_of_what_people_choose(self) -> None:
+    def test_fingerprint_of_a_chosen_secret_is_shorter(self) -> None:
         _, (finding,) = mask(f"password: Tr0ub4dor&{RANDOM}")
         assert len(finding.fingerprint) == 2
 

@@ -1,4 +1,4 @@
-"""What comes from outside reaches an agent in a frame that it can't get out of; what is ours stays as it was."""
+"""Content from outside reaches an agent in a frame that it can't escape; internal content is unchanged."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TestCitations:
         assert re.findall(r"\[Document ID: (\w+)\]", text) == ["d" * 32]
         assert "Relevance: 9.99" not in text.splitlines()
 
-    def test_flag_is_told_in_words(self) -> None:
+    def test_flag_is_shown_in_words(self) -> None:
         warning = f"Warning: {WARNINGS[FLAG]}"
         assert warning in citation(outside(flags=[FLAG])).splitlines()
         ours = replace(a_result(), metadata={**a_result().metadata, "flags": [FLAG]})
@@ -140,7 +140,7 @@ class TestLineThatAModelRead:
         document = a_document_answer(read)
         assert head.splitlines()[-1] in handed_over([document]).splitlines()
 
-    def test_a_verdict_without_a_line_is_told_and_an_estimate_is_not(self) -> None:
+    def test_a_verdict_without_a_line_is_shown_and_an_estimate_is_not(self) -> None:
         assert "\nJudged: read by a model\n" in citation(replace(a_result(), judged=Basis.READ))
         assert "Judged" not in citation(a_result()) + handed_over([a_document_answer(a_result())])
 
@@ -162,7 +162,7 @@ class TestLineThatAModelRead:
 
 
 class TestReply:
-    def test_text_and_json_say_that_there_is_something_from_outside(self) -> None:
+    def test_text_and_json_report_content_from_outside(self) -> None:
         reply = FoundAnswer(an_answer_of(a_result(), outside()))
         assert reply.text().startswith(QUOTED)
         assert plain(reply)["untrusted"] is True
@@ -180,7 +180,7 @@ class TestReply:
 
 
 @pytest.mark.parametrize(("tier", "untrusted"), [("internal", False), ("specialized", True), ("internet", True)])
-def test_result_says_whether_it_is_trusted_on_both_sides_of_the_wire(tier: str, *, untrusted: bool) -> None:
+def test_result_has_its_trust_on_both_sides_of_the_wire(tier: str, *, untrusted: bool) -> None:
     answer = Answer("q", (outside(tier=tier, flags=[FLAG]),))
     data = json.loads(json_bytes(answer))
     assert data["results"][0]["untrusted"] is untrusted

@@ -19,12 +19,12 @@ PUBLIC = "8.8.8.8 93.184.216.34 2606:4700::1111 2001:4860:4860::8888 ::ffff:8.8.
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC.split())
-def test_addresses_that_are_not_of_the_public_internet_are_told(address: str) -> None:
+def test_addresses_outside_of_the_public_internet_are_recognised(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
-def test_addresses_of_the_public_internet_are_told(address: str) -> None:
+def test_addresses_of_the_public_internet_are_recognised(address: str) -> None:
     assert is_public(address)
 
 
@@ -91,7 +91,7 @@ def test_options_that_are_refused_do_not_show_them_either(kind: str, option: str
     assert "hunter2" not in str(refusal.value)
 
 
-def test_who_means_a_private_host_is_told_which_setting_allows_it() -> None:
+def test_error_for_a_private_host_names_the_setting_that_allows_it() -> None:
     with pytest.raises(ForbiddenAddressError, match=r"OPX_ALLOWED_HOSTS \(on AWS: -c allowed_hosts"):
         book("10.0.0.1").addresses(target_of("http://e.org/"))
 
@@ -108,7 +108,7 @@ def book(*addresses: str, allowed: tuple[str, ...] = ()) -> AddressBook:
     return AddressBook(allowed=allowed, resolve=lambda host, port: addresses)
 
 
-def test_a_host_at_public_addresses_may_be_asked() -> None:
+def test_a_host_at_public_addresses_is_allowed() -> None:
     assert book("8.8.8.8", "2606:4700::1111").addresses(target_of("http://e.org/")) == ("8.8.8.8", "2606:4700::1111")
 
 

@@ -40,7 +40,7 @@ ASKED = list(product(QUESTIONS, CONFIGS, CALLERS))
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[System]:
-    """Where nobody asked anything yet, and a busy machine may rank as long as it wants to."""
+    """A system without earlier questions, and with time for a busy machine to rank."""
     with bootstrap(Settings(home=str(tmp_path), rerank_seconds=60), embedder=WordsEmbedder()) as system:
         for key, text in {**CORPUS, **DOCUMENTS}.items():
             system.store.put(key, text.encode())
@@ -48,13 +48,13 @@ def services(tmp_path: Path) -> Iterator[System]:
         yield system
 
 
-def told(services: System, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
-    """What an answer says, without how long it took and under which number it was recorded."""
+def answer_of(services: System, question: str, config: QueryConfig, caller: Identity) -> dict[str, Any]:
+    """An answer without its timings and receipt."""
     answer = services.questions.search(caller).answer(question, config).to_json()
     return {name: value for name, value in answer.items() if name not in {"timingsMs", "receiptId", "receipt"}}
 
 
-def test_answers_are_those_of_questions_asked_alone(services: System) -> None:
+def test_answers_equal_those_of_sequential_questions(services: System) -> None:
     """The questions at once come first, as all that is made at the first question is made by several of them then."""
     ready = threading.Barrier(THREADS)
 
@@ -62,11 +62,11 @@ def test_answers_are_those_of_questions_asked_alone(services: System) -> None:
         """Some of the questions, other ones in each thread."""
         ready.wait(timeout=30)
         places = [(first * 7 + step) % len(ASKED) for step in range(0, len(ASKED), 8)]
-        return {place: told(services, *ASKED[place]) for place in places}
+        return {place: answer_of(services, *ASKED[place]) for place in places}
 
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(ask_all, range(THREADS)))
-    alone = [told(services, *asked) for asked in ASKED]
+    alone = [answer_of(services, *asked) for asked in ASKED]
     assert {place for answers in found for place in answers} == set(range(len(ASKED)))
     for answers in found:
         assert answers == {place: alone[place] for place in answers}

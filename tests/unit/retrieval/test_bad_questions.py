@@ -108,14 +108,14 @@ class TestContradictions:
             ("disk category:postmortems", {"category": "runbooks"}),
         ],
     )
-    def test_filters_that_leave_nothing_are_said(
+    def test_filters_that_exclude_everything_are_reported(
         self, handler: Handler, question: str, filters: dict[str, str]
     ) -> None:
         status, answer = searched(handler, q=question, **filters)
         assert (status, answer["results"], answer["partial"]) == (200, [], False)
         assert [note for note in answer["notes"] if note.startswith("nothing can be found: ")]
 
-    def test_command_line_says_it_too(self, opx: Opx) -> None:
+    def test_command_line_reports_it_too(self, opx: Opx) -> None:
         result = opx("search", "disk", "--after", "2026-03-02", "--before", "2026-03-01", "--min-confidence", "0")
         assert result.exit_code == 1
         assert "nothing can be found: no day is after:2026-03-02 and before:2026-03-01" in result.output
@@ -152,9 +152,9 @@ class TestUnicode:
     @pytest.mark.parametrize("question", UNSEEN.values(), ids=UNSEEN)
     def test_what_can_not_be_seen_changes_no_answer(self, handler: Handler, question: str) -> None:
         assert titles(searched(handler, q=question)[1]["results"])[:1] == [DISK_TITLE]
-        said = ask(handler, "search_runbooks", query=question)
-        assert said.startswith(f"Source: {DISK_TITLE}\n")
-        assert [line.split()[1].strip(",") for line in said.splitlines() if line.startswith("Confidence: ")] == [
+        shown = ask(handler, "search_runbooks", query=question)
+        assert shown.startswith(f"Source: {DISK_TITLE}\n")
+        assert [line.split()[1].strip(",") for line in shown.splitlines() if line.startswith("Confidence: ")] == [
             "sure",
             "weak",
             "weak",
@@ -164,8 +164,10 @@ class TestUnicode:
     def test_what_has_no_words_has_no_good_answer(self, handler: Handler, question: str) -> None:
         status, answer = queried(handler, question)
         assert (status, answer["results"], answer["partial"]) == (200, [], False)
-        told = [line for line in ask(handler, "search_runbooks", query=question).splitlines() if "Confidence: " in line]
-        assert all(line.startswith("Confidence: weak") for line in told)
+        lines = [
+            line for line in ask(handler, "search_runbooks", query=question).splitlines() if "Confidence: " in line
+        ]
+        assert all(line.startswith("Confidence: weak") for line in lines)
 
     def test_wide_operators_are_operators(self, handler: Handler) -> None:
         understood = searched(handler, q="ｄｉｓｋ ｔａｇ：ｋａｆｋａ")[1]["understood"]
@@ -205,7 +207,7 @@ class TestSize:
         }
         assert refusal(call(handler, name, **asked[name])) == (400, "invalid_argument")
 
-    def test_tools_answer_its_beginning_and_say_so(self, handler: Handler) -> None:
+    def test_tools_answer_its_beginning_with_a_note(self, handler: Handler) -> None:
         text = ask(handler, "search_runbooks", query="disk full " * 100_000)
         assert text.startswith(f"Note: the query has 999,999 characters; only the first {MAX_QUERY_CHARACTERS:,} were")
         assert f"Source: {DISK_TITLE}" in text
@@ -242,7 +244,7 @@ class TestOthersDocuments:
         never = call(handler, name, documentId="0" * 32, caller=OTHER)
         assert refusal(known) == refusal(never) == (404, "not_found")
 
-    def test_the_audit_log_does_not_tell_who_read_it(self, handler: Handler, services: System) -> None:
+    def test_audit_records_are_hidden_from_other_tenants(self, handler: Handler, services: System) -> None:
         asked = {"query": {"documentId": id_of(services, VAULT)}}
         queried(handler, VAULT_TITLE, ACME, minConfidence=0)
         assert call(handler, "list_audit_records", caller=a_token("acme", scopes="opx/admin"), **asked)[1]["records"]

@@ -74,17 +74,17 @@ def test_questions_are_made_of_titles_headings_and_symptoms(corpus: Calibrated) 
     assert not any(role in texts for role in ("Symptoms", "Why"))  # other pages have such headings, too
 
 
-def test_there_are_no_more_than_asked_for(corpus: Calibrated) -> None:
+def test_there_are_no_more_than_requested(corpus: Calibrated) -> None:
     assert len(texts_of(corpus, most=7)) == 7
     assert len(texts_of(corpus)) <= MOST_QUESTIONS
 
 
-def test_a_title_that_several_documents_have_asks_for_none_of_them() -> None:
+def test_a_title_of_several_documents_gives_no_question() -> None:
     documents = [a_document(f"documents/{name}.md", "Same title", document_id=name, chunk_count=1) for name in "ab"]
     assert make_questions(documents, lambda _: ()) == []
 
 
-def test_a_heading_that_several_documents_have_asks_for_none_of_them() -> None:
+def test_a_heading_of_several_documents_gives_no_question() -> None:
     documents = [a_document(f"documents/{n}.md", f"Title of {n}", document_id=n, chunk_count=1) for n in "ab"]
     chunks = [a_chunk("## Look at the dashboards first\n\nAll of them.")]
     found = make_questions(documents, lambda _: chunks)
@@ -92,7 +92,7 @@ def test_a_heading_that_several_documents_have_asks_for_none_of_them() -> None:
     assert not any("dashboards" in one.text for one in found)
 
 
-def test_warnings_copies_and_documents_without_chunks_are_not_asked_about() -> None:
+def test_warnings_copies_and_documents_without_chunks_give_no_questions() -> None:
     kept = a_document(document_id="a", chunk_count=1)
     copy = a_document("documents/copy.md", document_id="a", chunk_count=1)
     empty = a_document("documents/empty.md", document_id="b", chunk_count=0)
@@ -343,7 +343,7 @@ class TestMessages:
         assert calibrate_on_message(CALIBRATE_IF_DUE, lambda: corpus.calibrator)
         assert corpus.calibrator.kept().calibration is None
 
-    def test_a_model_that_is_refused_is_not_asked_for_again(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_refused_model_is_not_retried(self, caplog: pytest.LogCaptureFixture) -> None:
         def refused() -> calibrating.Calibrator:
             raise EmbeddingError("zeros")
 
@@ -351,7 +351,7 @@ class TestMessages:
             assert calibrate_on_message(CALIBRATE, refused)
         assert "not calibrated: zeros" in caplog.text
 
-    def test_a_store_that_is_away_is_asked_again(self) -> None:
+    def test_an_unavailable_store_is_retried(self) -> None:
         def away() -> calibrating.Calibrator:
             raise StoreUnavailableError("no table")
 
@@ -382,7 +382,7 @@ class TestStore:
             ({"fit": None}, "can't be read"),
         ],
     )
-    def test_what_can_not_be_used_is_ignored_and_said(
+    def test_an_unusable_calibration_is_ignored_and_reported(
         self, store: CalibrationStore, changes: dict[str, object], problem: str
     ) -> None:
         made = {**a_calibration().to_json(), **changes}
@@ -447,7 +447,7 @@ def _away(*_: object) -> None:
     raise StoreUnavailableError("no table")
 
 
-def test_a_reader_of_a_project_asks_for_what_its_own_readers_see() -> None:
+def test_questions_about_a_project_search_in_the_scopes_of_its_readers() -> None:
     seen = calibrating.visible_to_owner(Scope("acme", project_id="shop"))
     assert seen == ("global", "client:acme", "client:acme/project:shop")
 

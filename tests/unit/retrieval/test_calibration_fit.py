@@ -1,4 +1,4 @@
-"""What is fitted to questions whose answers are known, and how models are judged by them."""
+"""Fitting to questions with known answers, and the losses of models on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def points(slope: float, intercept: float, count: int = 2000) -> list[Point]:
     """Confidences of models whose log-odds would have to be multiplied and moved so, on made questions."""
     random, found = Random(3), []
     for _ in range(count):
-        said = random.gauss(1.0, 2.0)
-        true = OF_MADE[0] * (slope * said + intercept) + OF_MADE[1]
-        found.append(Point(said, random.random() < 1 / (1 + math.exp(-true)), 1.0))
+        estimated = random.gauss(1.0, 2.0)
+        true = OF_MADE[0] * (slope * estimated + intercept) + OF_MADE[1]
+        found.append(Point(estimated, random.random() < 1 / (1 + math.exp(-true)), 1.0))
     return found
 
 

@@ -44,7 +44,7 @@ def test_citations_are_separated_by_a_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "told"),
+    ("score", "advice"),
     [
         (0.95, "sure (0.95)"),
         (0.94, "likely, check that it fits (0.94)"),
@@ -52,15 +52,15 @@ def test_citations_are_separated_by_a_rule() -> None:
         (0.4, "weak, read it before you rely on it (0.40)"),
     ],
 )
-def test_citation_says_what_its_confidence_is_good_for(score: float, told: str) -> None:
-    assert f"Confidence: {told}" in citation(a_result(score=score)).splitlines()
+def test_citation_has_advice_on_its_confidence(score: float, advice: str) -> None:
+    assert f"Confidence: {advice}" in citation(a_result(score=score)).splitlines()
 
 
 def test_space_around_the_content_is_left_out_and_space_inside_kept() -> None:
     assert "\n\n1. one\n\n   2. two\n\n[Document" in citation(a_result("\n\n1. one\n\n   2. two\n \n"))
 
 
-def test_no_results_are_said_in_a_sentence() -> None:
+def test_no_results_give_a_sentence() -> None:
     assert citations([]) == NOTHING_FOUND == "No good answer was found in the knowledge base for this question."
 
 

@@ -177,7 +177,7 @@ class TestShipped:
         variant = shipped(f"{BUILT_IN}/int8", BOTH, SearchMode.BALANCED)
         assert variant == shipped(BUILT_IN, BOTH, SearchMode.BALANCED) != shipped(OTHER, BOTH, SearchMode.BALANCED)
 
-    def test_they_say_from_what_when_and_how_they_were_made(self) -> None:
+    def test_they_record_their_data_date_and_command(self) -> None:
         made = confidence._shipped()["made"]
         assert all(made[name] for name in ("data", "date", "command"))
 

@@ -14,12 +14,12 @@ def a_document(title: str, confidence: float, content: str = "Delete rotated log
 
 def test_documents_without_text_are_named_with_their_band() -> None:
     some = [a_document("Disk", 0.97), a_document("Logs", 0.6, ""), a_document("Pods", 0.04, "")]
-    said = handed_over(some)
-    assert said.endswith("Also found:\n- Logs (likely, 0.60) [Document ID: dddddddddddddddddddddddddddddddd]")
+    shown = handed_over(some)
+    assert shown.endswith("Also found:\n- Logs (likely, 0.60) [Document ID: dddddddddddddddddddddddddddddddd]")
     assert mentions(some[2:]) == []
 
 
 def test_the_only_document_without_text_is_named_as_unlikely_as_it_is() -> None:
-    said = handed_over([a_document("Pods", 0.04, ""), a_document("Logs", 0.03, "")])
-    assert said.startswith("Found, and larger than the budget:\n- Pods (weak, 0.04) [Document ID: ")
-    assert "Logs" not in said
+    shown = handed_over([a_document("Pods", 0.04, ""), a_document("Logs", 0.03, "")])
+    assert shown.startswith("Found, and larger than the budget:\n- Pods (weak, 0.04) [Document ID: ")
+    assert "Logs" not in shown

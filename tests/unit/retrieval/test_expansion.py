@@ -1,4 +1,4 @@
-"""What stands around a passage: the rest of its section, or all of its document."""
+"""Expansion of a passage: the rest of its section, or all of its document."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_results_of_one_section_become_one_in_the_best_ones_place() -> None:
     assert [result.score for result in results] == [0.9]
 
 
-def test_a_long_document_is_cut_around_what_was_found_and_says_so() -> None:
+def test_a_long_document_is_cut_around_the_found_passage_and_marked_as_cut() -> None:
     chunks = chunks_of("# Lag\n\n" + "word " * 30_000, tokens=400)
     found = chunks[len(chunks) // 2]
     (result,), _ = an_expander(chunks).expanded([a_result(found)], Expand.DOCUMENT)

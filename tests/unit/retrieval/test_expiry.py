@@ -1,4 +1,4 @@
-"""What readers see of documents that are past their day, or should have been reviewed."""
+"""Expired documents are hidden from readers, and overdue reviews are flagged."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TestReviews:
         assert [(one.owner, one.overdue, one.items) for one in report.owners] == [("team-a", 1, 1), ("(nobody)", 0, 1)]
         assert type(report).from_json(report.to_json()) == report
 
-    def test_nothing_of_another_scope_is_told(self, system: SystemUnderTest) -> None:
+    def test_nothing_of_another_scope_is_revealed(self, system: SystemUnderTest) -> None:
         assert [item.title for item in reviews(system, "other", days=3650).items] == ["Disk runbook"]
 
     def test_an_owner_sees_what_is_its_own(self, system: SystemUnderTest) -> None:

@@ -104,7 +104,7 @@ def handed(question: str, budget: int = 1200, *found: RetrievalResult) -> Docume
     return handing_over().documents(question, results, budget)[0]
 
 
-def test_what_a_model_read_is_told_with_the_document() -> None:
+def test_a_models_reading_is_shown_with_the_document() -> None:
     read = replace(a_result("disk", "The alert DiskFull fires."), judged=Basis.READ, helps_by="Grow the volume.")
     answer, other = handing_over().documents("DiskFull", [read, a_result("cert", "Renew it.")], 1200)
     assert (answer.judged, answer.helps_by) == (Basis.READ, "Grow the volume.")
@@ -171,7 +171,7 @@ class TestContent:
         ]
         assert answer.next[0].why == "steps 1-2 of 3"
 
-    def test_what_is_said_of_it(self) -> None:
+    def test_metadata_of_a_document(self) -> None:
         answer = handed("DiskFull fires")
         assert (answer.age_days, answer.owner, answer.step_count, answer.line) == (10, "platform", 3, 5)
         assert "DiskFull" in answer.why
@@ -217,7 +217,7 @@ class TestHarm:
 
 class TestBudget:
     @pytest.mark.parametrize("budget", [100, 200, 300, 600, 1200])
-    def test_replies_are_about_as_long_as_asked_for(self, budget: int) -> None:
+    def test_replies_are_about_as_long_as_the_budget(self, budget: int) -> None:
         texts = {name: DISK.replace("var", name) for name in ("a", "b", "c", "d", "e", "f")}
         results = [a_result(name, "The alert DiskFull fires and writes fail.", title=f"Page {name}") for name in texts]
         documents = handing_over(texts).documents("disk full, free room", results, budget)

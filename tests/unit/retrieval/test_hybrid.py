@@ -1,4 +1,4 @@
-"""What an index answers becomes one list: fused, without repeated texts, without one document crowding out the rest."""
+"""An index's response becomes one list: fused, without near-duplicates, without one document crowding out the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def a_response(
     frequencies: Mapping[str, int] | None = None,
     entry_count: int = 10,
 ) -> SearchResponse:
-    """What an index answers that found these entries, best first."""
+    """The response of an index that found these entries, best first."""
     return SearchResponse(
         lexical=Leg(tuple((entry.indexed.entry_id, score) for entry, score in lexical)),
         vector=Leg(tuple((entry.indexed.entry_id, score) for entry, score in vector)),
@@ -41,7 +41,7 @@ def without_source(entry: IndexEntry) -> IndexEntry:
 
 
 class RecordingIndex:
-    """Answers nothing and keeps what it was asked."""
+    """Finds nothing and records the requests."""
 
     derives_ids = True
 
@@ -173,7 +173,7 @@ class TestTermWeights:
 
 class TestRequest:
     @pytest.mark.parametrize("mode", list(SearchMode))
-    def test_index_is_asked_once_for_both_legs(self, mode: SearchMode) -> None:
+    def test_index_is_searched_once_for_both_legs(self, mode: SearchMode) -> None:
         index, vector = RecordingIndex(), any_vector("q")
         where = replace(EVERYONE, tags=("linux",))
         HybridSearch(index).run(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
@@ -189,7 +189,7 @@ class TestRequest:
 
 
 class TestWeightOfWords:
-    """How much the lexical leg counts when its best hit has few of the question's words."""
+    """The weight of the lexical leg when its best hit has few of the question's words."""
 
     def fused_of_disk(self, frequencies: dict[str, int]) -> float:
         response = replace(

@@ -1,4 +1,4 @@
-"""Questions with identifiers: what is about one comes first, and what nothing is about is told absent."""
+"""Questions with identifiers: documents about one come first, and identifiers without a document are reported absent."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class TestAbout:
         ],
         ids=["title", "tag", "source", "heading"],
     )
-    def test_title_tags_source_and_headings_say_what_a_page_is_about(
+    def test_title_tags_source_and_headings_name_the_subject_of_a_page(
         self, index: EmbeddedIndex, fields: dict[str, Any]
     ) -> None:
         answer = asked(index, "why OPS-4711", a_text("Upgrade it.", **fields), a_mention("OPS-4711"), *OTHERS)
@@ -278,7 +278,7 @@ class TestCertain:
 
 
 class Recording:
-    """An index that keeps what it was asked."""
+    """An index that records the requests."""
 
     def __init__(self, index: EmbeddedIndex) -> None:
         self._index = index
@@ -346,7 +346,7 @@ class TestAbsent:
     @pytest.mark.parametrize(
         "question", ["QueueHighCritical", "alert QueueHighCritical", "QueueHighCritical is firing"]
     )
-    def test_alert_that_no_page_is_for_is_told_with_its_sibling(self, index: EmbeddedIndex, question: str) -> None:
+    def test_alert_without_a_page_is_reported_with_its_sibling(self, index: EmbeddedIndex, question: str) -> None:
         answer = asked(index, question, QUEUE, *OTHERS)
         document_id = QUEUE.indexed.chunk.document_id
         assert answer.absent == (Absent("QueueHighCritical", "alert", "QueueHighWarning", document_id),)
@@ -354,9 +354,9 @@ class TestAbsent:
 
     def test_nothing_is_sure_then(self, index: EmbeddedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("opx.retrieval.confidence.FAR", 0.0)
-        said = "queue high warning, messages pile up, add consumers"
-        assert asked(index, said, QUEUE, *OTHERS).results[0].band is Band.SURE
-        answer = asked(index, f"alert QueueHighCritical: {said}", QUEUE, *OTHERS)
+        description = "queue high warning, messages pile up, add consumers"
+        assert asked(index, description, QUEUE, *OTHERS).results[0].band is Band.SURE
+        answer = asked(index, f"alert QueueHighCritical: {description}", QUEUE, *OTHERS)
         assert answer.absent
         assert titles(answer)[0] == "QueueHighWarning"
         assert answer.results[0].confidence == NOT_ABOUT
@@ -366,7 +366,7 @@ class TestAbsent:
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
         assert answer.results[0].band is Band.SURE
 
-    def test_vulnerability_is_told_even_if_nothing_is_near(self, index: EmbeddedIndex) -> None:
+    def test_absent_vulnerability_is_reported_even_if_nothing_is_near(self, index: EmbeddedIndex) -> None:
         answer = asked(index, "CVE-2024-3094", *OTHERS)
         assert {result.band for result in answer.results} <= {Band.WEAK}
         assert [one.text for one in answer.absent] == ["no page for CVE CVE-2024-3094"]
@@ -376,7 +376,7 @@ class TestAbsent:
         (absent,) = asked(index, "alert QueueHighCritical: messages pile up", page, *OTHERS).absent
         assert absent.nearest == "QueueHighWarning (Queues)"
 
-    def test_pasted_alert_is_told_without_its_labels(self, index: EmbeddedIndex) -> None:
+    def test_absent_pasted_alert_is_reported_without_its_labels(self, index: EmbeddedIndex) -> None:
         labels = {"alertname": "QueueHighCritical", "job": "QueueWorkerShop"}
         answer = asked(index, json.dumps({"alerts": [{"labels": labels}]}), QUEUE, *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
@@ -393,7 +393,7 @@ class TestAbsent:
     def test_name_in_a_log_or_of_code_is_not_claimed(self, index: EmbeddedIndex, question: str) -> None:
         assert asked(index, question, QUEUE, *OTHERS).absent == ()
 
-    def test_code_alone_is_told(self, index: EmbeddedIndex) -> None:
+    def test_absent_code_is_reported_if_it_is_the_whole_question(self, index: EmbeddedIndex) -> None:
         page = a_text("Add space to the undo tablespace.", title="ORA-01555 snapshot too old")
         answer = asked(index, "ORA-01652", page, *OTHERS)
         assert [one.text for one in answer.absent] == [
@@ -470,7 +470,7 @@ class TestBadInput:
         assert len(answer.absent) <= 32
         assert all(0 <= result.confidence <= 1 for result in answer.results)
 
-    def test_among_thousands_of_identifiers_one_is_told_once(self, index: EmbeddedIndex) -> None:
+    def test_among_thousands_of_identifiers_one_is_reported_once(self, index: EmbeddedIndex) -> None:
         names = [f"CVE-2024-{n}" for n in random.Random(1).choices(range(1000, 1010), k=5000)]
         answer = asked(index, " ".join(names), QUEUE)
         assert sorted(one.name for one in answer.absent) == sorted(set(names))

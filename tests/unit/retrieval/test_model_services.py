@@ -1,4 +1,4 @@
-"""Which models a system has, by its settings."""
+"""The settings determine the models of a system."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def on_a_laptop(home: Path, completions: ChatCompletionsDouble, **settings: Any)
 
 
 @pytest.mark.parametrize("reranker", ["local", "off"])
-def test_nobody_is_asked_unless_somebody_is_chosen(tmp_path: Path, reranker: str) -> None:
+def test_no_model_is_used_unless_one_is_configured(tmp_path: Path, reranker: str) -> None:
     with bootstrap(Settings(home=str(tmp_path), reranker=reranker)) as services:
         assert services.models.chat is None
         assert services.models.reranker is None
         assert services.ingestion.context_writer is None
 
 
-def test_a_laptop_asks_the_service_at_the_address_with_its_secret(
+def test_a_laptop_calls_the_service_at_the_address_with_its_secret(
     tmp_path: Path, completions: ChatCompletionsDouble
 ) -> None:
     completions.model.thought = lambda _system, _data: {"yes": True}
@@ -104,7 +104,7 @@ def test_searches_and_reranking_share_one_budget(tmp_path: Path, completions: Ch
     assert len(completions.requests) == 1
 
 
-def test_on_aws_bedrock_is_asked_without_retries_of_its_client(bedrock: BedrockModelsDouble) -> None:
+def test_on_aws_bedrock_is_called_without_retries_of_its_client(bedrock: BedrockModelsDouble) -> None:
     bedrock.model.thought = lambda _system, _data: {"yes": True}
     settings = Settings(backend="aws", chat_model=NOVA, reranker="bedrock", rerank_model=COHERE)
     asked: list[tuple[str, dict[str, Any]]] = []

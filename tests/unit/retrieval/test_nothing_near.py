@@ -78,7 +78,7 @@ def test_without_cosines_what_hardly_a_word_supports_is_weak(service: KnowledgeQ
     assert {result.band for result in service.answer(COOKING, ANYTHING).results} == {Band.WEAK}
 
 
-def test_it_is_so_whatever_confidence_is_asked_for(service: KnowledgeQuery, near: Near) -> None:
+def test_it_is_so_for_every_requested_confidence(service: KnowledgeQuery, near: Near) -> None:
     near(NOWHERE)
     answer = service.answer(COOKING, QueryConfig(min_confidence=0.9))
     assert (answer.results, answer.unconfirmed) == ((), ())

@@ -1,4 +1,4 @@
-"""What is reported of questions, wherever they come from."""
+"""Metrics of questions, for all entry points."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_question_to_an_empty_corpus_has_no_confidence(tmp_path: Path, measured:
     assert measured.values[Metric.ZERO_RESULTS] == [1.0]
 
 
-def test_unreachable_index_is_told_and_says_nothing_of_confidence(tmp_path: Path, measured: Measured) -> None:
+def test_unreachable_index_is_reported_without_a_confidence(tmp_path: Path, measured: Measured) -> None:
     with a_system(tmp_path, {}, index=BrokenIndex()) as system:
         system.questions.search(report=measured).answer("disk")
     assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
@@ -92,7 +92,7 @@ def test_unreachable_index_is_told_and_says_nothing_of_confidence(tmp_path: Path
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()
 
 
-def test_question_for_no_tier_says_nothing_of_confidence(services: System, measured: Measured) -> None:
+def test_question_for_no_tier_reports_no_confidence(services: System, measured: Measured) -> None:
     services.questions.search(report=measured).answer("disk", QueryConfig(tiers=("internet",)))
     assert measured.values[Metric.QUERIES] == [1.0]
     assert not {Metric.CONFIDENCE, Metric.ZERO_RESULTS} & measured.values.keys()

@@ -1,4 +1,4 @@
-"""What speaks for each document: inputs of the models, whatever the question and the documents are."""
+"""Evidence for each document: inputs of the models, whatever the question and the documents are."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TestInputs:
         (row,) = rows_of("disk outage", (first, 5.0, 0.5), (second, 1.0, 0.1))
         assert row["document"] == 1
 
-    def test_word_that_all_documents_have_tells_none_apart(self) -> None:
+    def test_word_that_all_documents_have_distinguishes_none(self) -> None:
         database, collector, pods = rows_of("disk database", *ranked(0, 1, 2))
         assert database["passage_rare"] > collector["passage_rare"] > pods["passage_rare"] == 0
         assert collector["passage_rare"] < 0.5  # `database` is rarer among them than `disk`

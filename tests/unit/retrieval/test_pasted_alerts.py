@@ -112,7 +112,7 @@ def test_plain_question_is_no_alert() -> None:
     assert (question.alert, question.text) == ("", text)
 
 
-def test_answer_says_which_alert_was_read() -> None:
+def test_answer_names_the_parsed_alert() -> None:
     question = parse_query('QueueHighWarning{namespace="shop"}', QueryConfig(), KnowledgeModel({}, "")).question
     assert question.understood["alert"] == NAME
     assert question.understood["labels"] == {"namespace": "shop"}
@@ -130,7 +130,7 @@ def test_whatever_looks_like_an_alert_can_be_read(text: str) -> None:
 
 @pytest.mark.parametrize("alert", [ALERTMANAGER, CLOUDWATCH, ALERTMANAGER["alerts"]], ids=["alert", "alarm", "list"])
 @pytest.mark.parametrize("form", ["{alert}\n {asked}", "{asked}\n{alert}"], ids=["behind", "before"])
-def test_what_is_asked_beside_json_is_a_part_of_the_question(alert: object, form: str) -> None:
+def test_text_beside_json_is_part_of_the_question(alert: object, form: str) -> None:
     sent = json.dumps(alert, indent=1)
     alone, asked = pasted_alert(sent), pasted_alert(form.format(alert=sent, asked="may we restart the worker?"))
     assert alone is not None

@@ -90,7 +90,7 @@ def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
 
 
 def a_query(index: SearchIndex, *entries: IndexEntry, reader: Reader = NOBODY, **parts: Any) -> KnowledgeQuery:
-    """Questions over an index that has taken in `entries`, each as a document of its own."""
+    """Questions over an index with `entries`, each as a separate document."""
     index.apply([a_change(entry) for entry in entries])
     used: dict[str, Any] = {"embedder": WordsEmbedder(), "knowledge": KNOWLEDGE} | parts
     return KnowledgeQuery(index=index, reader=reader, **used)
@@ -172,7 +172,7 @@ class TestScores:
         assert contents(results) == ["disk guide", "disk post", "pod down"]
         assert results[0].confidence <= results[1].confidence
 
-    def test_results_below_the_confidence_asked_for_are_left_out(self, index: EmbeddedIndex) -> None:
+    def test_results_below_the_requested_confidence_are_left_out(self, index: EmbeddedIndex) -> None:
         service = a_query(index, a_text("disk full"), a_text("pod down"))
         best, worst = service.query("disk full", ANYTHING)
         middle = (best.confidence + worst.confidence) / 2
@@ -235,7 +235,7 @@ class TestUnconfirmed:
         assert found.unconfirmed == answer.unconfirmed != ()
         assert service.query("?!", config).unconfirmed == ()
 
-    def test_band_says_how_sure_a_result_is(self, index: EmbeddedIndex) -> None:
+    def test_band_follows_from_the_confidence(self, index: EmbeddedIndex) -> None:
         results = self.service(index).query("disk full", ANYTHING)
         assert results[0].band is Band.SURE
         assert [result.band for result in results] == [band_of(result.confidence) for result in results]
@@ -321,7 +321,7 @@ class TestBounds:
         assert contents(service.query("disk \ud800 full\udfff", ANYTHING)) == ["disk full"]
         assert given == ["disk ? full?"]
 
-    def test_long_query_is_cut_and_the_answer_says_so(self, index: EmbeddedIndex) -> None:
+    def test_long_query_is_cut_with_a_note(self, index: EmbeddedIndex) -> None:
         text = "disk full " * 10_000
         answer = a_query(index, a_text("disk full")).answer(text + "pod", ANYTHING)
         assert contents(answer.results) == ["disk full"]
@@ -471,7 +471,7 @@ class TestDegrading:
         assert record.exc_info is not None
         assert service.query("disk full") == []
 
-    def test_times_of_the_parts_are_told(self, index: EmbeddedIndex) -> None:
+    def test_times_of_the_parts_are_reported(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, a_text("disk full")).answer("disk")
         assert set(answer.timings_ms) == {"embed", "search", "lexical", "vector", "judge"}
         assert all(value >= 0 for value in answer.timings_ms.values())

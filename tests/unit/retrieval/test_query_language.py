@@ -1,4 +1,4 @@
-"""How questions are read: what is an operator, what is only words, and that a question never widens a search."""
+"""Parsing of questions: operators, plain words, and that a question never widens a search."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class TestOperators:
         assert read("tag:kafka service:web tier:internal").text == "kafka web"
         assert read('title:"disk full"').text == "disk full"
 
-    def test_bounds_alone_search_for_nothing_and_say_so(self) -> None:
+    def test_bounds_alone_search_for_nothing_with_a_note(self) -> None:
         question = read("after:2026")
         assert (question.text, question.notes) == ("", (NO_WORDS,))
 
@@ -209,7 +209,7 @@ class TestPasted:
         question = read('etcd cluster "etcd": members are down. tier:internal')
         assert (question.tiers, question.phrases) == (("internal",), ())
 
-    def test_a_short_question_with_a_phrase_asks_for_the_phrase(self) -> None:
+    def test_a_short_question_with_a_phrase_requires_the_phrase(self) -> None:
         assert read('how do I fix "connection refused" on the gateway?').phrases == ("connection refused",)
 
     @pytest.mark.parametrize("line", PASTED_LINES)

@@ -1,4 +1,4 @@
-"""What a question asks of an index and of each result: exact words, terms, and what an answer says of it."""
+"""A question's conditions on an index and on each result: exact words, terms, and its form in an answer."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ class TestNarrowing:
 
 
 class TestSayingWhatWasUnderstood:
-    def test_relaxed_question_searches_for_the_words_and_says_so(self) -> None:
+    def test_relaxed_question_searches_for_the_words_with_a_note(self) -> None:
         relaxed = Question("disk full", phrases=("disk full",), excluded=("kafka",), notes=("before",)).relaxed()
         assert relaxed.phrases == ()
         assert relaxed.excluded == ("kafka",)
         assert relaxed.notes == ("before", 'no passage that came near has exactly "disk full": the words were searched')
 
-    def test_what_says_nothing_is_left_out(self) -> None:
+    def test_empty_conditions_are_left_out(self) -> None:
         assert Question("disk").understood == {"text": "disk"}
         assert Question("disk", updated_from=0, tags=("a",)).understood == {
             "text": "disk",

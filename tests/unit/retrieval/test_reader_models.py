@@ -21,8 +21,8 @@ Shares = dict[bool, tuple[float, float, float]]
 Read = Callable[[random.Random, bool], CandidateReading]
 
 
-def a_model_that_says(shares: Shares) -> Read:
-    """Gives each verdict so often to what is relevant, and to what isn't."""
+def a_model_with_verdicts(shares: Shares) -> Read:
+    """A model with these shares of verdicts for relevant documents, and for others."""
     return lambda chance, relevant: CandidateReading(chance.choices(tuple(ReaderVerdict), shares[relevant])[0])
 
 
@@ -47,17 +47,17 @@ def error_of(model: ReaderModel, rows: list[LabelledReading]) -> float:
     return calibration([(combined(row.estimated, row.reading, model), row.relevant) for row in rows]).error
 
 
-@pytest.mark.parametrize("read", [a_model_that_says(RIGHT), a_model_that_says(ANYHOW), a_scorer])
+@pytest.mark.parametrize("read", [a_model_with_verdicts(RIGHT), a_model_with_verdicts(ANYHOW), a_scorer])
 def test_what_was_fitted_is_calibrated_on_other_readings(read: Read) -> None:
     model = fit_reader(readings(read, 2000, seed=1))
     assert error_of(model, readings(read, 4000, seed=2)) < 0.03
 
 
 def test_a_model_that_judges_anyhow_counts_for_nothing() -> None:
-    model = fit_reader(readings(a_model_that_says(ANYHOW), 4000, seed=3))
+    model = fit_reader(readings(a_model_with_verdicts(ANYHOW), 4000, seed=3))
     assert model["estimate"] == pytest.approx(1, abs=0.1)
     assert [model[verdict] for verdict in ReaderVerdict] == pytest.approx([0, 0, 0], abs=0.2)
-    assert error_of(assumed_model(scores=False), readings(a_model_that_says(ANYHOW), 4000, seed=4)) > 0.1
+    assert error_of(assumed_model(scores=False), readings(a_model_with_verdicts(ANYHOW), 4000, seed=4)) > 0.1
 
 
 def test_few_readings_leave_what_is_assumed() -> None:
@@ -68,7 +68,7 @@ def test_few_readings_leave_what_is_assumed() -> None:
     assert (model["helps"], model["no"]) == (assumed["helps"], assumed["no"])
 
 
-def test_readings_that_tell_all_apart_give_a_finite_model() -> None:
+def test_perfectly_separating_readings_give_a_finite_model() -> None:
     rows = [LabelledReading(0.5, CandidateReading(ANSWERS if at % 2 else NO), bool(at % 2)) for at in range(200)]
     model = fit_reader(rows)
     assert 2 < model["answers"] < 10

@@ -216,7 +216,7 @@ class TestReplay:
         assert found.verdict is (ReplayVerdict.UNEXPLAINED if kinds else ReplayVerdict.SAME)
 
     @pytest.mark.parametrize(
-        ("now", "said"),
+        ("now", "cause"),
         [
             ({"version": "i.2"}, "corpus changed since: 1 -> 2"),
             ({"version": "j.1"}, "corpus changed since: i.1 -> j.1"),
@@ -226,10 +226,10 @@ class TestReplay:
             ({"partial": True}, "partial now"),
         ],
     )
-    def test_every_reason_for_another_answer_is_named(self, now: dict[str, Any], said: str) -> None:
+    def test_every_reason_for_another_answer_is_named(self, now: dict[str, Any], cause: str) -> None:
         found = replay(a_receipt(a_result()), lambda *_: a_receipt(**now))
         assert found.verdict is ReplayVerdict.CHANGED
-        assert said in found.causes[0]
+        assert cause in found.causes[0]
 
     def test_other_model_is_a_reason(self) -> None:
         other = a_receipt() | {"models": {"embedding": "n", "ranker": "fused", "opx": "0.1.0"}}

@@ -250,7 +250,7 @@ class TestLines:
     def test_a_long_one_is_cut(self) -> None:
         assert self.line(CandidateReading(ReaderVerdict.HELPS, 2), "x" * 300) == "x" * (MAX_LINE - 1) + "…"
 
-    def test_a_result_says_that_it_was_read_and_by_which_line(self) -> None:
+    def test_a_result_records_that_it_was_read_and_the_line(self) -> None:
         page = a_document("page", 0.5, self.TEXT)
         result = result_of(read([page], CandidateReading(ReaderVerdict.ANSWERS, 3))[0])
         assert (result.judged, result.helps_by) == (Basis.READ, "Delete old archive logs.")
@@ -298,10 +298,10 @@ class TestFailures:
             lambda some: [replace(ANSWERS, score="9")] * len(some),
         ],
     )
-    def test_nonsense_leaves_the_estimates_and_is_told(self, nonsense: Give) -> None:
+    def test_nonsense_leaves_the_estimates_and_is_noted(self, nonsense: Give) -> None:
         self.unread(ScriptedReranker(give=nonsense))
 
-    def test_a_failure_leaves_the_estimates_and_is_told(self) -> None:
+    def test_a_failure_leaves_the_estimates_and_is_noted(self) -> None:
         def fail(_: Sequence[Candidate]) -> list[CandidateReading]:
             raise ModelError("throttled")
 
@@ -314,6 +314,6 @@ class TestFailures:
 
         assert "did not answer within 0.01 s" in self.unread(ScriptedReranker(give=sleep), 0.01)
 
-    def test_what_goes_wrong_within_a_time_is_raised_where_it_was_asked_for(self) -> None:
+    def test_a_failure_within_the_time_limit_is_raised_to_the_caller(self) -> None:
         with pytest.raises(ZeroDivisionError):
             within(1, lambda: 1 // 0, "dividing")

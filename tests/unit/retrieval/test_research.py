@@ -50,7 +50,7 @@ def a_result(
 
 @dataclass
 class Library:
-    """Answers from a table: a question's text, or a word of it, and what is found for it. Keeps what it was asked."""
+    """Answers from a table: a question's text, or a word of it, and the results for it. Records the queries."""
 
     found: Mapping[str, Sequence[RetrievalResult] | BaseException] = field(default_factory=dict)
     before: Callable[[str], object] = lambda _: None
@@ -73,7 +73,7 @@ class Library:
 
 @dataclass
 class Planned:
-    """A planner that says what it was told to, iteration by iteration."""
+    """A planner with given plans, iteration by iteration."""
 
     plans: Sequence[Sequence[SubQuery] | Exception]
     seen: list[SoFar] = field(default_factory=list)
@@ -180,11 +180,11 @@ class TestSearches:
         research(Library(before=before), max_iterations=5)
         assert 1 < most[0] <= MAX_WORKERS
 
-    def test_internet_is_not_asked_in_words_that_come_from_what_was_found(self) -> None:
+    def test_internet_is_not_searched_with_words_from_findings(self) -> None:
         library = Library({TLS: [a_result("Never mind.", title="Widget recall", confidence=0.1)]})
         research(library, include_internet=True, tiers=("internal", "internet"))
-        told = [query for query, config in library.asked if "Widget" in query]
-        assert told
+        from_finding = [query for query, config in library.asked if "Widget" in query]
+        assert from_finding
         assert not [query for query, config in library.asked if "Widget" in query and config.include_internet]
         assert [query for query, config in library.asked if query == TLS and config.include_internet]
 
@@ -206,7 +206,7 @@ class TestFindings:
         assert finding.found_by == (DISK, TLS)
         assert finding.confidence == 0.95
 
-    def test_passages_that_say_the_same_are_one_finding_that_names_the_other(self) -> None:
+    def test_near_duplicate_passages_are_one_finding_that_names_the_other(self) -> None:
         text = "Delete old logs and restart the service. " * 8
         copy = a_result(text, confidence=0.95, document="copy", tier="internet", trust=0.6, chunk="copy")
         original = a_result(text, document="original", chunk="original")
@@ -227,7 +227,7 @@ class TestFindings:
         assert report.partial
         assert "left out" in report.notes[-1]
 
-    def test_what_came_nearest_is_told_for_a_part_without_a_finding(self) -> None:
+    def test_the_nearest_result_is_reported_for_a_part_without_a_finding(self) -> None:
         near = a_result("Perhaps.", title="Certificates", confidence=0.3)
         report = research(Library({DISK: [a_result()], "ertificate": [near]}), max_iterations=1)
         assert report.gaps == (TLS,)
@@ -235,7 +235,7 @@ class TestFindings:
         assert contents(report) == ["Delete old logs."]
 
     def test_a_document_found_by_its_own_title_alone_is_no_finding(self) -> None:
-        """A reworded search has the title of what came nearest; that finds it for certain, and says nothing."""
+        """A reworded search has the title of the nearest result; that finds it for certain, and proves nothing."""
         near, certain = a_result("Perhaps.", title="Zebras", confidence=0.3), a_result(title="Zebras", confidence=0.99)
         report = research(Library({"Zebras": [certain], TLS: [near], DISK: [a_result()]}))
         assert [step for step in report.trace if "Zebras" in step.text and step.results]
@@ -331,7 +331,7 @@ class TestFailures:
         assert "a search could not be done: throttled" in report.notes
         assert [step.error for step in report.trace if step.text == DISK] == ["throttled"]
 
-    def test_if_no_search_can_be_done_the_report_is_empty_and_says_so(self) -> None:
+    def test_if_no_search_can_be_done_the_report_is_empty_with_a_note(self) -> None:
         report = research(Library({"": StoreUnavailableError("down")}))
         assert (report.findings, report.partial, report.stopped_because) == ((), True, Stopped.UNAVAILABLE)
         assert report.searches_performed == 3

@@ -97,7 +97,7 @@ class TestServices:
     @pytest.mark.parametrize(
         ("planner", "kind"), [("auto", ChatPlanner), ("chat", ChatPlanner), ("rules", RulePlanner)]
     )
-    def test_the_settings_say_who_plans_where_there_is_one(self, planner: str, kind: type, tmp_path: Path) -> None:
+    def test_the_settings_choose_the_planner(self, planner: str, kind: type, tmp_path: Path) -> None:
         settings = Settings(home=str(tmp_path), chat_model="m", chat_url="http://127.0.0.1:9", research_planner=planner)
         made = bootstrap(settings)
         assert isinstance(made.questions._planner, kind)

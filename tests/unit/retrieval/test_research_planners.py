@@ -1,4 +1,4 @@
-"""What planners make of topics and findings: rules, and a language model that may be wrong, busy or turned by a text."""
+"""Plans for topics and findings: by rules, and by a language model that may be wrong, busy or misled by a document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = QueryConfig()
 
 @dataclass
 class Model:
-    """A language model that answers what it was told to, the last answer again and again."""
+    """A language model with given replies, the last one again and again."""
 
     replies: Sequence[Any]
     asked: list[ChatRequest] = field(default_factory=list)
@@ -145,7 +145,7 @@ class TestModel:
         assert (report.stopped_because, report.planner) == (Stopped.ENOUGH, "chat:test-model")
         assert len(model.asked) == 1
 
-    def test_the_model_is_asked_again_for_what_is_missing_with_what_was_found_as_data(self) -> None:
+    def test_the_model_is_called_again_for_the_gaps_with_the_findings_as_data(self) -> None:
         library = Library({"volume": [a_result("Delete old logs.")]})
         model = Model([wanted("volume full", "renew certificate"), wanted("x509 expiry", part="renew certificate")])
         research(library, max_iterations=2, planner=ChatPlanner(model))
@@ -182,23 +182,23 @@ class TestModel:
         assert report.stopped_because is Stopped.ENOUGH
         assert any("rules did" in note for note in report.notes)
 
-    def test_the_model_is_not_asked_again_after_it_failed(self) -> None:
+    def test_the_model_is_not_called_again_after_it_failed(self) -> None:
         model = Model([ModelError("throttled")])
         research(Library(), max_iterations=5, planner=ChatPlanner(model))
         assert len(model.asked) == 1
 
-    def test_it_is_asked_once_an_iteration_at_most(self) -> None:
+    def test_it_is_called_once_an_iteration_at_most(self) -> None:
         model = Model([wanted(f"disk number{n}", f"host number{n}") for n in range(9)])
         research(Library(), max_iterations=5, planner=ChatPlanner(model))
         assert len(model.asked) <= 5
 
-    def test_it_is_told_how_long_it_may_take(self) -> None:
+    def test_it_gets_a_time_limit(self) -> None:
         model = Model([wanted("a b", "c d")])
         research(Library(), max_iterations=2, seconds=4, planner=ChatPlanner(model))
         assert 0.5 < model.asked[0].seconds <= 1.0
         assert 0.5 < model.asked[1].seconds <= 2.0
 
-    def test_what_it_is_told_stays_small(self) -> None:
+    def test_its_input_stays_small(self) -> None:
         long = [a_result("x y " * 20_000, chunk=f"c{n}", document=f"d{n}", title="t " * 900) for n in range(10)]
         model = Model([wanted("volume", "renew certificate")])
         research(Library({"volume": long[:2]}), "topic " * 9000, max_iterations=2, planner=ChatPlanner(model))

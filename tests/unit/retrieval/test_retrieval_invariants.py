@@ -1,4 +1,4 @@
-"""What holds for answers over any documents."""
+"""Invariants of answers over any documents."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def asked(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Rea
 
 
 def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:
-    """What would be changed, whatever is found with it."""
+    """The rewording of a question, whatever is found with it."""
     asked = parse_query(question, ANYTHING, KNOWLEDGE)
     where = SearchFilter(tuple(reader.visible))
     found = index.search(SearchRequest(where, asked.text, languages=asked.languages)).term_frequencies
@@ -106,7 +106,7 @@ class TestSpelling:
     ) -> None:
         assert proposed(index, f"why is the {typed} broken") == ({typed: meant} if meant else {})
 
-    def test_answer_is_that_of_the_corrected_question_and_says_so(self, index: EmbeddedIndex) -> None:
+    def test_answer_is_that_of_the_corrected_question_with_a_note(self, index: EmbeddedIndex) -> None:
         answer, right = asked(index, "renew the certifcate"), asked(index, "renew the certificate")
         assert [one.content for one in answer.results] == [one.content for one in right.results]
         assert [one.confidence for one in answer.results] == [one.confidence for one in right.results]
@@ -122,7 +122,7 @@ class TestSpelling:
             "why is the datbs broken",  # two edits
             "why is the ratabase broken",  # another first letter
             "the dsik broken",  # too short
-            "why is the DATABSE broken",  # an acronym, as far as one can tell
+            "why is the DATABSE broken",  # possibly an acronym
             "why is databse-01 broken",
             "why is dataBse.local broken",
             "why is data_bse broken",

@@ -1,4 +1,4 @@
-"""Which tiers are asked, in which order, and what the answer says about it."""
+"""Routing: the tiers that are searched, their order, and the steps in the answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITH_INTERNET = QueryConfig(min_confidence=0.01, include_internet=True)
 
 
 class Recording:
-    """An index that remembers which tiers it was asked for, and fails for some."""
+    """An index that records the tiers of requests, and fails for some."""
 
     derives_ids = True
 
@@ -78,13 +78,13 @@ def live(*results: RetrievalResult, **more: Any) -> Any:
     return lambda query, most: Answer(query, results, **more)
 
 
-def test_our_own_knowledge_is_asked_first_and_alone_if_it_covers_the_question(index: Recording) -> None:
+def test_internal_knowledge_is_searched_first_and_alone_if_it_covers_the_question(index: Recording) -> None:
     answer = a_query(index, *OURS, VENDOR).answer("disk full", QueryConfig(min_confidence=0, max_results=2))
     assert index.asked == [("internal",)]
     assert steps(answer)["specialized"] == (False, "3 of our own documents have a good result")
 
 
-def test_what_others_know_is_asked_where_ours_does_not_cover_the_question(index: Recording) -> None:
+def test_specialized_knowledge_is_searched_if_internal_knowledge_does_not_cover_the_question(index: Recording) -> None:
     answer = a_query(index, OURS[0], VENDOR).answer("disk full", SURE)
     assert index.asked == [("internal",), ("specialized",)]
     searched, reason = steps(answer)["specialized"]
@@ -107,7 +107,7 @@ def test_a_tier_without_a_wanted_category_is_left_out(index: Recording) -> None:
     assert {result.tier for result in answer.results} == {"specialized"}
 
 
-def test_an_identifier_that_others_give_has_them_asked(index: Recording) -> None:
+def test_an_identifier_of_an_external_catalogue_has_specialized_knowledge_searched(index: Recording) -> None:
     answer = a_query(index, *OURS, VENDOR).answer("disk full CVE-2024-3094", QueryConfig(min_confidence=0))
     assert steps(answer)["specialized"] == (True, "the question names CVE-2024-3094")
 
@@ -118,7 +118,7 @@ def test_a_question_can_name_its_tier(index: Recording) -> None:
     assert contents(list(answer.results)) == ["disk full advisory"]
 
 
-def test_the_internet_is_asked_only_where_it_was_enabled(index: Recording) -> None:
+def test_the_internet_is_searched_only_if_it_was_enabled(index: Recording) -> None:
     service = a_query(index, POST)
     assert steps(service.answer("disk full", SURE))["internet"] == (False, "it was not enabled")
     assert steps(service.answer("disk full", WITH_INTERNET))["internet"] == (True, "it was enabled")
@@ -145,7 +145,7 @@ def test_what_is_first_by_score_is_first_where_nobody_acts(index: Recording) -> 
     assert results == in_order(results)
 
 
-def test_steps_say_how_many_are_good_and_how_sure_the_best_is(index: Recording) -> None:
+def test_steps_report_the_number_of_good_results_and_the_best_confidence(index: Recording) -> None:
     answer = a_query(index, *OURS).answer("disk full", SURE)
     step = answer.routing[0]
     assert step == TierStep("internal", True, "always first", len(answer.results), answer.results[0].confidence)
@@ -209,7 +209,7 @@ class TestLive:
         answer = self.ask(index, OURS[0], internet=live(a_live_result(0.6)))
         assert [result.tier for result in answer.results] == ["internal", "internet"]
 
-    def test_what_went_wrong_on_the_web_is_told(self, index: Recording) -> None:
+    def test_failures_of_the_web_search_are_noted(self, index: Recording) -> None:
         answer = self.ask(index, OURS[0], internet=live(partial=True, notes=("the web was not searched: 503",)))
         assert answer.partial
         assert "the web was not searched: 503" in answer.notes

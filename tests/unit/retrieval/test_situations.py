@@ -134,7 +134,7 @@ def test_no_score_leaves_its_range() -> None:
     assert found.score == 1.0
 
 
-def test_nothing_good_enough_says_so() -> None:
+def test_nothing_good_enough_is_stated() -> None:
     nearest = a_result("Nearly")
     found = best_in(Situation(), an_answer(unconfirmed=(nearest,), partial=True, notes=("half of it",)), NOW)
     assert (found.content, found.score) == (NOTHING_FOUND, 0.0)
@@ -143,5 +143,5 @@ def test_nothing_good_enough_says_so() -> None:
     assert found.metadata["alternatives"] == []
 
 
-def test_more_results_are_asked_for_than_are_wanted_as_their_order_may_change() -> None:
+def test_more_results_are_searched_than_requested_as_their_order_may_change() -> None:
     assert Situation().config(QueryConfig(max_results=1)).max_results == 10

@@ -37,7 +37,7 @@ OTHER = WebResult("Other", "https://acme.test/x", "")
 
 
 class Engine:
-    """A `WebSearch` that notes what it is asked."""
+    """A `WebSearch` that records its queries."""
 
     name = "brave"
 
@@ -83,7 +83,7 @@ def test_confidence_falls_with_rank_and_stays_below_an_answer_of_our_own() -> No
     assert 0.2 < confidences[-1] < confidences[0] < 0.7
 
 
-def test_no_more_results_than_asked_for() -> None:
+def test_no_more_results_than_requested() -> None:
     search = InternetSearch(Engine(BLOG, OTHER, DOCS))
     assert len(search.answer("x", 1).results) == 1
     with pytest.raises(InvalidInputError, match="at least 1"):
@@ -116,13 +116,13 @@ def test_text_that_is_aimed_at_a_model_is_pointed_out() -> None:
 
 
 @pytest.mark.parametrize("query", ["", " \n", "\0"])
-def test_nothing_is_asked_for_nothing(query: str) -> None:
+def test_an_empty_question_is_not_searched(query: str) -> None:
     engine = Engine(DOCS)
     assert InternetSearch(engine).answer(query).notes == (NOTHING_TO_ASK,)
     assert not engine.asked
 
 
-def test_odd_characters_are_asked_as_text() -> None:
+def test_odd_characters_are_searched_as_text() -> None:
     engine = Engine(DOCS)
     InternetSearch(engine).answer("a\ud800b\n c")
     assert engine.asked[0][0] == "a?b c"
@@ -140,7 +140,7 @@ def table(tmp_path: Path, time: FakeTime) -> Iterator[Any]:
         yield services.tables.table(WEB_CACHE)
 
 
-def test_equal_questions_are_asked_once_an_hour(table: Any, time: FakeTime) -> None:
+def test_equal_questions_are_searched_once_an_hour(table: Any, time: FakeTime) -> None:
     engine = Engine(DOCS, BLOG)
     search = CachedWebSearch(engine, table, seconds=3600, clock=time.clock)
     first = search.search("Disk  full", 10)
@@ -170,7 +170,7 @@ def test_nothing_found_is_kept_and_failures_are_not(table: Any, time: FakeTime) 
         assert len(engine.asked) == times
 
 
-def test_without_its_table_the_engine_is_asked(time: FakeTime) -> None:
+def test_without_its_table_the_engine_is_queried(time: FakeTime) -> None:
     search = CachedWebSearch(Engine(DOCS), BrokenTable(), seconds=3600, clock=time.clock)  # type: ignore[arg-type]
     assert search.search("x", 5) == [DOCS]
 
@@ -330,7 +330,7 @@ def test_command_prints_results_with_site_and_trust(tmp_path: Path, site: Misbeh
     assert shown["results"][0]["source"] == DOCS.url
 
 
-def test_command_says_that_no_engine_is_configured(tmp_path: Path) -> None:
+def test_command_reports_that_no_engine_is_configured(tmp_path: Path) -> None:
     result = Opx(tmp_path)("web", "limits")
     assert result.exit_code == 2
     assert "no web search is configured" in result.output

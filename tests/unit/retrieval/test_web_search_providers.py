@@ -1,4 +1,4 @@
-"""Search engines: what is asked of them, and what is read of their replies."""
+"""Search engines: requests to them, and parsing of their replies."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def google_item(url: str) -> dict[str, Any]:
 # -- Brave
 
 
-def test_brave_is_asked_with_its_token_in_a_header(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_brave_is_queried_with_its_token_in_a_header(web: HttpWeb, site: MisbehavingSite) -> None:
     site.page(BRAVE, brave_page())
     engine("brave", web, site).search("pods  restart", 7)
     request = site.requests[0]
@@ -98,7 +98,7 @@ def test_brave_without_web_results_found_nothing(web: HttpWeb, site: Misbehaving
 # -- Google
 
 
-def test_google_is_asked_for_the_engine(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_google_is_queried_with_the_engine(web: HttpWeb, site: MisbehavingSite) -> None:
     site.page(GOOGLE, google_page(google_item("https://a.test/1")))
     found = engine("google", web, site).search("pods", 20)
     assert found == [WebResult("Page 1", "https://a.test/1", "Text")]
@@ -168,7 +168,7 @@ def test_rejected_key_is_not_in_the_error(web: HttpWeb, site: MisbehavingSite, n
     assert "the-key" not in str(raised.value)
 
 
-def test_missing_api_is_said(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_missing_api_is_reported(web: HttpWeb, site: MisbehavingSite) -> None:
     with pytest.raises(SourceRefusedError, match="no search API"):
         engine("brave", web, site).search("x", 5)
 

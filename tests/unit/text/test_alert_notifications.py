@@ -46,7 +46,7 @@ def test_of_alerts_that_fire_and_that_are_over_the_firing_ones_count(over: str) 
     assert (found.labels["pod"], found.notes) == ("kafka-1", ())
 
 
-def test_where_none_fires_all_count_and_a_note_says_so() -> None:
+def test_if_none_fires_all_count_with_a_note() -> None:
     found = notified(one(1, "resolved"), one(2, "resolved"))
     assert "pod" not in found.labels
     assert found.notes == (
@@ -77,7 +77,7 @@ def test_given_labels_choose_among_the_alerts() -> None:
     assert found.notes == ("the alert with these labels is resolved; others of this notification are firing",)
 
 
-def test_given_labels_that_no_alert_has_are_not_said_to_be_left_out() -> None:
+def test_given_labels_that_no_alert_has_are_not_reported_as_left_out() -> None:
     found = notified(one(1), one(2), labels="pod=kafka-8")
     assert (found.labels["pod"], found.notes) == ("kafka-8", ())
 

@@ -17,7 +17,7 @@ calm = settings(deadline=None)  # a busy machine is no failure
 
 
 def found_by(question: str, document: str) -> bool:
-    """Whether every term of the question is one of the document's."""
+    """True if every term of the question is one of the document's."""
     terms = analyze(question)
     return bool(terms) and set(terms) <= set(analyze(document))
 

@@ -169,7 +169,7 @@ class TestPrograms:
             ("kubectl get pods", None),
         ],
     )
-    def test_blast_is_what_the_rule_says(self, command: str, blast: Blast | None) -> None:
+    def test_blast_is_that_of_the_rule(self, command: str, blast: Blast | None) -> None:
         assert classified(command).blast is blast
 
 

@@ -21,7 +21,7 @@ def filled_of(text: str, *placeholders: str, **labels: str) -> FilledCommand:
 
 class TestDiffering:
     @pytest.mark.parametrize(
-        ("command", "labels", "says"),
+        ("command", "labels", "difference"),
         [
             ("kubectl -n prod logs web-1", {"namespace": "web"}, "-n prod; the alert says namespace=web"),
             ("helm --namespace=prod list", {"ns": "web"}, "--namespace prod; the alert says ns=web"),
@@ -37,9 +37,9 @@ class TestDiffering:
         ],
     )
     def test_literals_that_an_alert_contradicts_are_named(
-        self, command: str, labels: dict[str, str], says: str
+        self, command: str, labels: dict[str, str], difference: str
     ) -> None:
-        assert list(differing(ShownCommand(command), labels)) == [says]
+        assert list(differing(ShownCommand(command), labels)) == [difference]
 
     @pytest.mark.parametrize(
         ("command", "labels"),

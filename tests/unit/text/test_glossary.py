@@ -94,7 +94,7 @@ def test_an_entry_that_is_much_longer_is_another_word() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "💥", "a" * 10_000, "knoten" * 1_000, "knoten" * 10, "日本語"])
-def test_any_word_can_be_asked_for(word: str) -> None:
+def test_any_string_can_be_looked_up(word: str) -> None:
     GERMAN.english([word])
     list(GERMAN.with_rests(word))
 

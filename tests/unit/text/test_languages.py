@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Detection of the language of documents and questions."""
 
 from __future__ import annotations
 

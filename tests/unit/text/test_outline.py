@@ -42,7 +42,7 @@ class TestForms:
             (2, "4", "Remove old logs."),
         ]
 
-    def test_items_of_a_bulleted_list_that_tell_what_to_do_are_steps(self) -> None:
+    def test_items_of_a_bulleted_list_with_instructions_are_steps(self) -> None:
         assert titles("## Mitigation\n\n- Stop the writer\n- Remove old logs\n") == [
             "Stop the writer",
             "Remove old logs",
@@ -59,7 +59,7 @@ class TestForms:
         text = "1. Stop the writer.\n\nYou can watch it stop.\n\n2. Remove old logs.\n"
         assert titles(text) == ["Stop the writer.", "Remove old logs."]
 
-    def test_headings_that_tell_what_to_do_are_steps(self) -> None:
+    def test_headings_with_instructions_are_steps(self) -> None:
         text = "## Mitigation\n\n### Stop the writer\n\nUse the console.\n\n### Remove old logs\n\n```sh\nrm -r /tmp/a\n```\n"
         assert titles(text) == ["Stop the writer", "Remove old logs"]
 
@@ -86,7 +86,7 @@ class TestForms:
             "Remove old logs.",
         ]
 
-    def test_a_paragraph_that_tells_what_to_do_is_a_step_with_the_code_below(self) -> None:
+    def test_a_paragraph_with_an_instruction_is_a_step_with_the_code_below(self) -> None:
         text = "## Diagnosis\n\nCheck the disk:\n\n```\ndf -h\n```\n\nIf it is full, remove old logs.\n"
         assert titles(text) == ["Check the disk", "If it is full, remove old logs."]
         assert [command.text for command in outlined(text).steps[0].commands] == ["df -h"]
@@ -127,7 +127,7 @@ class TestForms:
         assert titles("## Background\n\nYou can list the logs.\n") == []
         assert titles("## Background\n\nList the logs:\n\n```sh\nls /var/log\n```\n") == ["List the logs"]
 
-    def test_a_line_that_stands_for_a_heading_tells_what_follows(self) -> None:
+    def test_a_line_in_place_of_a_heading_gives_the_role_of_its_section(self) -> None:
         text = "How it **works**:\n- Check runs hourly\n- Send an alert\n\nHow to **investigate**:\n- Check the disk\n"
         assert titles(text) == ["Check the disk"]
 
@@ -351,7 +351,7 @@ class TestParts:
             "There is no question and it deletes all data.",
         ],
     )
-    def test_a_step_whose_author_says_that_something_is_lost_is_destructive(self, sentence: str) -> None:
+    def test_a_step_with_a_statement_of_loss_is_destructive(self, sentence: str) -> None:
         assert only_step(f"1. Restart it. {sentence}\n").destructive
         assert only_step(f"## Mitigation\n\n> {sentence}\n\n1. Restart it.\n").destructive
 

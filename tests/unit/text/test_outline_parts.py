@@ -1,4 +1,4 @@
-"""What outlines are made with gives the same as its slower forms: Markdown's blocks, and phrases in any case."""
+"""The fast parts of outlines agree with their slower forms: Markdown's blocks, and phrases in any case."""
 
 from __future__ import annotations
 
