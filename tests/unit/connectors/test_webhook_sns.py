@@ -102,7 +102,7 @@ def a_notification(alarm: object = None, key: Any = None, version: str = "2", **
         "Timestamp": WHEN.isoformat().replace("+00:00", ".000Z"),
         **more,
     }
-    return signed(message, ("HttpRequest", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"), key, version)
+    return signed(message, ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"), key, version)
 
 
 def a_confirmation(**more: str) -> Delivery:
@@ -116,7 +116,7 @@ def a_confirmation(**more: str) -> Delivery:
         "Timestamp": WHEN.isoformat(),
         **more,
     }
-    return signed(message, ("HttpRequest", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"))
+    return signed(message, ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"))
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_the_next_state_is_a_version_of_the_same_document(webhooks: Webhooks) ->
 
 def test_a_message_without_a_subject_is_signed_without_it(webhooks: Webhooks) -> None:
     plain = {key: value for key, value in json.loads(a_notification().body).items() if key != "Subject"}
-    names = ("HttpRequest", "MessageId", "Timestamp", "TopicArn", "Type")
+    names = ("Message", "MessageId", "Timestamp", "TopicArn", "Type")
     assert webhooks.send(signed({name: plain[name] for name in names}, names)) == (202, "accepted")
 
 
@@ -186,7 +186,7 @@ def test_what_comes_again_is_a_duplicate(webhooks: Webhooks) -> None:
 
 
 class TestForged:
-    @pytest.mark.parametrize("field", ["HttpRequest", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"])
+    @pytest.mark.parametrize("field", ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"])
     def test_everything_that_is_signed_counts(self, refusing: Webhooks, field: str) -> None:
         assert refusing.send(changed(a_notification(), **{field: "changed"})) == (401, "unverified")
 
