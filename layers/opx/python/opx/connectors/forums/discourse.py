@@ -195,7 +195,7 @@ class Discourse(Connector[DiscourseOptions]):
         return SourceDocument(key, thread(topic.title, facts, body, _sections(posts, first, solution)), metadata)
 
     def _visible(self, path: str) -> Any:
-        """Returns the reply; None if there is none, or if access is denied: a topic that was moved to a restricted category."""
+        """Returns the reply; None if there is none, or if access is denied: a topic moved to a restricted category."""
         try:
             return self._get(path)
         except SourceRefusedError as exc:
@@ -270,7 +270,7 @@ def _sections(posts: list[_Post], first: _Post | None, solution: _Post | None) -
 
 
 def _markdown(post: _Post) -> str:
-    """Converts a post's HTML to Markdown; "" for one without text. Raises `SourceShapeError` for HTML that can't be read."""
+    """Converts a post's HTML to Markdown; "" for one without text. Raises `SourceShapeError` for unreadable HTML."""
     from opx.formats.markup.html import parse_html
 
     if not post.cooked.strip():

@@ -127,7 +127,8 @@ def described(
 
 
 def checked_time(text: str, what: str) -> str:
-    """Normalises an ISO 8601 time to UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises `SourceShapeError`."""
+    """Normalises an ISO 8601 time to UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises
+    `SourceShapeError`."""
     if not text:
         return ""
     try:

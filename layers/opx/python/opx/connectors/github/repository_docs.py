@@ -122,7 +122,8 @@ class RepositoryDocs(Connector[O], Generic[O]):
 
     @abstractmethod
     def collections(self) -> tuple[Collection, ...]:
-        """Returns the collections to read; none is within another one. Raises `InvalidInputError` if the options select none."""
+        """Returns the collections to read; none is within another one. Raises `InvalidInputError` if the options select
+        none."""
 
     def probe(self) -> None:
         for collection in self._collections:

@@ -113,7 +113,8 @@ class NvdApi:
         return self.records({}, at=0, limit=1)
 
     def records(self, query: Mapping[str, str], *, at: int, limit: int = MAX_RECORDS) -> Records:
-        """Returns the records from a position on. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`."""
+        """Returns the records from a position on. Raises `SourceUnavailableError`, `SourceRefusedError`, or
+        `SourceShapeError`."""
         return self._request({**query, "resultsPerPage": limit, "startIndex": at})
 
     def named(self, ids: list[str]) -> Records:
