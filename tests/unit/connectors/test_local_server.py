@@ -75,7 +75,7 @@ def test_an_address_that_is_none_is_refused(services: System, address: str) -> N
         LocalServer(services.connectors.webhook_receiver, address, lambda: None)
 
 
-def test_an_address_that_is_taken_is_told(services: System) -> None:
+def test_an_address_in_use_is_reported(services: System) -> None:
     with (
         LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: None) as server,
         pytest.raises(InvalidInputError, match="choose another port"),

@@ -132,7 +132,7 @@ def test_a_source_that_fails_is_tried_again_after_a_minute_then_two(system: Syst
     assert any("no answer" in line for line in system.lines)
 
 
-def test_a_source_that_asks_for_a_pause_gets_it(system: SystemUnderTest) -> None:
+def test_a_pause_that_a_source_requires_is_kept(system: SystemUnderTest) -> None:
     source = system.source("a", error=SourceUnavailableError("slow down", retry_after=600))
     system.rounds()
     system.now += 599

@@ -22,7 +22,7 @@ from opx.runtime.knowledge_file import load_knowledge
         ("0 0 * * fri,SUN", "cron(0 0 ? * SUN,FRI *)"),
     ],
 )
-def test_a_cron_expression_is_said_in_the_schedulers_form(text: str, expected: str) -> None:
+def test_a_cron_expression_is_converted_to_the_schedulers_form(text: str, expected: str) -> None:
     assert scheduler_cron(text) == expected
 
 

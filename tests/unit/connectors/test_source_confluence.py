@@ -257,7 +257,7 @@ def test_comments_are_read_reply_by_reply(wiki: Wiki) -> None:
     assert "left out" not in text
 
 
-def test_comments_beyond_the_bound_are_left_out_and_that_is_said(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comments_beyond_the_limit_are_left_out_with_a_note(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confluence, "MAX_COMMENTS", 3)
     wiki.add(Written("1"))
     wiki.start()
@@ -352,7 +352,7 @@ def test_a_listing_of_another_shape_names_what_was_expected(wiki: Wiki, reply: A
         pulled(wiki.connector())
 
 
-def test_a_space_that_is_not_there_is_told() -> None:
+def test_a_missing_space_is_reported() -> None:
     with MisbehavingSite() as site:
         wiki = Wiki(site, "cloud")
         wiki.start()
@@ -360,7 +360,7 @@ def test_a_space_that_is_not_there_is_told() -> None:
             pulled(wiki.connector(spaces=["OPS", "NOPE"]))
 
 
-def test_the_next_page_is_only_asked_of_the_same_site() -> None:
+def test_the_next_page_is_only_requested_from_the_same_site() -> None:
     with MisbehavingSite() as site, MisbehavingSite() as other:
         wiki = Wiki(site, "cloud")
         wiki.add(Written("1"))
@@ -390,14 +390,14 @@ def test_a_page_that_is_listed_twice_is_read_once() -> None:
         assert max(site.asked(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
 
 
-def test_a_server_that_is_down_is_told(wiki: Wiki) -> None:
+def test_a_server_that_is_down_is_reported(wiki: Wiki) -> None:
     wiki.start()
     wiki.site.fail("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", status=502, times=9)
     with pytest.raises(SourceUnavailableError):
         pulled(wiki.connector())
 
 
-def test_health_says_what_is_wrong(wiki: Wiki) -> None:
+def test_health_reports_the_problem(wiki: Wiki) -> None:
     wiki.start()
     assert wiki.connector().health_check()
     wiki.site.fail("/wiki/api/v2/spaces" if wiki.kind == "cloud" else "/rest/api/content", status=401)

@@ -70,7 +70,7 @@ class TestDeclared:
             ("  blog: {kind: feed, category: web/blogs, options: [a]}\n", "must be a mapping"),
         ],
     )
-    def test_mistakes_are_told_with_file_and_line(self, tmp_path: Path, entry: str, problem: str) -> None:
+    def test_mistakes_are_reported_with_file_and_line(self, tmp_path: Path, entry: str, problem: str) -> None:
         path = a_file(tmp_path, entry)
         line = len(path.read_text(encoding="utf-8").splitlines())
         with pytest.raises(KnowledgeConfigError, match=problem) as raised:

@@ -74,7 +74,7 @@ def test_of_entries_with_one_id_the_first_counts(site: MisbehavingSite) -> None:
     assert [document.content for page in feed_of(site).pull() for document in page.documents] == ["new"]
 
 
-def test_a_feed_never_says_that_something_vanished(site: MisbehavingSite) -> None:
+def test_entries_that_left_a_feed_are_not_withdrawn(site: MisbehavingSite) -> None:
     site.page("/feed", rss([rss_item(1)]))
     pages = feed_of(site).pull()
     assert not any(page.complete or page.withdrawn for page in pages)
@@ -220,7 +220,7 @@ def test_unchanged_articles_are_named(site: MisbehavingSite) -> None:
     assert [*documents(pages)] == ["/post-1"]
 
 
-def test_articles_that_the_feed_dates_before_the_last_pull_are_not_asked_for(site: MisbehavingSite) -> None:
+def test_articles_dated_before_the_last_pull_are_not_requested(site: MisbehavingSite) -> None:
     articles(site, 2)
     pulls = feed_of(site, full_article=True)
     pulls.pull()
@@ -239,7 +239,7 @@ def test_an_article_that_could_not_be_read_is_tried_again_though_it_is_old_by_no
     assert [*documents(pulls.pull(LATER))] == ["/post-0"]
 
 
-def test_a_feed_whose_articles_were_all_read_is_asked_for_changes_alone_again(site: MisbehavingSite) -> None:
+def test_a_feed_whose_articles_were_all_read_is_requested_conditionally_again(site: MisbehavingSite) -> None:
     articles(site, 2)
     pulls = feed_of(site, full_article=True)
     site.fail("/posts/0", status=500, times=4)

@@ -81,7 +81,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repo.git")
 
 
-def test_a_commit_says_what_changed_and_why(repository: Repository) -> None:
+def test_a_commit_states_its_changes_and_reason(repository: Repository) -> None:
     first = repository.commit("Begin", {"a.py": b"1\n2\n", "old.txt": b"x\n", "logo.png": b"\0"})
     files = {"a.py": b"1\n3\n4\n", "new.txt": b"hello\n", "logo.png": b"\0\1"}
     second = repository.commit("Raise the limit (OPS-12)\n\n# Why\nIt was UTF-8, see OPS-7", files, first)
@@ -107,7 +107,7 @@ def test_a_commit_says_what_changed_and_why(repository: Repository) -> None:
     }
 
 
-def test_only_issues_of_known_projects_are_named_if_they_are_told(repository: Repository) -> None:
+def test_only_issues_of_the_declared_projects_are_named(repository: Repository) -> None:
     only = repository.commit("See OPS-1 and ABC-2", {})
     text = text_of(documents_of(pulled(repository.connector(issue_projects=["ABC"])))[only])
     assert "jira:ABC-2" in text
@@ -211,7 +211,7 @@ def test_a_commit_whose_files_are_missing_is_refused(repository: Repository) -> 
 def test_a_history_with_holes_withdraws_nothing(repository: Repository) -> None:
     made = repository.line(3)
     (repository.path / "objects" / made[0][:2] / made[0][2:]).unlink()
-    with pytest.raises(SourceShapeError, match="not whole"):
+    with pytest.raises(SourceShapeError, match="is incomplete"):
         pulled(repository.connector())
 
 
@@ -226,7 +226,7 @@ def test_the_end_of_a_shallow_clone_is_read_without_files(repository: Repository
 
 
 def test_what_is_no_repository_shows_in_the_health(tmp_path: Path) -> None:
-    assert "no git repository" in a_connector("git_history", path=str(tmp_path)).check().reason
+    assert "not a readable git repository" in a_connector("git_history", path=str(tmp_path)).check().reason
 
 
 def test_a_repository_without_commits_shows_in_the_health(repository: Repository) -> None:
@@ -321,7 +321,7 @@ def test_a_token_logs_in(served: GitServer) -> None:
     assert "credentials" in served.connector().check().reason
 
 
-def test_a_private_address_is_not_asked(served: GitServer) -> None:
+def test_a_private_address_is_not_requested(served: GitServer) -> None:
     served.repository.line(1)
     with pytest.raises(ForbiddenAddressError):
         pulled(served.connector(tools={"addresses": None}))

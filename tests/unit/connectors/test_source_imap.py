@@ -49,7 +49,7 @@ def filled(server: ImapDouble, count: int) -> None:
     server.folders["INBOX"].messages = {number: a_message(f"Number {number}") for number in range(1, count + 1)}
 
 
-def test_a_message_is_its_bytes_with_what_its_headers_say(server: ImapDouble) -> None:
+def test_a_message_is_its_bytes_with_metadata_of_its_headers(server: ImapDouble) -> None:
     server.folders["INBOX"].messages = {5: a_message("=?utf-8?q?Re=3A_Stra=C3=9Fe?=")}
     found = documents_of(pulled(connector(server)))["INBOX/7-5.eml"]
     assert found.content == server.folders["INBOX"].messages[5]
@@ -151,7 +151,7 @@ def test_a_connection_that_breaks_off_goes_on_another_time(server: ImapDouble) -
     assert len(named([first, *pulled(connector(server), cursor=first.cursor)])) == 450
 
 
-def test_a_server_that_says_too_much_is_stopped(server: ImapDouble) -> None:
+def test_a_server_that_sends_too_much_is_stopped(server: ImapDouble) -> None:
     filled(server, 1)
     server.extra = 10_000_000_000
     with pytest.raises(SourceUnavailableError, match="at most"):
@@ -176,7 +176,7 @@ def test_a_server_that_drips_is_left(server: ImapDouble) -> None:
 
 
 @pytest.mark.parametrize("missing", ["UIDVALIDITY", "UIDNEXT"])
-def test_a_server_without_lasting_numbers_is_told(server: ImapDouble, missing: str) -> None:
+def test_a_server_without_lasting_numbers_is_reported(server: ImapDouble, missing: str) -> None:
     server.without = missing
     with pytest.raises(SourceShapeError, match=missing):
         pulled(connector(server))
@@ -187,7 +187,7 @@ def test_a_wrong_password_shows_in_the_health(server: ImapDouble) -> None:
     assert "refused to log" in health.reason
 
 
-def test_a_server_that_is_busy_is_asked_another_time(server: ImapDouble) -> None:
+def test_a_busy_server_is_retried_later(server: ImapDouble) -> None:
     server.refuse_at = "LOGIN"
     with pytest.raises(SourceUnavailableError, match="not now"):
         pulled(connector(server))

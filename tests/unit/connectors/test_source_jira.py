@@ -152,7 +152,7 @@ def test_issues_that_change_in_a_crowd_hide_no_others(server: Jira) -> None:
     assert len(documents_of(pulled(server.connector()))) == 350
 
 
-def test_changes_are_asked_for_by_milliseconds(jira: Jira) -> None:
+def test_changes_are_requested_by_milliseconds(jira: Jira) -> None:
     jira.issues = [an_issue(1), an_issue(100)]
     pages = pulled(jira.connector(), since="2024-01-02T15:01:00Z")
     assert set(documents_of(pages)) == {"OPS-100"}
@@ -206,7 +206,7 @@ def test_a_token_is_not_forgotten_because_of_something_else(cloud: Jira) -> None
         pulled(cloud.connector(), cursor={"from": "", "token": "token-100"})
 
 
-def test_a_query_that_is_refused_is_told(jira: Jira) -> None:
+def test_a_refused_query_is_reported(jira: Jira) -> None:
     jira.site.fail(CLOUD, status=400)
     jira.site.fail(SERVER, status=400)
     with pytest.raises(SourceRefusedError, match="status 400"):
@@ -295,7 +295,7 @@ def test_relations_are_lines_at_the_end(cloud: Jira) -> None:
     )
 
 
-def test_of_many_comments_the_last_are_asked_for(jira: Jira) -> None:
+def test_of_many_comments_the_last_are_requested(jira: Jira) -> None:
     path = f"/rest/api/{3 if jira.kind == 'Cloud' else 2}/issue/OPS-1/comment"
     body: Any = a_text("newest") if jira.kind == "Cloud" else "newest"
     jira.site.page(path, {"comments": [{"created": "2024-01-09T00:00:00.000+0000", "body": body}]})
@@ -323,7 +323,7 @@ EXTRA = "customfield_1"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ([{"value": "Disk"}, {"value": "Network"}], "- Disk\n- Network"),
         ([{"value": "Disk"}], "Disk"),
@@ -338,10 +338,10 @@ EXTRA = "customfield_1"
         ("2024-01-01", "2024-01-01"),
     ],
 )
-def test_extra_fields_of_every_kind_are_read(cloud: Jira, given: Any, told: str) -> None:
+def test_extra_fields_of_every_kind_are_read(cloud: Jira, given: Any, expected: str) -> None:
     cloud.issues = [an_issue(1, **{EXTRA: given})]
     text = text_of(documents_of(pulled(cloud.connector(extra_fields=[f"{EXTRA}=Own"])))["OPS-1"])
-    assert text.endswith(f"## Own\n\n{told}\n")
+    assert text.endswith(f"## Own\n\n{expected}\n")
 
 
 @pytest.mark.parametrize("nothing", [None, [], ""])
@@ -401,13 +401,13 @@ def test_a_reply_without_issues_names_what_was_expected(cloud: Jira, reply: Any)
         pulled(cloud.connector())
 
 
-def test_json_that_ends_in_the_middle_is_told(cloud: Jira) -> None:
+def test_truncated_json_is_reported(cloud: Jira) -> None:
     cloud.site.once(CLOUD, Answer(200, json.dumps({"issues": [an_issue(1)]})[:40]))
     with pytest.raises(SourceShapeError, match="not JSON"):
         pulled(cloud.connector())
 
 
-def test_a_server_that_fails_for_a_while_is_asked_again(jira: Jira) -> None:
+def test_requests_to_a_failing_server_are_retried(jira: Jira) -> None:
     jira.issues = [an_issue(1)]
     jira.site.fail(CLOUD, status=503, times=2)
     jira.site.fail(SERVER, status=429, retry_after="2", times=2)

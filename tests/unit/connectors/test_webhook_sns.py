@@ -63,7 +63,7 @@ def a_certificate(key: Any = None, name: str = "sns.amazonaws.com", days: int = 
 
 @dataclass
 class Pages:
-    """A `WebClient` with a few pages, which notes what it is asked for."""
+    """A `WebClient` with a few pages, which records the requested addresses."""
 
     pages: dict[str, bytes] = field(default_factory=lambda: {CERTIFICATE: a_certificate()})
     asked: list[str] = field(default_factory=list)
@@ -287,7 +287,9 @@ class TestUnavailable:
         assert webhooks.send(a_notification()) == (503, "unavailable")
 
 
-def test_what_does_not_answer_is_asked_once_as_sns_waits_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_server_is_requested_once_as_sns_waits_for_seconds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = []
 
     def silent(_: object, message: HttpRequest, addresses: object) -> HttpReply:
@@ -320,7 +322,7 @@ class TestSubscription:
             "http://127.0.0.1/",
         ],
     )
-    def test_no_other_address_is_asked(self, webhooks: Webhooks, pages: Pages, url: str) -> None:
+    def test_no_other_address_is_requested(self, webhooks: Webhooks, pages: Pages, url: str) -> None:
         assert webhooks.send(a_confirmation(SubscribeURL=url)) == (400, "invalid_payload")
         assert pages.asked == [CERTIFICATE]
 

@@ -65,9 +65,9 @@ def test_a_delivery_is_taken_in(webhooks: Webhooks) -> None:
     assert webhooks.only().startswith("# Pods restart")
 
 
-def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webhooks) -> None:
-    told: list[bool] = []
-    app = application(webhooks.services.connectors.webhook_receiver, accepted=lambda: told.append(True))
+def test_the_consumer_is_notified_of_each_accepted_delivery(webhooks: Webhooks) -> None:
+    notified: list[bool] = []
+    app = application(webhooks.services.connectors.webhook_receiver, accepted=lambda: notified.append(True))
     for delivery in (github(an_issue()), github(an_issue()), github(an_issue("edited"), key="wrong")):
         request: dict[str, Any] = {
             "REQUEST_METHOD": "POST",
@@ -79,7 +79,7 @@ def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webho
         }
         setup_testing_defaults(request)
         list(app(request, lambda *_: None))  # type: ignore[arg-type]
-    assert told == [True]
+    assert notified == [True]
 
 
 def test_it_is_an_application_as_servers_expect_it(webhooks: Webhooks) -> None:
