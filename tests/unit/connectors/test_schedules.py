@@ -40,7 +40,7 @@ def test_a_cron_expression_is_converted_to_the_schedulers_form(text: str, expect
         ("@daily", "minute hour day-of-month month day-of-week"),
     ],
 )
-def test_what_cant_be_scheduled_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_an_unsupported_schedule_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         scheduler_cron(text)
 

@@ -222,7 +222,7 @@ def test_change_of_one_domain_reads_all_of_them(site: MisbehavingSite, web: Http
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_interrupted_pull_goes_on_though_the_bundle_is_unchanged(
+def test_interrupted_pull_resumes_though_the_bundle_is_unchanged(
     site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setattr(attack, "PAGE_DOCUMENTS", 2)
@@ -237,7 +237,7 @@ def test_interrupted_pull_goes_on_though_the_bundle_is_unchanged(
     assert rest.last.complete
 
 
-def test_pull_that_goes_on_with_another_bundle_begins_anew(
+def test_resumed_pull_with_another_bundle_starts_again(
     site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attack, "PAGE_DOCUMENTS", 2)
@@ -318,6 +318,6 @@ def test_health_is_checked_with_the_list_of_releases(site: MisbehavingSite, web:
     assert "'collections'" in connector(site, web).check().reason
 
 
-def test_bundle_is_found_whatever_its_layout(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_bundle_is_parsed_in_any_layout(site: MisbehavingSite, web: HttpWeb) -> None:
     site.page("/enterprise-attack/enterprise-attack.json", json.dumps(a_bundle(*OBJECTS), indent=4), kind="text/plain")
     assert len(Corpus().pull(connector(site, web)).documents) == 7

@@ -125,14 +125,14 @@ def test_a_base_element_moves_relative_links(site: MisbehavingSite) -> None:
 # -- the same page at several addresses
 
 
-def test_the_same_text_at_two_addresses_is_taken_once(site: MisbehavingSite) -> None:
+def test_the_same_text_at_two_addresses_is_ingested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a", "/b"))
     site.page("/a", html("Same"))
     site.page("/b", html("Same"))
     assert [*documents(crawl_of(site).pull())] == ["/", "/a"]
 
 
-def test_a_page_is_taken_at_its_canonical_address(site: MisbehavingSite) -> None:
+def test_a_page_is_ingested_at_its_canonical_address(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a?view=print"))
     site.page("/a?view=print", html("A, printed", head="<link rel=canonical href='/a'>"))
     site.page("/a", html("A", head="<link rel=canonical href='/a/'>"))
@@ -146,14 +146,14 @@ def test_a_canonical_address_that_can_not_be_meant_is_ignored(site: MisbehavingS
     assert [*documents(crawl_of(site).pull())] == ["/", "/a"]
 
 
-def test_of_two_pages_that_name_each_other_one_is_taken(site: MisbehavingSite) -> None:
+def test_of_two_pages_that_name_each_other_one_is_ingested(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a"))
     site.page("/a", html("A", head="<link rel=canonical href='/b'>"))
     site.page("/b", html("B", head="<link rel=canonical href='/a'>"))
     assert [*documents(crawl_of(site).pull())] == ["/", "/b"]
 
 
-def test_a_page_that_is_redirected_to_is_taken_once(site: MisbehavingSite) -> None:
+def test_a_page_that_is_redirected_to_is_ingested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/old", "/new"))
     site.redirect("/old", "/new")
     site.page("/new", html("New"))
@@ -307,7 +307,7 @@ def test_pages_of_other_sites_and_paths_in_a_sitemap_are_left_out(site: Misbehav
     ],
     ids=["a page", "cut", "empty", "text", "encoding", "entities"],
 )
-def test_what_is_no_sitemap_is_of_a_wrong_shape(site: MisbehavingSite, body: bytes) -> None:
+def test_an_invalid_sitemap_is_a_shape_error(site: MisbehavingSite, body: bytes) -> None:
     site.page("/sitemap.xml", body, kind="application/xml")
     with pytest.raises(SourceShapeError, match=r"sitemap"):
         Pulls(site, "crawl", sitemaps=(site.url("/sitemap.xml"),)).pull()
@@ -572,7 +572,7 @@ def many(site: MisbehavingSite, count: int = 30, *, etags: bool = True) -> None:
 
 @pytest.mark.parametrize("etags", [True, False])
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_an_interrupted_crawl_goes_on_and_is_whole(site: MisbehavingSite, stop_after: int, etags: bool) -> None:
+def test_an_interrupted_crawl_resumes_and_is_whole(site: MisbehavingSite, stop_after: int, etags: bool) -> None:
     many(site, etags=etags)
     pulls = crawl_of(site)
     first = pulls.pull(stop_after=stop_after)
@@ -604,7 +604,7 @@ def test_a_crawl_that_failed_in_between_does_not_become_complete_by_going_on(sit
     assert not pulls.pull(PullRequest(cursor=first[-1].cursor))[-1].complete
 
 
-def test_what_was_found_before_a_failure_is_given(site: MisbehavingSite) -> None:
+def test_documents_found_before_a_failure_are_returned(site: MisbehavingSite) -> None:
     many(site)
     site.fail("/20", status=503, retry_after="900")
     pulls = crawl_of(site)

@@ -86,7 +86,7 @@ def test_old_pinned_topics_do_not_end_the_listing(forum: DiscourseDouble, web: H
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_interrupted_pull_goes_on_where_it_was(forum: DiscourseDouble, web: HttpWeb, after: int) -> None:
+def test_interrupted_pull_resumes_where_it_was(forum: DiscourseDouble, web: HttpWeb, after: int) -> None:
     keys = six(forum)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(forum, web), after=after)
@@ -196,6 +196,6 @@ def test_empty_forum_is_a_complete_pull(forum: DiscourseDouble, web: HttpWeb) ->
 
 
 @pytest.mark.parametrize("category", ["../admin", "a?b", "", "a//b"])
-def test_category_that_is_none_is_refused(forum: DiscourseDouble, web: HttpWeb, category: str) -> None:
+def test_invalid_category_is_refused(forum: DiscourseDouble, web: HttpWeb, category: str) -> None:
     with pytest.raises(InvalidInputError):
         connector(forum, web, categories=(category,))

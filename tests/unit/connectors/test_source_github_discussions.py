@@ -80,7 +80,7 @@ def test_change_during_the_first_pull_is_not_missed(github: GitHubDouble, web: H
 
 
 @pytest.mark.parametrize("since", ["", "2026-01-01T00:00:00Z"])
-def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWeb, since: str) -> None:
+def test_interrupted_pull_resumes_where_it_was(github: GitHubDouble, web: HttpWeb, since: str) -> None:
     keys = six(github)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(github, web), after=1, since=since)

@@ -98,7 +98,7 @@ def test_patterns_choose_and_exclude_leaves_out(github: GitHubDouble, web: HttpW
     assert list(Corpus().pull(source).documents) == ["docs/a-b/x.md", "docs/a.md"]
 
 
-def test_next_pull_fetches_what_changed_and_names_the_rest(
+def test_next_pull_fetches_changed_files_and_lists_the_rest(
     github: GitHubDouble, web: HttpWeb, site: MisbehavingSite
 ) -> None:
     github.commit(FILES)

@@ -90,7 +90,7 @@ def test_issues_that_changed_in_one_second_are_all_read(github: GitHubDouble, we
     assert len(corpus.documents) == 7
 
 
-def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWeb) -> None:
+def test_interrupted_pull_resumes_where_it_was(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(github, web), after=2)
@@ -101,7 +101,7 @@ def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWe
     assert sum("since" not in asked for asked in github.listings) == 1
 
 
-def test_nothing_is_listed_while_the_newest_issue_is_as_it_was(github: GitHubDouble, web: HttpWeb) -> None:
+def test_nothing_is_listed_while_the_newest_issue_is_unchanged(github: GitHubDouble, web: HttpWeb) -> None:
     six(github)
     Corpus().pull(connector(github, web))
     web.commit_validators()
@@ -267,7 +267,7 @@ def test_healthy_source_is_healthy(github: GitHubDouble, web: HttpWeb) -> None:
 
 
 @pytest.mark.parametrize("name", ["acme", "acme/shop/x", "../etc", "acme/..", "acme/shop?x=1"])
-def test_repository_that_is_no_name_is_refused(github: GitHubDouble, web: HttpWeb, name: str) -> None:
+def test_invalid_repository_name_is_refused(github: GitHubDouble, web: HttpWeb, name: str) -> None:
     with pytest.raises(InvalidInputError, match="owner/name"):
         connector(github, web, repository=name)
 

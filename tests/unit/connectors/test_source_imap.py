@@ -79,13 +79,13 @@ def test_every_message_of_every_folder_is_read(server: ImapDouble) -> None:
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(server: ImapDouble) -> None:
+def test_a_pull_that_stops_after_any_page_resumes_there(server: ImapDouble) -> None:
     filled(server, 450)
     for _, both in resumed_after_each(connector(server)):
         assert len(both) == 450
 
 
-def test_what_was_read_before_is_named_and_not_fetched(server: ImapDouble) -> None:
+def test_known_messages_are_listed_and_not_fetched(server: ImapDouble) -> None:
     filled(server, 6)
     known = [f"INBOX/7-{number}.eml" for number in (1, 2, 4, 6)]
     pages = pulled(connector(server, known=known), since="2024-02-01T00:00:00Z")
@@ -93,7 +93,7 @@ def test_what_was_read_before_is_named_and_not_fetched(server: ImapDouble) -> No
     assert len(named(pages)) == 6
 
 
-def test_between_pages_what_was_read_before_is_named_too(server: ImapDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_messages_between_pages_are_listed_too(server: ImapDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imap_module, "FETCH_BYTES", 1)
     filled(server, 9)
     mailbox = connector(server, known=["INBOX/7-1.eml", "INBOX/7-5.eml"])
@@ -122,7 +122,7 @@ def test_a_message_that_is_too_large_is_refused_unread(server: ImapDouble) -> No
     assert server.fetched() == [2]
 
 
-def test_what_is_no_message_is_refused(server: ImapDouble) -> None:
+def test_an_invalid_message_is_refused(server: ImapDouble) -> None:
     server.folders["INBOX"].messages = {1: b"\r\n\r\n", 2: a_message()}
     pages = pulled(connector(server))
     assert set(documents_of(pages)) == {"INBOX/7-2.eml"}
@@ -140,7 +140,7 @@ def test_an_empty_folder_is_a_whole_listing(server: ImapDouble) -> None:
     assert [(named([page]), page.complete) for page in pages] == [(set(), True)]
 
 
-def test_a_connection_that_breaks_off_goes_on_another_time(server: ImapDouble) -> None:
+def test_a_connection_that_breaks_off_resumes_another_time(server: ImapDouble) -> None:
     filled(server, 450)
     pages = connector(server).pull(PullRequest())
     first = next(pages)

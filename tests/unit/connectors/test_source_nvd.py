@@ -108,7 +108,7 @@ def test_page_without_records_in_the_middle_is_refused(nvd: NvdDouble, web: Http
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_pull_goes_on_where_it_was_interrupted(
+def test_pull_resumes_where_it_was_interrupted(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
@@ -268,7 +268,7 @@ def test_if_most_estimates_change_all_records_are_listed_instead(nvd: NvdDouble,
     assert corpus.last.complete
 
 
-def test_interrupted_pull_goes_on_with_the_estimates_it_began_with(
+def test_interrupted_pull_resumes_with_the_estimates_it_began_with(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)

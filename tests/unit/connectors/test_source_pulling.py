@@ -215,7 +215,7 @@ class TestWithdrawal:
         report = system.pull(Page(withdrawn=("a", "never-seen")))
         assert (len(report.withdrawn), system.titles) == (1, ["b"])
 
-    def test_what_a_complete_listing_misses_leaves(self, system: SystemUnderTest) -> None:
+    def test_documents_missing_from_a_complete_listing_are_withdrawn(self, system: SystemUnderTest) -> None:
         system.pull(ten())
         report = system.pull(ten(without=2))
         assert (len(report.withdrawn), len(system.titles), report.flag) == (2, 8, "")
@@ -225,7 +225,7 @@ class TestWithdrawal:
         report = system.pull(Page(unchanged=tuple(f"page-{number}" for number in range(10)), complete=True))
         assert (len(report.withdrawn), report.unchanged, len(system.titles)) == (0, 10, 10)
 
-    def test_what_is_called_unchanged_and_never_came_is_reported(self, system: SystemUnderTest) -> None:
+    def test_an_unchanged_document_that_was_never_ingested_is_reported(self, system: SystemUnderTest) -> None:
         report = system.pull(a_page("a", unchanged=("b",)))
         assert [(one.key, "never ingested" in one.reason) for one in report.refusals] == [("b", True)]
 
@@ -307,7 +307,7 @@ class TestGoingOn:
             StoreUnavailableError("disk"),
         ],
     )
-    def test_an_interrupted_pull_keeps_what_it_had_and_goes_on_there(
+    def test_an_interrupted_pull_keeps_what_it_had_and_resumes_there(
         self, system: SystemUnderTest, error: Exception
     ) -> None:
         report = system.pull(a_page("a", at=1), error, a_page("c"))
@@ -347,7 +347,7 @@ class TestGoingOn:
         system.pull(a_page("a", seen_until="2099-01-01T00:00:00Z"))
         assert system.state.since == "2025-06-15T15:06:40Z"
 
-    def test_a_time_that_is_none_is_a_change_of_shape(self, system: SystemUnderTest) -> None:
+    def test_an_invalid_time_is_a_shape_error(self, system: SystemUnderTest) -> None:
         report = system.pull(a_page("a", seen_until="yesterday"))
         assert "is not a time of a change" in report.error
 
@@ -440,7 +440,7 @@ class TestGoingOn:
         system.services.connectors.sources.remove("old")
         assert not [item for item in table.query("#registered") if item["entry"] == "old"]
 
-    def test_an_unknown_source_is_named_with_those_there_are(self, system: SystemUnderTest) -> None:
+    def test_an_unknown_source_is_named_with_the_known_ones(self, system: SystemUnderTest) -> None:
         with pytest.raises(InvalidInputError, match=r"no source 'x'; known are: .*docs"):
             system.services.connectors.puller().pull("x")
 

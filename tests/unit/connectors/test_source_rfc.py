@@ -262,7 +262,7 @@ def test_place_of_an_interrupted_pull_is_not_one_among_other_rfcs(
     assert sorted(corpus.documents) == ["rfc2", "rfc3", "rfc4", "rfc5"]
 
 
-def test_interrupted_pull_goes_on_where_it_was(
+def test_interrupted_pull_resumes_where_it_was(
     editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rfc, "PAGE_DOCUMENTS", 2)
@@ -383,7 +383,7 @@ def test_text_in_latin_1_is_read_as_it_is_declared(editor: RfcEditor, site: Misb
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"<html>moved</html>", b"PK\x03\x04\0\0"])
-def test_what_is_no_text_is_refused(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, body: bytes) -> None:
+def test_a_reply_without_text_is_refused(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, body: bytes) -> None:
     editor.rfc(1)
     editor.publish()
     site.on("/rfc/rfc1.txt", Answer(200, body))

@@ -102,7 +102,7 @@ def test_a_listing_is_complete_and_has_the_selected_channels(written: Callable[[
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(
+def test_a_pull_that_stops_after_any_page_resumes_there(
     written: Callable[[Export], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slack_export, "PAGE_DOCUMENTS", 2)
@@ -178,7 +178,9 @@ def test_an_odd_message_is_refused_and_the_others_are_read(written: Callable[[Ex
         ({"general/2024-01-02.json": [{"time": 1}, {"time": 2}]}, "'ts'"),
     ],
 )
-def test_another_shape_names_what_was_expected(written: Callable[[Export], str], change: Export, problem: str) -> None:
+def test_another_shape_states_the_expected_format(
+    written: Callable[[Export], str], change: Export, problem: str
+) -> None:
     export = an_export(general_2024_01_02=[a_message("a", DAY)]) | change
     with pytest.raises(SourceShapeError, match=problem):
         pulled(a_connector("slack_export", path=written(export)))

@@ -99,7 +99,7 @@ def test_tags_are_pulled_one_after_the_other(stack: StackExchangeDouble, web: Ht
     assert [asked["tagged"] for asked in stack.listings] == ["nginx", "tls"]
 
 
-def test_interrupted_pull_goes_on_where_it_was(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_interrupted_pull_resumes_where_it_was(stack: StackExchangeDouble, web: HttpWeb) -> None:
     keys = six(stack)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(stack, web), after=2)
@@ -181,7 +181,7 @@ def test_used_up_quota_ends_the_pull_until_midnight(stack: StackExchangeDouble, 
     assert raised.value.retry_after == 86_400 - time.now % 86_400
 
 
-def test_last_page_is_taken_in_although_the_quota_is_used_up(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_last_page_is_ingested_although_the_quota_is_used_up(stack: StackExchangeDouble, web: HttpWeb) -> None:
     stack.put(a_question(1))
     stack.wrapper["quota_remaining"] = 0
     assert Corpus().pull(connector(stack, web)).last.complete

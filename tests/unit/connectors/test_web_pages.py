@@ -104,7 +104,7 @@ def test_another_heading_is_not_the_title() -> None:
     assert read_page(WebReply("https://e.org/", 200, {}, page)).metadata["title"] == "Restart a node"
 
 
-def test_only_so_many_links_of_a_page_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_number_of_links_of_a_page_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_LINKS", 20)
     page = "".join(f"<a href='/{n}'>x</a>" for n in range(30)).encode()
     assert len(read_page(WebReply("https://e.org/", 200, {}, page)).links) == 20

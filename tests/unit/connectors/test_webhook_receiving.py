@@ -339,7 +339,7 @@ class TestOrder:
 
 
 class TestUnavailable:
-    def test_without_the_table_nothing_is_taken_in(self, tmp_path: Path) -> None:
+    def test_without_the_table_nothing_is_ingested(self, tmp_path: Path) -> None:
         webhooks = webhooks_in(tmp_path)
         with webhooks.services:
             broken: Any = BrokenTable()

@@ -180,7 +180,7 @@ def test_the_certificate_is_fetched_once(webhooks: Webhooks, pages: Pages) -> No
     assert pages.asked == [CERTIFICATE]
 
 
-def test_what_comes_again_is_a_duplicate(webhooks: Webhooks) -> None:
+def test_a_repeated_delivery_is_a_duplicate(webhooks: Webhooks) -> None:
     webhooks.send(a_notification())
     assert webhooks.send(a_notification()) == (200, "duplicate")
 
@@ -336,5 +336,5 @@ class TestSubscription:
 
 
 @pytest.mark.parametrize("message", ["plain words", "[]", "{}", '{"AlarmName": "x"}'])
-def test_a_message_that_is_no_alarm_is_refused(webhooks: Webhooks, message: str) -> None:
+def test_a_message_without_an_alarm_is_refused(webhooks: Webhooks, message: str) -> None:
     assert webhooks.send(a_notification(Message=message)) == (400, "invalid_payload")

@@ -58,7 +58,7 @@ def asked(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, 
     return status, json.loads(b"".join(body)), dict(headers)
 
 
-def test_a_delivery_is_taken_in(webhooks: Webhooks) -> None:
+def test_a_delivery_is_ingested(webhooks: Webhooks) -> None:
     status, found, headers = asked(webhooks, github(an_issue()))
     assert (status, found) == ("202 Accepted", {"state": "accepted", "documents": 1})
     assert headers["content-type"] == "application/json; charset=utf-8"
@@ -104,7 +104,7 @@ def test_odd_categories_are_not_there(webhooks: Webhooks, path: str) -> None:
     assert asked(webhooks, github(an_issue()), PATH_INFO=path)[1]["error"]["code"] == "no_such_webhook"
 
 
-def test_only_post_is_taken(webhooks: Webhooks) -> None:
+def test_only_post_is_accepted(webhooks: Webhooks) -> None:
     status, _, headers = asked(webhooks, github(an_issue()), REQUEST_METHOD="GET")
     assert (status, headers["allow"]) == ("405 Method Not Allowed", "POST")
 

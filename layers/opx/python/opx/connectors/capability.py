@@ -216,7 +216,7 @@ class Connectors:
         return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)
 
 
-# -- WaysIn
+# -- implementation of `WaysIn` for the manager
 
 
 BUCKET = "s3://"

@@ -230,7 +230,7 @@ class StreamRepository:
         self._table.delete({"sourceId": REGISTERED, "entry": name})
 
 
-# -- control
+# -- subscriptions
 
 
 class StreamControl:

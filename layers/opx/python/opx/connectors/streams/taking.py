@@ -34,6 +34,8 @@ from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading
 if TYPE_CHECKING:
     from opx.telemetry.baselines.store import BaselineStore
 
+log = logging.getLogger(__name__)
+
 
 # -- batches of Lambda
 
@@ -288,10 +290,7 @@ def _title(text: str) -> str:
     return one_line(first, MAX_TITLE)
 
 
-# -- baseline values
-
-
-log = logging.getLogger(__name__)
+# -- values of baselines
 
 
 class BaselineTaker:
