@@ -1,4 +1,4 @@
-"""What tests of the security and standards connectors share: a connector with a real client, and a corpus of its pages."""
+"""Shared by tests of the security and standards connectors: a connector with a real client, and a corpus of its pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def a_connector(
 
 
 class Corpus:
-    """What pulls leave behind: each page is stored as the puller stores it."""
+    """The documents of pulls, stored page by page as the puller does."""
 
     def __init__(self) -> None:
         self.documents: dict[str, SourceDocument] = {}

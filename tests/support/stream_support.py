@@ -118,7 +118,7 @@ class SystemUnderTest:
         return made
 
     def consume(self, event: Any, *streams: StreamDefinition) -> list[Any]:
-        """What of a batch is to come again."""
+        """Records of a batch that are to be delivered again."""
         answer = consume_batch(
             event,
             streams or (a_stream(),),

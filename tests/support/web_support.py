@@ -34,8 +34,8 @@ def a_source(
 
 
 class Pulls:
-    """Pulls of a source from one site, with what a puller keeps in between, once a page is stored: validators, and which
-    keys it took in."""
+    """Pulls of a source from one site, with what a puller keeps in between, once a page is stored: validators, and the
+    keys that it ingested."""
 
     def __init__(self, site: MisbehavingSite, kind: str, **options: Any) -> None:
         self.site = site

@@ -1,4 +1,4 @@
-"""What tests of connectors of a company's own tools have in common."""
+"""Shared by tests of connectors of a company's own tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def a_connector(
     tools: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Connector[Any]:
-    """A connector as the registry makes it, that may ask these sites and this machine. `known` were taken in before."""
+    """A connector as the registry makes it, that may access these sites and this machine. `known` were ingested before."""
     definition = SourceDefinition("work", kind, "vendor/linux", Tier.INTERNAL, options=options)
 
     def known_of(keys: Sequence[str]) -> Collection[str]:

@@ -70,12 +70,12 @@ def test_a_forged_one_does_not(services: System) -> None:
 
 
 @pytest.mark.parametrize("address", ["8321", "here:port", "127.0.0.1:99999", "http://127.0.0.1:8321", ""])
-def test_an_address_that_is_none_is_refused(services: System, address: str) -> None:
+def test_an_invalid_address_is_refused(services: System, address: str) -> None:
     with pytest.raises(InvalidInputError, match="host:port"):
         LocalServer(services.connectors.webhook_receiver, address, lambda: None)
 
 
-def test_an_address_that_is_taken_is_told(services: System) -> None:
+def test_an_address_in_use_is_reported(services: System) -> None:
     with (
         LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: None) as server,
         pytest.raises(InvalidInputError, match="choose another port"),

@@ -82,7 +82,7 @@ def system(tmp_path: Path) -> Iterator[SystemUnderTest]:
         yield made
 
 
-def test_a_new_source_is_pulled_at_once_and_taken_in(system: SystemUnderTest) -> None:
+def test_a_new_source_is_pulled_at_once_and_ingested(system: SystemUnderTest) -> None:
     system.source("a")
     system.rounds()
     assert system.titles == ["a 0"]
@@ -132,7 +132,7 @@ def test_a_source_that_fails_is_tried_again_after_a_minute_then_two(system: Syst
     assert any("no answer" in line for line in system.lines)
 
 
-def test_a_source_that_asks_for_a_pause_gets_it(system: SystemUnderTest) -> None:
+def test_a_pause_that_a_source_requires_is_kept(system: SystemUnderTest) -> None:
     source = system.source("a", error=SourceUnavailableError("slow down", retry_after=600))
     system.rounds()
     system.now += 599
@@ -153,7 +153,7 @@ def test_a_wrong_definition_does_not_stop_the_others(system: SystemUnderTest) ->
 
 
 class TestWatchedDirectories:
-    def test_changes_are_taken_in_without_a_schedule(self, tmp_path: Path) -> None:
+    def test_changes_are_ingested_without_a_schedule(self, tmp_path: Path) -> None:
         folder = tmp_path / "docs"
         folder.mkdir()
         (folder / "a.md").write_text("# A\n\ntext\n")

@@ -22,7 +22,7 @@ from opx.runtime.knowledge_file import load_knowledge
         ("0 0 * * fri,SUN", "cron(0 0 ? * SUN,FRI *)"),
     ],
 )
-def test_a_cron_expression_is_said_in_the_schedulers_form(text: str, expected: str) -> None:
+def test_a_cron_expression_is_converted_to_the_schedulers_form(text: str, expected: str) -> None:
     assert scheduler_cron(text) == expected
 
 
@@ -40,7 +40,7 @@ def test_a_cron_expression_is_said_in_the_schedulers_form(text: str, expected: s
         ("@daily", "minute hour day-of-month month day-of-week"),
     ],
 )
-def test_what_cant_be_scheduled_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_an_unsupported_schedule_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         scheduler_cron(text)
 

@@ -85,13 +85,13 @@ def test_each_kind_of_object_is_a_document(site: MisbehavingSite, web: HttpWeb) 
     assert corpus.last.complete
 
 
-def test_technique_says_what_helps_and_who_uses_it(site: MisbehavingSite, web: HttpWeb) -> None:
-    told = pulled(site, web).text("technique/T1059")
-    assert "- **Tactics**: TA0002 Execution" in told
-    assert "- **Platforms**: Linux, Windows" in told
-    assert "## Sub-techniques\n\n- T1059.001 PowerShell" in told
-    assert "## Mitigations\n\n- M1038 Execution Prevention: Allow known scripts only.\n" in told
-    assert "## Used by\n\n- **Group**: Bear (G0007)" in told
+def test_technique_lists_mitigations_and_users(site: MisbehavingSite, web: HttpWeb) -> None:
+    rendered = pulled(site, web).text("technique/T1059")
+    assert "- **Tactics**: TA0002 Execution" in rendered
+    assert "- **Platforms**: Linux, Windows" in rendered
+    assert "## Sub-techniques\n\n- T1059.001 PowerShell" in rendered
+    assert "## Mitigations\n\n- M1038 Execution Prevention: Allow known scripts only.\n" in rendered
+    assert "## Used by\n\n- **Group**: Bear (G0007)" in rendered
 
 
 def test_relations_are_lines_that_a_graph_can_take(site: MisbehavingSite, web: HttpWeb) -> None:
@@ -104,12 +104,12 @@ def test_relations_are_lines_that_a_graph_can_take(site: MisbehavingSite, web: H
     assert "- campaign:C0001|ATTRIBUTED_TO|group:G0007\n" in corpus.text("campaign/C0001")
 
 
-def test_group_says_how_it_uses_what(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_group_describes_its_use_of_techniques_and_software(site: MisbehavingSite, web: HttpWeb) -> None:
     corpus = pulled(site, web)
-    told = corpus.text("group/G0007")
-    assert "- T1059 Command and Scripting Interpreter: Bear (G0007) runs `cmd.exe`." in told
-    assert "## Software\n\n- S0154 Beacon" in told
-    assert "- **Also known as**: Sofa" in told
+    rendered = corpus.text("group/G0007")
+    assert "- T1059 Command and Scripting Interpreter: Bear (G0007) runs `cmd.exe`." in rendered
+    assert "## Software\n\n- S0154 Beacon" in rendered
+    assert "- **Also known as**: Sofa" in rendered
     assert "Sofa" in corpus.documents["group/G0007"].metadata["tags"]
 
 
@@ -119,7 +119,7 @@ def test_mitigation_and_tactic_list_their_techniques(site: MisbehavingSite, web:
     assert "- T1059.001 PowerShell" in corpus.text("tactic/TA0002")
 
 
-def test_metadata_say_what_where_and_when(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_metadata_state_title_address_and_dates(site: MisbehavingSite, web: HttpWeb) -> None:
     metadata = pulled(site, web).documents["technique/T1059.001"].metadata
     assert metadata["title"] == "T1059.001: PowerShell"
     assert metadata["source_uri"] == "https://attack.mitre.org/techniques/T1059/001"
@@ -134,28 +134,28 @@ def test_detection_names_strategies_analytics_and_logs(site: MisbehavingSite, we
                          x_mitre_platforms=["Windows"], x_mitre_log_source_references=[log])  # fmt: skip
     strategy = an_object("x-mitre-detection-strategy", "DET0001", "Abuse of Shells", description="",
                          x_mitre_analytic_refs=[analytic["id"], "x-mitre-analytic--unknown"])  # fmt: skip
-    told = pulled(site, web, SHELL, component, analytic, strategy, a_link("detects", strategy, SHELL)).text(
+    rendered = pulled(site, web, SHELL, component, analytic, strategy, a_link("detects", strategy, SHELL)).text(
         "technique/T1059"
     )
-    assert "## Detection\n\n- DET0001 Abuse of Shells\n\n  - AN0001 (Windows): Odd parents.\n" in told
-    assert "    Logs: WinEventLog:Sysmon EventCode=1 (Process Creation)" in told
-    assert "technique:T1059|DETECTED_BY|detection:DET0001" in told
+    assert "## Detection\n\n- DET0001 Abuse of Shells\n\n  - AN0001 (Windows): Odd parents.\n" in rendered
+    assert "    Logs: WinEventLog:Sysmon EventCode=1 (Process Creation)" in rendered
+    assert "technique:T1059|DETECTED_BY|detection:DET0001" in rendered
 
 
 def test_older_form_of_detection_is_read_too(site: MisbehavingSite, web: HttpWeb) -> None:
     component = an_object("x-mitre-data-component", "", "Process Creation", external_references=[], description="")
     old = a_technique("T1059", "Shell", x_mitre_detection="Watch command lines.")
-    told = pulled(site, web, old, component, a_link("detects", component, old, "Look at parents.")).text(
+    rendered = pulled(site, web, old, component, a_link("detects", component, old, "Look at parents.")).text(
         "technique/T1059"
     )
-    assert "## Detection\n\nWatch command lines.\n\n- Process Creation: Look at parents." in told
-    assert "DETECTED_BY|data component:Process Creation" in told
+    assert "## Detection\n\nWatch command lines.\n\n- Process Creation: Look at parents." in rendered
+    assert "DETECTED_BY|data component:Process Creation" in rendered
 
 
 def test_text_from_outside_makes_no_headings_of_ours(site: MisbehavingSite, web: HttpWeb) -> None:
-    told = pulled(site, web, a_technique("T1", "Shell", description="# Mitigations\n```\nx")).text("technique/T1")
-    assert "\n# " not in f"\n{told}"
-    assert told.count("```") % 2 == 0
+    rendered = pulled(site, web, a_technique("T1", "Shell", description="# Mitigations\n```\nx")).text("technique/T1")
+    assert "\n# " not in f"\n{rendered}"
+    assert rendered.count("```") % 2 == 0
 
 
 # -- what is gone
@@ -216,13 +216,13 @@ def test_change_of_one_domain_reads_all_of_them(site: MisbehavingSite, web: Http
     corpus = Corpus().pull(connector(site, web, "enterprise", "mobile"))
     assert len(corpus.documents) == 8
     assert corpus.last.complete
-    told = corpus.text("group/G0007")
-    assert "T1059 Command" in told
-    assert "T1398 Boot Scripts: Anew." in told
+    rendered = corpus.text("group/G0007")
+    assert "T1059 Command" in rendered
+    assert "T1398 Boot Scripts: Anew." in rendered
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_interrupted_pull_goes_on_though_the_bundle_is_unchanged(
+def test_interrupted_pull_resumes_though_the_bundle_is_unchanged(
     site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setattr(attack, "PAGE_DOCUMENTS", 2)
@@ -237,7 +237,7 @@ def test_interrupted_pull_goes_on_though_the_bundle_is_unchanged(
     assert rest.last.complete
 
 
-def test_pull_that_goes_on_with_another_bundle_begins_anew(
+def test_resumed_pull_with_another_bundle_starts_again(
     site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attack, "PAGE_DOCUMENTS", 2)
@@ -292,7 +292,7 @@ def test_description_of_another_shape_does_not_disappear(
     assert corpus.refused["technique/T2"].startswith("the field 'description' should be a string, not ")
 
 
-def test_missing_bundle_says_what_to_set(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_missing_bundle_names_the_option_to_set(site: MisbehavingSite, web: HttpWeb) -> None:
     with pytest.raises(SourceRefusedError, match="base_url"):
         Corpus().pull(connector(site, web))
 
@@ -310,7 +310,7 @@ def test_server_that_is_busy_for_long_ends_the_pull(site: MisbehavingSite, web: 
     assert caught.value.retry_after == 600
 
 
-def test_health_is_told_by_the_list_of_releases(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_health_is_checked_with_the_list_of_releases(site: MisbehavingSite, web: HttpWeb) -> None:
     assert not connector(site, web).check().ok
     site.page("/index.json", {"collections": []})
     assert connector(site, web).check().ok
@@ -318,6 +318,6 @@ def test_health_is_told_by_the_list_of_releases(site: MisbehavingSite, web: Http
     assert "'collections'" in connector(site, web).check().reason
 
 
-def test_bundle_is_found_whatever_its_layout(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_bundle_is_parsed_in_any_layout(site: MisbehavingSite, web: HttpWeb) -> None:
     site.page("/enterprise-attack/enterprise-attack.json", json.dumps(a_bundle(*OBJECTS), indent=4), kind="text/plain")
     assert len(Corpus().pull(connector(site, web)).documents) == 7

@@ -165,7 +165,7 @@ def test_a_page_becomes_a_document_with_its_place(wiki: Wiki) -> None:
     assert "/OPS/" in found.metadata["source_uri"]
 
 
-def test_every_page_is_read_whatever_the_number_of_listings(wiki: Wiki) -> None:
+def test_every_page_is_read_with_any_number_of_listings(wiki: Wiki) -> None:
     wiki.limit = 30
     wiki.add(*(Written(str(number)) for number in range(1, 100)))
     wiki.start()
@@ -175,7 +175,7 @@ def test_every_page_is_read_whatever_the_number_of_listings(wiki: Wiki) -> None:
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(wiki: Wiki) -> None:
+def test_a_pull_that_stops_after_any_page_resumes_there(wiki: Wiki) -> None:
     wiki.limit = 30
     wiki.add(*(Written(str(number)) for number in range(1, 70)))
     wiki.start()
@@ -183,7 +183,7 @@ def test_a_pull_that_stops_after_any_page_goes_on_there(wiki: Wiki) -> None:
         assert len(both) == 69
 
 
-def test_only_what_changed_is_read_again_and_all_is_named(wiki: Wiki) -> None:
+def test_only_changed_pages_are_read_again_and_all_are_listed(wiki: Wiki) -> None:
     wiki.add(Written("1"), Written("2", changed="2024-02-02T10:00:00.000Z"), Written("3"))
     wiki.start()
     pages = pulled(wiki.connector(known=["1", "2", "3"]), since="2024-02-01T00:00:00Z")
@@ -257,7 +257,7 @@ def test_comments_are_read_reply_by_reply(wiki: Wiki) -> None:
     assert "left out" not in text
 
 
-def test_comments_beyond_the_bound_are_left_out_and_that_is_said(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comments_beyond_the_limit_are_left_out_with_a_note(wiki: Wiki, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confluence, "MAX_COMMENTS", 3)
     wiki.add(Written("1"))
     wiki.start()
@@ -287,7 +287,7 @@ def test_a_page_with_hundreds_of_labels_keeps_as_many_as_it_may(wiki: Wiki) -> N
     assert len(validated(metadata, name="1").tags) == MAX_ITEMS
 
 
-def test_attachments_of_formats_that_are_read_are_taken_in(wiki: Wiki) -> None:
+def test_attachments_of_formats_that_are_read_are_ingested(wiki: Wiki) -> None:
     wiki.add(Written("1", files={"guide.html": b"<p>hello</p>", "film.mp4": b"0"}))
     wiki.start()
     pages = pulled(wiki.connector(attachments=True))
@@ -345,14 +345,14 @@ def test_an_empty_page_is_a_document(wiki: Wiki) -> None:
 
 
 @pytest.mark.parametrize("reply", [{"pages": []}, [], {"results": [{"title": "no id"}]}])
-def test_a_listing_of_another_shape_names_what_was_expected(wiki: Wiki, reply: Any) -> None:
+def test_a_listing_of_another_shape_states_the_expected_format(wiki: Wiki, reply: Any) -> None:
     wiki.start()
     wiki.site.page("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", reply)
     with pytest.raises(SourceShapeError, match=r"'results'|'id'"):
         pulled(wiki.connector())
 
 
-def test_a_space_that_is_not_there_is_told() -> None:
+def test_a_missing_space_is_reported() -> None:
     with MisbehavingSite() as site:
         wiki = Wiki(site, "cloud")
         wiki.start()
@@ -360,7 +360,7 @@ def test_a_space_that_is_not_there_is_told() -> None:
             pulled(wiki.connector(spaces=["OPS", "NOPE"]))
 
 
-def test_the_next_page_is_only_asked_of_the_same_site() -> None:
+def test_the_next_page_is_only_requested_from_the_same_site() -> None:
     with MisbehavingSite() as site, MisbehavingSite() as other:
         wiki = Wiki(site, "cloud")
         wiki.add(Written("1"))
@@ -390,14 +390,14 @@ def test_a_page_that_is_listed_twice_is_read_once() -> None:
         assert max(site.asked(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
 
 
-def test_a_server_that_is_down_is_told(wiki: Wiki) -> None:
+def test_a_server_that_is_down_is_reported(wiki: Wiki) -> None:
     wiki.start()
     wiki.site.fail("/wiki/api/v2/pages" if wiki.kind == "cloud" else "/rest/api/content", status=502, times=9)
     with pytest.raises(SourceUnavailableError):
         pulled(wiki.connector())
 
 
-def test_health_says_what_is_wrong(wiki: Wiki) -> None:
+def test_health_reports_the_problem(wiki: Wiki) -> None:
     wiki.start()
     assert wiki.connector().health_check()
     wiki.site.fail("/wiki/api/v2/spaces" if wiki.kind == "cloud" else "/rest/api/content", status=401)

@@ -63,7 +63,7 @@ def test_storage_format_becomes_markdown(given: str, expected: str) -> None:
     assert storage_markdown(given).markdown == expected
 
 
-def test_issues_of_jira_macros_are_told() -> None:
+def test_issues_of_jira_macros_are_rendered() -> None:
     read = storage_markdown(macro("jira", server="J", key="OPS-12") + macro("jira", jqlQuery="project = X"))
     assert read.issues == ("OPS-12",)
     assert "OPS-12" in read.markdown

@@ -43,7 +43,7 @@ def test_pages_become_markdown_with_title_and_address(site: MisbehavingSite) -> 
     assert found.metadata == {"title": "Guide", "source_uri": site.url("/")}
 
 
-def test_what_a_page_says_of_itself_becomes_metadata(site: MisbehavingSite) -> None:
+def test_the_metadata_of_a_page_become_those_of_its_document(site: MisbehavingSite) -> None:
     head = (
         "<meta name=author content='Ann'><meta property='article:published_time' content='2024-01-02'>"
         '<script type=\'application/ld+json\'>{"dateModified": "2024-05-06T07:08:09+02:00"}</script>'
@@ -83,7 +83,7 @@ def test_other_parameters_do_in_any_order(site: MisbehavingSite) -> None:
     assert [*documents(crawl_of(site).pull())] == ["/", "/a?x=1&y=2", "/a?x=2"]
 
 
-def test_other_sites_pictures_and_archives_are_not_asked_for(site: MisbehavingSite) -> None:
+def test_other_sites_pictures_and_archives_are_not_requested(site: MisbehavingSite) -> None:
     links = ("http://elsewhere.example/x", "/p.png", "/v.mp4", "/s.css", "/d.zip", "mailto:a@e.org", "javascript:x()")
     site.page("/", html("Home", *links, "http://[bad/"))
     crawl_of(site).pull()
@@ -125,14 +125,14 @@ def test_a_base_element_moves_relative_links(site: MisbehavingSite) -> None:
 # -- the same page at several addresses
 
 
-def test_the_same_text_at_two_addresses_is_taken_once(site: MisbehavingSite) -> None:
+def test_the_same_text_at_two_addresses_is_ingested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a", "/b"))
     site.page("/a", html("Same"))
     site.page("/b", html("Same"))
     assert [*documents(crawl_of(site).pull())] == ["/", "/a"]
 
 
-def test_a_page_is_taken_at_its_canonical_address(site: MisbehavingSite) -> None:
+def test_a_page_is_ingested_at_its_canonical_address(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a?view=print"))
     site.page("/a?view=print", html("A, printed", head="<link rel=canonical href='/a'>"))
     site.page("/a", html("A", head="<link rel=canonical href='/a/'>"))
@@ -146,14 +146,14 @@ def test_a_canonical_address_that_can_not_be_meant_is_ignored(site: MisbehavingS
     assert [*documents(crawl_of(site).pull())] == ["/", "/a"]
 
 
-def test_of_two_pages_that_name_each_other_one_is_taken(site: MisbehavingSite) -> None:
+def test_of_two_pages_that_name_each_other_one_is_ingested(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a"))
     site.page("/a", html("A", head="<link rel=canonical href='/b'>"))
     site.page("/b", html("B", head="<link rel=canonical href='/a'>"))
     assert [*documents(crawl_of(site).pull())] == ["/", "/b"]
 
 
-def test_a_page_that_is_redirected_to_is_taken_once(site: MisbehavingSite) -> None:
+def test_a_page_that_is_redirected_to_is_ingested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/old", "/new"))
     site.redirect("/old", "/new")
     site.page("/new", html("New"))
@@ -162,7 +162,7 @@ def test_a_page_that_is_redirected_to_is_taken_once(site: MisbehavingSite) -> No
     assert visited(site) == ["/", "/old", "/new", "/new"]
 
 
-def test_a_page_that_was_redirected_to_is_not_asked_for_again(site: MisbehavingSite) -> None:
+def test_the_target_of_a_redirect_is_not_requested_again(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/old", "/a"))
     site.redirect("/old", "/new")
     site.page("/new", html("New"))
@@ -171,7 +171,7 @@ def test_a_page_that_was_redirected_to_is_not_asked_for_again(site: MisbehavingS
     assert visited(site) == ["/", "/old", "/new", "/a"]
 
 
-# -- what crawlers are asked
+# -- instructions to crawlers
 
 
 def test_forbidden_pages_are_not_fetched_and_reported(site: MisbehavingSite) -> None:
@@ -193,7 +193,7 @@ def test_a_site_that_forbids_everything_is_left_alone(site: MisbehavingSite) -> 
     assert visited(site) == []
 
 
-def test_rules_are_asked_for_once(site: MisbehavingSite) -> None:
+def test_rules_are_requested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a", "/b"))
     crawl_of(site).pull()
     assert site.asked("/robots.txt") == 1
@@ -307,7 +307,7 @@ def test_pages_of_other_sites_and_paths_in_a_sitemap_are_left_out(site: Misbehav
     ],
     ids=["a page", "cut", "empty", "text", "encoding", "entities"],
 )
-def test_what_is_no_sitemap_is_of_a_wrong_shape(site: MisbehavingSite, body: bytes) -> None:
+def test_an_invalid_sitemap_is_a_shape_error(site: MisbehavingSite, body: bytes) -> None:
     site.page("/sitemap.xml", body, kind="application/xml")
     with pytest.raises(SourceShapeError, match=r"sitemap"):
         Pulls(site, "crawl", sitemaps=(site.url("/sitemap.xml"),)).pull()
@@ -435,7 +435,7 @@ def test_a_crawl_ends_at_its_limit_and_is_not_complete(site: MisbehavingSite) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "problem"),
     [
         ({}, "start"),
         ({"start": ("e.org",)}, "not an address"),
@@ -444,8 +444,10 @@ def test_a_crawl_ends_at_its_limit_and_is_not_complete(site: MisbehavingSite) ->
         ({"start": ("http://e.org",), "depth": -1}, "depth"),
     ],
 )
-def test_options_that_make_no_crawl_are_refused(site: MisbehavingSite, options: dict[str, object], told: str) -> None:
-    with pytest.raises(InvalidInputError, match=told):
+def test_options_that_make_no_crawl_are_refused(
+    site: MisbehavingSite, options: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
         Pulls(site, "crawl", **options).pull()
 
 
@@ -501,7 +503,7 @@ def test_a_failed_page_is_read_when_it_is_served_again(site: MisbehavingSite) ->
     assert unchanged(pulls.pull()) == ["/", "/a", "/b"]
 
 
-def test_pages_that_a_sitemap_says_are_old_are_not_asked_for(site: MisbehavingSite) -> None:
+def test_pages_that_are_old_by_their_sitemap_are_not_requested(site: MisbehavingSite) -> None:
     site.page("/map.xml", sitemap((site.url("/a"), "2024-01-02"), (site.url("/b"), "2025-06-07T08:00:00Z")))
     site.page("/a", html("A"))
     site.page("/b", html("B"))
@@ -514,7 +516,7 @@ def test_pages_that_a_sitemap_says_are_old_are_not_asked_for(site: MisbehavingSi
     assert site.asked("/a") == 0
 
 
-def test_a_page_of_the_day_of_the_last_pull_is_asked_for(site: MisbehavingSite) -> None:
+def test_a_page_of_the_day_of_the_last_pull_is_requested(site: MisbehavingSite) -> None:
     site.page("/map.xml", sitemap((site.url("/a"), "2025-01-01")))
     site.page("/a", html("A"))
     pulls = Pulls(site, "crawl", sitemaps=(site.url("/map.xml"),))
@@ -544,7 +546,7 @@ def a_listed_page_that_is_not_kept(site: MisbehavingSite) -> Pulls:
     return pulls
 
 
-def test_a_page_that_is_not_kept_is_asked_for_though_its_sitemap_says_that_it_is_old(site: MisbehavingSite) -> None:
+def test_a_page_without_notes_is_requested_though_it_is_old_by_its_sitemap(site: MisbehavingSite) -> None:
     pulls = a_listed_page_that_is_not_kept(site)
     assert [*documents(pulls.pull(PullRequest(since="2025-01-01T00:00:00Z")))] == ["/a"]
 
@@ -570,7 +572,7 @@ def many(site: MisbehavingSite, count: int = 30, *, etags: bool = True) -> None:
 
 @pytest.mark.parametrize("etags", [True, False])
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_an_interrupted_crawl_goes_on_and_is_whole(site: MisbehavingSite, stop_after: int, etags: bool) -> None:
+def test_an_interrupted_crawl_resumes_and_is_whole(site: MisbehavingSite, stop_after: int, etags: bool) -> None:
     many(site, etags=etags)
     pulls = crawl_of(site)
     first = pulls.pull(stop_after=stop_after)
@@ -602,7 +604,7 @@ def test_a_crawl_that_failed_in_between_does_not_become_complete_by_going_on(sit
     assert not pulls.pull(PullRequest(cursor=first[-1].cursor))[-1].complete
 
 
-def test_what_was_found_before_a_failure_is_given(site: MisbehavingSite) -> None:
+def test_documents_found_before_a_failure_are_returned(site: MisbehavingSite) -> None:
     many(site)
     site.fail("/20", status=503, retry_after="900")
     pulls = crawl_of(site)
@@ -639,7 +641,7 @@ def test_a_crawl_whose_sitemap_changed_meanwhile_begins_again(site: MisbehavingS
 
 
 def test_pages_that_another_order_moves_behind_the_place_are_not_missed(site: MisbehavingSite) -> None:
-    """All are known from a pull before, so that nothing else would show that the place means other pages now."""
+    """All are known from a pull before, so that nothing else would show that the position refers to other pages now."""
     addresses = [site.url(f"/{number}") for number in range(40)]
     for number in range(40):
         site.page(f"/{number}", html(f"Page {number}"), etag=f'"{number}"')
@@ -695,12 +697,14 @@ def test_a_site_that_can_be_crawled_is_well(site: MisbehavingSite) -> None:
 
 
 @pytest.mark.parametrize(
-    ("robots", "status", "told"),
+    ("robots", "status", "problem"),
     [("", 404, "no page"), ("", 403, "status 403"), ("User-agent: *\nDisallow: /", 200, "robots.txt forbids")],
 )
-def test_a_site_that_can_not_be_crawled_says_why(site: MisbehavingSite, robots: str, status: int, told: str) -> None:
+def test_health_reports_why_a_site_can_not_be_crawled(
+    site: MisbehavingSite, robots: str, status: int, problem: str
+) -> None:
     site.page("/robots.txt", robots, kind="text/plain")
     site.page("/", html("Home"), status=status)
     found = health(site, start=site.url("/"))
     assert not found.ok
-    assert told in found.reason
+    assert problem in found.reason

@@ -94,7 +94,7 @@ def test_nothing_is_withdrawn_when_a_page_fails(services: System, site: Misbehav
     assert report.refused == 1
 
 
-def test_a_pull_that_is_interrupted_goes_on_and_still_sees_what_vanished(
+def test_a_pull_that_is_interrupted_resumes_and_still_notices_deleted_pages(
     services: System, site: MisbehavingSite
 ) -> None:
     pull(services)

@@ -70,7 +70,7 @@ class TestDeclared:
             ("  blog: {kind: feed, category: web/blogs, options: [a]}\n", "must be a mapping"),
         ],
     )
-    def test_mistakes_are_told_with_file_and_line(self, tmp_path: Path, entry: str, problem: str) -> None:
+    def test_mistakes_are_reported_with_file_and_line(self, tmp_path: Path, entry: str, problem: str) -> None:
         path = a_file(tmp_path, entry)
         line = len(path.read_text(encoding="utf-8").splitlines())
         with pytest.raises(KnowledgeConfigError, match=problem) as raised:
@@ -138,7 +138,7 @@ class TestKinds:
     def test_each_is_in_the_guide(self, kind: str) -> None:
         assert f"`{kind}`" in Path("docs/sources.md").read_text(encoding="utf-8")
 
-    def test_an_unknown_kind_is_refused_with_those_there_are(self) -> None:
+    def test_an_unknown_kind_is_refused_with_the_known_ones(self) -> None:
         with pytest.raises(InvalidInputError, match=r"unknown kind of source 'x'; allowed: .*nvd"):
             connector_type("x")
 

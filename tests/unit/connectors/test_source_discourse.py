@@ -46,7 +46,7 @@ def six(forum: DiscourseDouble) -> list[str]:
     return [f"t/{number}" for number in range(1, 7)]
 
 
-def test_first_pull_reads_all_topics_and_says_that_it_named_all(forum: DiscourseDouble, web: HttpWeb) -> None:
+def test_first_pull_reads_all_topics_and_is_complete(forum: DiscourseDouble, web: HttpWeb) -> None:
     keys = six(forum)
     corpus = Corpus().pull(connector(forum, web))
     assert sorted(corpus.documents) == keys
@@ -86,7 +86,7 @@ def test_old_pinned_topics_do_not_end_the_listing(forum: DiscourseDouble, web: H
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_interrupted_pull_goes_on_where_it_was(forum: DiscourseDouble, web: HttpWeb, after: int) -> None:
+def test_interrupted_pull_resumes_where_it_was(forum: DiscourseDouble, web: HttpWeb, after: int) -> None:
     keys = six(forum)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(forum, web), after=after)
@@ -176,13 +176,13 @@ def test_other_shape_ends_the_pull(forum: DiscourseDouble, web: HttpWeb, site: M
         Corpus().pull(connector(forum, web))
 
 
-def test_forum_without_such_a_list_is_said(forum: DiscourseDouble, web: HttpWeb) -> None:
+def test_forum_without_such_a_list_is_reported(forum: DiscourseDouble, web: HttpWeb) -> None:
     with pytest.raises(SourceRefusedError, match="no such list"):
         Corpus().pull(connector(forum, web, categories=("gone/1",)))
     assert not connector(forum, web, categories=("gone/1",)).check().ok
 
 
-def test_busy_forum_is_asked_again(forum: DiscourseDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_requests_to_a_busy_forum_are_retried(forum: DiscourseDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     six(forum)
     site.fail("/latest.json", status=429, retry_after="2")
     site.cut("/t/3.json")
@@ -196,6 +196,6 @@ def test_empty_forum_is_a_complete_pull(forum: DiscourseDouble, web: HttpWeb) ->
 
 
 @pytest.mark.parametrize("category", ["../admin", "a?b", "", "a//b"])
-def test_category_that_is_none_is_refused(forum: DiscourseDouble, web: HttpWeb, category: str) -> None:
+def test_invalid_category_is_refused(forum: DiscourseDouble, web: HttpWeb, category: str) -> None:
     with pytest.raises(InvalidInputError):
         connector(forum, web, categories=(category,))

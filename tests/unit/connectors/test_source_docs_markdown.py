@@ -80,7 +80,7 @@ def test_dates_are_read_month_first_or_not_at_all(date: str, expected: str) -> N
     assert read_page(f'---\ntitle: T\nms.date: "{date}"\n---\nText', "a.md").updated == expected
 
 
-def test_front_matter_that_is_no_yaml_leaves_the_title_and_is_not_in_the_text() -> None:
+def test_front_matter_that_is_not_yaml_leaves_the_title_and_is_not_in_the_text() -> None:
     page = read_page('---\ntitle: "A: b"\nms.custom: *alias\ntitle: again\n---\n# H\n', "a.md")
     assert (page.title, page.text) == ("again", "# H\n")
 

@@ -30,7 +30,7 @@ def feed_of(site: MisbehavingSite, *places: str, **options: object) -> Pulls:
     return Pulls(site, "feed", urls=tuple(site.url(place) for place in places or ("/feed",)), **options)
 
 
-def test_an_atom_entry_becomes_markdown_with_what_is_known_of_it(site: MisbehavingSite) -> None:
+def test_an_atom_entry_becomes_markdown_with_its_metadata(site: MisbehavingSite) -> None:
     site.page("/feed", ATOM, kind="application/atom+xml")
     (found,) = documents(feed_of(site).pull()).values()
     assert found.content == "## Why\n\n```sh\ndig e.org\n```"
@@ -52,7 +52,7 @@ def test_entries_are_named_by_their_ids(site: MisbehavingSite) -> None:
     assert keys == ["e.org/posts/1.html.md", f"{site.host}/41", "e.org/two"]
 
 
-def test_an_entry_without_id_and_link_is_named_by_what_is_in_it(site: MisbehavingSite) -> None:
+def test_the_key_of_an_entry_without_id_and_link_is_of_its_content(site: MisbehavingSite) -> None:
     items = [f"<item><title>t</title><description>{text}</description></item>" for text in ("one", "two", "one")]
     site.page("/feed", rss(items))
     first = documents(feed_of(site).pull())
@@ -74,7 +74,7 @@ def test_of_entries_with_one_id_the_first_counts(site: MisbehavingSite) -> None:
     assert [document.content for page in feed_of(site).pull() for document in page.documents] == ["new"]
 
 
-def test_a_feed_never_says_that_something_vanished(site: MisbehavingSite) -> None:
+def test_entries_that_left_a_feed_are_not_withdrawn(site: MisbehavingSite) -> None:
     site.page("/feed", rss([rss_item(1)]))
     pages = feed_of(site).pull()
     assert not any(page.complete or page.withdrawn for page in pages)
@@ -93,7 +93,7 @@ def test_an_entry_without_text_is_reported(site: MisbehavingSite) -> None:
 
 
 @pytest.mark.parametrize("date", ["yesterday", "Mon, 99 Foo 2026 99:99:99", "0001-01-01T00:00:00Z", "999999-01-01"])
-def test_a_date_that_is_none_is_left_out(site: MisbehavingSite, date: str) -> None:
+def test_an_invalid_date_is_left_out(site: MisbehavingSite, date: str) -> None:
     site.page("/feed", rss([rss_item(1, extra=f"<pubDate>{date}</pubDate>")]))
     (found,) = documents(feed_of(site).pull()).values()
     assert "last_updated" not in found.metadata
@@ -110,7 +110,7 @@ def test_markup_in_titles_and_scripts_in_texts_stay_outside(site: MisbehavingSit
 
 
 @pytest.mark.parametrize("body", [html("A page"), "", '{"version": "1"}', "words", "<?xml version='1.0'?><x/>"])
-def test_what_is_no_feed_is_of_a_wrong_shape(site: MisbehavingSite, body: str) -> None:
+def test_an_invalid_feed_is_a_shape_error(site: MisbehavingSite, body: str) -> None:
     site.page("/feed", body)
     with pytest.raises(SourceShapeError):
         feed_of(site).pull()
@@ -185,7 +185,7 @@ def test_whole_articles_are_read_where_they_are(site: MisbehavingSite) -> None:
     assert found.metadata["last_updated"] == "2024-01-02T03:04:05Z"
 
 
-def test_an_article_that_robots_may_not_read_is_taken_from_the_feed(site: MisbehavingSite) -> None:
+def test_an_article_that_robots_may_not_read_has_the_text_of_the_feed(site: MisbehavingSite) -> None:
     articles(site, 1)
     site.page("/robots.txt", "User-agent: *\nDisallow: /posts/", kind="text/plain")
     (found,) = documents(feed_of(site, full_article=True).pull()).values()
@@ -193,7 +193,7 @@ def test_an_article_that_robots_may_not_read_is_taken_from_the_feed(site: Misbeh
     assert site.asked("/posts/0") == 0
 
 
-def test_an_article_that_is_gone_is_taken_from_the_feed(site: MisbehavingSite) -> None:
+def test_an_article_that_is_gone_is_ingested_from_the_feed(site: MisbehavingSite) -> None:
     articles(site, 1)
     site.remove("/posts/0")
     (found,) = documents(feed_of(site, full_article=True).pull()).values()
@@ -220,7 +220,7 @@ def test_unchanged_articles_are_named(site: MisbehavingSite) -> None:
     assert [*documents(pages)] == ["/post-1"]
 
 
-def test_articles_that_the_feed_dates_before_the_last_pull_are_not_asked_for(site: MisbehavingSite) -> None:
+def test_articles_dated_before_the_last_pull_are_not_requested(site: MisbehavingSite) -> None:
     articles(site, 2)
     pulls = feed_of(site, full_article=True)
     pulls.pull()
@@ -239,7 +239,7 @@ def test_an_article_that_could_not_be_read_is_tried_again_though_it_is_old_by_no
     assert [*documents(pulls.pull(LATER))] == ["/post-0"]
 
 
-def test_a_feed_whose_articles_were_all_read_is_asked_for_changes_alone_again(site: MisbehavingSite) -> None:
+def test_a_feed_whose_articles_were_all_read_is_requested_conditionally_again(site: MisbehavingSite) -> None:
     articles(site, 2)
     pulls = feed_of(site, full_article=True)
     site.fail("/posts/0", status=500, times=4)
@@ -248,7 +248,7 @@ def test_a_feed_whose_articles_were_all_read_is_asked_for_changes_alone_again(si
     assert (documents(pages), unchanged(pages)) == ({}, [])
 
 
-def test_what_is_behind_an_article_at_which_a_site_wanted_to_be_left_alone_is_read_later(site: MisbehavingSite) -> None:
+def test_articles_behind_one_with_a_required_pause_are_read_later(site: MisbehavingSite) -> None:
     articles(site, 12)
     site.page("/other", rss([rss_item(99)]))
     site.fail("/posts/11", status=429, retry_after="600")
@@ -266,7 +266,7 @@ def test_a_slow_site_s_articles_are_given_away_every_minute(site: MisbehavingSit
     assert max(late - early for early, late in pairwise([0.0, *(elapsed for elapsed, _ in given)])) <= 110
 
 
-def test_a_pull_of_a_slow_site_goes_on_behind_what_it_gave(site: MisbehavingSite) -> None:
+def test_a_pull_of_a_slow_site_resumes_behind_its_last_page(site: MisbehavingSite) -> None:
     articles(site, 6)
     site.page("/robots.txt", "User-agent: *\nCrawl-delay: 50", kind="text/plain")
     pulls = feed_of(site, full_article=True)
@@ -299,7 +299,7 @@ def test_an_article_that_is_no_longer_kept_is_read_whole_though_it_did_not_chang
 # -- the next pull, and interrupted ones
 
 
-def test_an_unchanged_feed_gives_nothing(site: MisbehavingSite) -> None:
+def test_an_unchanged_feed_returns_nothing(site: MisbehavingSite) -> None:
     site.page("/feed", rss([rss_item(1)]), etag='"1"')
     pulls = feed_of(site)
     pulls.pull()
@@ -308,7 +308,7 @@ def test_an_unchanged_feed_gives_nothing(site: MisbehavingSite) -> None:
     assert not pages[-1].complete
 
 
-def test_an_interrupted_pull_goes_on_behind_what_it_gave(site: MisbehavingSite) -> None:
+def test_an_interrupted_pull_resumes_behind_its_last_page(site: MisbehavingSite) -> None:
     site.page("/feed", rss([rss_item(number) for number in range(250)]), etag='"1"')
     site.page("/other", rss([rss_item(number) for number in range(900, 950)]), etag='"2"')
     pulls = feed_of(site, "/feed", "/other")

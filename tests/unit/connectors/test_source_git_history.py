@@ -81,7 +81,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repo.git")
 
 
-def test_a_commit_says_what_changed_and_why(repository: Repository) -> None:
+def test_a_commit_states_its_changes_and_reason(repository: Repository) -> None:
     first = repository.commit("Begin", {"a.py": b"1\n2\n", "old.txt": b"x\n", "logo.png": b"\0"})
     files = {"a.py": b"1\n3\n4\n", "new.txt": b"hello\n", "logo.png": b"\0\1"}
     second = repository.commit("Raise the limit (OPS-12)\n\n# Why\nIt was UTF-8, see OPS-7", files, first)
@@ -107,7 +107,7 @@ def test_a_commit_says_what_changed_and_why(repository: Repository) -> None:
     }
 
 
-def test_only_issues_of_known_projects_are_named_if_they_are_told(repository: Repository) -> None:
+def test_only_issues_of_the_declared_projects_are_named(repository: Repository) -> None:
     only = repository.commit("See OPS-1 and ABC-2", {})
     text = text_of(documents_of(pulled(repository.connector(issue_projects=["ABC"])))[only])
     assert "jira:ABC-2" in text
@@ -122,7 +122,7 @@ def test_every_commit_is_named_in_every_pull(repository: Repository) -> None:
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(
+def test_a_pull_that_stops_after_any_page_resumes_there(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(git_history, "PAGE_COMMITS", 4)
@@ -149,7 +149,7 @@ def test_commits_that_are_reached_no_more_are_not_named(repository: Repository) 
     assert named(pulled(repository.connector())) == {made[0], other}
 
 
-def test_a_cursor_of_commits_that_are_gone_begins_anew(repository: Repository) -> None:
+def test_a_cursor_of_commits_that_are_gone_starts_again(repository: Repository) -> None:
     made = repository.line(3)
     assert named(pulled(repository.connector(), cursor={"tips": ["0" * 40], "done": 2})) == set(made)
 
@@ -211,7 +211,7 @@ def test_a_commit_whose_files_are_missing_is_refused(repository: Repository) -> 
 def test_a_history_with_holes_withdraws_nothing(repository: Repository) -> None:
     made = repository.line(3)
     (repository.path / "objects" / made[0][:2] / made[0][2:]).unlink()
-    with pytest.raises(SourceShapeError, match="not whole"):
+    with pytest.raises(SourceShapeError, match="is incomplete"):
         pulled(repository.connector())
 
 
@@ -225,8 +225,8 @@ def test_the_end_of_a_shallow_clone_is_read_without_files(repository: Repository
     assert "Changed files" in text_of(found[made[2]])
 
 
-def test_what_is_no_repository_shows_in_the_health(tmp_path: Path) -> None:
-    assert "no git repository" in a_connector("git_history", path=str(tmp_path)).check().reason
+def test_health_reports_a_folder_without_repository(tmp_path: Path) -> None:
+    assert "not a readable git repository" in a_connector("git_history", path=str(tmp_path)).check().reason
 
 
 def test_a_repository_without_commits_shows_in_the_health(repository: Repository) -> None:
@@ -307,7 +307,7 @@ def test_branches_are_fetched_by_name(served: GitServer) -> None:
         pulled(served.connector(branches=["nope"]))
 
 
-def test_a_fetch_that_stops_after_any_page_goes_on_there(served: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_that_stops_after_any_page_resumes_there(served: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_history, "PAGE_COMMITS", 4)
     made = served.repository.line(10)
     for _, both in resumed_after_each(served.connector()):
@@ -321,7 +321,7 @@ def test_a_token_logs_in(served: GitServer) -> None:
     assert "credentials" in served.connector().check().reason
 
 
-def test_a_private_address_is_not_asked(served: GitServer) -> None:
+def test_a_private_address_is_not_requested(served: GitServer) -> None:
     served.repository.line(1)
     with pytest.raises(ForbiddenAddressError):
         pulled(served.connector(tools={"addresses": None}))
@@ -343,7 +343,7 @@ def test_a_history_that_is_too_large_is_refused(served: GitServer) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"0004", b"001e# service=git-upload-pack\n0000zzzz", b"0000" * 9])
-def test_what_is_no_history_takes_nothing_in(body: bytes) -> None:
+def test_a_malformed_history_ingests_nothing(body: bytes) -> None:
     with MisbehavingSite() as site:
         site.page("/p/info/refs", body, kind="application/x-git-upload-pack-advertisement")
         with pytest.raises((SourceUnavailableError, SourceShapeError, SourceRefusedError)):

@@ -48,7 +48,7 @@ def six(github: GitHubDouble) -> list[str]:
     return [f"discussions/{number}" for number in range(1, 7)]
 
 
-def test_first_pull_reads_all_and_says_that_it_named_all(github: GitHubDouble, web: HttpWeb) -> None:
+def test_first_pull_reads_all_and_is_complete(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
     corpus = Corpus().pull(connector(github, web))
     assert list(corpus.documents) == keys
@@ -80,7 +80,7 @@ def test_change_during_the_first_pull_is_not_missed(github: GitHubDouble, web: H
 
 
 @pytest.mark.parametrize("since", ["", "2026-01-01T00:00:00Z"])
-def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWeb, since: str) -> None:
+def test_interrupted_pull_resumes_where_it_was(github: GitHubDouble, web: HttpWeb, since: str) -> None:
     keys = six(github)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(github, web), after=1, since=since)
@@ -155,7 +155,7 @@ def test_odd_discussion_is_reported_and_the_rest_read(github: GitHubDouble, web:
         ([], SourceShapeError),
     ],
 )
-def test_errors_are_told_apart(
+def test_errors_are_distinguished(
     github: GitHubDouble, web: HttpWeb, site: MisbehavingSite, body: Any, error: type[Exception]
 ) -> None:
     site.page("/graphql", body)
@@ -170,7 +170,7 @@ def test_page_that_leads_to_itself_ends_the_pull(github: GitHubDouble, web: Http
         Corpus().pull(connector(github, web))
 
 
-def test_missing_graphql_api_is_said(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_missing_graphql_api_is_reported(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     site.remove("/graphql")
     health = connector(github, web).check()
     assert not health.ok

@@ -98,7 +98,7 @@ def test_patterns_choose_and_exclude_leaves_out(github: GitHubDouble, web: HttpW
     assert list(Corpus().pull(source).documents) == ["docs/a-b/x.md", "docs/a.md"]
 
 
-def test_next_pull_fetches_what_changed_and_names_the_rest(
+def test_next_pull_fetches_changed_files_and_lists_the_rest(
     github: GitHubDouble, web: HttpWeb, site: MisbehavingSite
 ) -> None:
     github.commit(FILES)
@@ -124,7 +124,7 @@ def test_nothing_is_listed_if_the_tree_is_the_same(github: GitHubDouble, web: Ht
     assert found[-1].cursor == left
 
 
-def test_all_is_fetched_again_if_everything_is_asked_for(
+def test_all_is_fetched_again_by_a_pull_of_everything(
     github: GitHubDouble, web: HttpWeb, site: MisbehavingSite
 ) -> None:
     github.commit(FILES)
@@ -273,7 +273,7 @@ def test_reply_that_breaks_off_is_fetched_again(github: GitHubDouble, web: HttpW
     assert Corpus().pull(connector(github, web)).text("docs/z.md") == "# Z\n\nLast.\n"
 
 
-def test_health_tells_what_is_missing(github: GitHubDouble, web: HttpWeb) -> None:
+def test_health_reports_missing_things(github: GitHubDouble, web: HttpWeb) -> None:
     assert "no such repository" in connector(github, web).check().reason
     github.commit(FILES)
     assert connector(github, web).check().ok

@@ -53,7 +53,7 @@ def six(github: GitHubDouble, most: int = 2) -> list[str]:
 # -- what is read
 
 
-def test_first_pull_reads_all_issues_and_says_that_it_named_all(github: GitHubDouble, web: HttpWeb) -> None:
+def test_first_pull_reads_all_issues_and_is_complete(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
     corpus = Corpus().pull(connector(github, web))
     assert list(corpus.documents) == keys
@@ -61,7 +61,7 @@ def test_first_pull_reads_all_issues_and_says_that_it_named_all(github: GitHubDo
     assert corpus.last.seen_until == "2026-02-01T00:00:06Z"
 
 
-def test_next_pull_asks_for_changes_alone_and_names_not_all(github: GitHubDouble, web: HttpWeb) -> None:
+def test_next_pull_requests_changes_alone_and_is_not_complete(github: GitHubDouble, web: HttpWeb) -> None:
     six(github)
     corpus = Corpus().pull(connector(github, web), since=SINCE)
     assert list(corpus.documents) == ["issues/3", "issues/4", "issues/5", "issues/6"]
@@ -90,7 +90,7 @@ def test_issues_that_changed_in_one_second_are_all_read(github: GitHubDouble, we
     assert len(corpus.documents) == 7
 
 
-def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWeb) -> None:
+def test_interrupted_pull_resumes_where_it_was(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(github, web), after=2)
@@ -101,7 +101,7 @@ def test_interrupted_pull_goes_on_where_it_was(github: GitHubDouble, web: HttpWe
     assert sum("since" not in asked for asked in github.listings) == 1
 
 
-def test_nothing_is_listed_while_the_newest_issue_is_as_it_was(github: GitHubDouble, web: HttpWeb) -> None:
+def test_nothing_is_listed_while_the_newest_issue_is_unchanged(github: GitHubDouble, web: HttpWeb) -> None:
     six(github)
     Corpus().pull(connector(github, web))
     web.commit_validators()
@@ -113,9 +113,7 @@ def test_nothing_is_listed_while_the_newest_issue_is_as_it_was(github: GitHubDou
     assert list(Corpus().pull(connector(github, web), since="2026-02-02T00:00:00Z").documents) == ["issues/2"]
 
 
-def test_everything_is_read_again_although_nothing_changed_if_that_is_asked_for(
-    github: GitHubDouble, web: HttpWeb
-) -> None:
+def test_a_pull_of_everything_reads_unchanged_issues_again(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
     Corpus().pull(connector(github, web))
     web.commit_validators()
@@ -229,7 +227,9 @@ def test_reply_that_ends_in_the_middle_is_no_half_page(
     assert not corpus.documents
 
 
-def test_busy_server_is_asked_again(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite, time: FakeTime) -> None:
+def test_requests_to_a_busy_server_are_retried(
+    github: GitHubDouble, web: HttpWeb, site: MisbehavingSite, time: FakeTime
+) -> None:
     six(github)
     site.fail(ISSUES, status=403, retry_after="7")
     site.fail(ISSUES, status=502)
@@ -248,14 +248,14 @@ def test_used_up_limit_ends_the_pull_before_the_next_request(
     assert len(site.requests) == 1
 
 
-def test_repository_that_is_not_there_is_said(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_missing_repository_is_reported(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     site.remove(ISSUES)
     health = connector(github, web).check()
     assert not health.ok
     assert "GitHub has none (HTTP 404)" in health.reason
 
 
-def test_rejected_token_is_said(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_rejected_token_is_reported(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     site.page(ISSUES, {"message": "Bad credentials"}, status=401)
     with pytest.raises(SourceRefusedError, match="renew the secret"):
         connector(github, web, token_secret="token").probe()
@@ -267,7 +267,7 @@ def test_healthy_source_is_healthy(github: GitHubDouble, web: HttpWeb) -> None:
 
 
 @pytest.mark.parametrize("name", ["acme", "acme/shop/x", "../etc", "acme/..", "acme/shop?x=1"])
-def test_repository_that_is_no_name_is_refused(github: GitHubDouble, web: HttpWeb, name: str) -> None:
+def test_invalid_repository_name_is_refused(github: GitHubDouble, web: HttpWeb, name: str) -> None:
     with pytest.raises(InvalidInputError, match="owner/name"):
         connector(github, web, repository=name)
 

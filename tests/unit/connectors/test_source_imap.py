@@ -49,7 +49,7 @@ def filled(server: ImapDouble, count: int) -> None:
     server.folders["INBOX"].messages = {number: a_message(f"Number {number}") for number in range(1, count + 1)}
 
 
-def test_a_message_is_its_bytes_with_what_its_headers_say(server: ImapDouble) -> None:
+def test_a_message_is_its_bytes_with_metadata_of_its_headers(server: ImapDouble) -> None:
     server.folders["INBOX"].messages = {5: a_message("=?utf-8?q?Re=3A_Stra=C3=9Fe?=")}
     found = documents_of(pulled(connector(server)))["INBOX/7-5.eml"]
     assert found.content == server.folders["INBOX"].messages[5]
@@ -79,13 +79,13 @@ def test_every_message_of_every_folder_is_read(server: ImapDouble) -> None:
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(server: ImapDouble) -> None:
+def test_a_pull_that_stops_after_any_page_resumes_there(server: ImapDouble) -> None:
     filled(server, 450)
     for _, both in resumed_after_each(connector(server)):
         assert len(both) == 450
 
 
-def test_what_was_read_before_is_named_and_not_fetched(server: ImapDouble) -> None:
+def test_known_messages_are_listed_and_not_fetched(server: ImapDouble) -> None:
     filled(server, 6)
     known = [f"INBOX/7-{number}.eml" for number in (1, 2, 4, 6)]
     pages = pulled(connector(server, known=known), since="2024-02-01T00:00:00Z")
@@ -93,7 +93,7 @@ def test_what_was_read_before_is_named_and_not_fetched(server: ImapDouble) -> No
     assert len(named(pages)) == 6
 
 
-def test_between_pages_what_was_read_before_is_named_too(server: ImapDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_messages_between_pages_are_listed_too(server: ImapDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imap_module, "FETCH_BYTES", 1)
     filled(server, 9)
     mailbox = connector(server, known=["INBOX/7-1.eml", "INBOX/7-5.eml"])
@@ -122,7 +122,7 @@ def test_a_message_that_is_too_large_is_refused_unread(server: ImapDouble) -> No
     assert server.fetched() == [2]
 
 
-def test_what_is_no_message_is_refused(server: ImapDouble) -> None:
+def test_an_invalid_message_is_refused(server: ImapDouble) -> None:
     server.folders["INBOX"].messages = {1: b"\r\n\r\n", 2: a_message()}
     pages = pulled(connector(server))
     assert set(documents_of(pages)) == {"INBOX/7-2.eml"}
@@ -140,7 +140,7 @@ def test_an_empty_folder_is_a_whole_listing(server: ImapDouble) -> None:
     assert [(named([page]), page.complete) for page in pages] == [(set(), True)]
 
 
-def test_a_connection_that_breaks_off_goes_on_another_time(server: ImapDouble) -> None:
+def test_a_connection_that_breaks_off_resumes_another_time(server: ImapDouble) -> None:
     filled(server, 450)
     pages = connector(server).pull(PullRequest())
     first = next(pages)
@@ -151,7 +151,7 @@ def test_a_connection_that_breaks_off_goes_on_another_time(server: ImapDouble) -
     assert len(named([first, *pulled(connector(server), cursor=first.cursor)])) == 450
 
 
-def test_a_server_that_says_too_much_is_stopped(server: ImapDouble) -> None:
+def test_a_server_that_sends_too_much_is_stopped(server: ImapDouble) -> None:
     filled(server, 1)
     server.extra = 10_000_000_000
     with pytest.raises(SourceUnavailableError, match="at most"):
@@ -176,7 +176,7 @@ def test_a_server_that_drips_is_left(server: ImapDouble) -> None:
 
 
 @pytest.mark.parametrize("missing", ["UIDVALIDITY", "UIDNEXT"])
-def test_a_server_without_lasting_numbers_is_told(server: ImapDouble, missing: str) -> None:
+def test_a_server_without_lasting_numbers_is_reported(server: ImapDouble, missing: str) -> None:
     server.without = missing
     with pytest.raises(SourceShapeError, match=missing):
         pulled(connector(server))
@@ -187,7 +187,7 @@ def test_a_wrong_password_shows_in_the_health(server: ImapDouble) -> None:
     assert "refused to log" in health.reason
 
 
-def test_a_server_that_is_busy_is_asked_another_time(server: ImapDouble) -> None:
+def test_a_busy_server_is_retried_later(server: ImapDouble) -> None:
     server.refuse_at = "LOGIN"
     with pytest.raises(SourceUnavailableError, match="not now"):
         pulled(connector(server))

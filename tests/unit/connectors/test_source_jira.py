@@ -109,7 +109,7 @@ def server() -> Iterator[Jira]:
         yield Jira(site, "Server")
 
 
-def test_every_issue_becomes_a_document_whatever_the_number_of_pages(jira: Jira) -> None:
+def test_every_issue_becomes_a_document_with_any_number_of_pages(jira: Jira) -> None:
     jira.issues = [an_issue(number) for number in range(250)]
     pages = pulled(jira.connector())
     assert set(documents_of(pages)) == {f"OPS-{number}" for number in range(250)}
@@ -117,7 +117,7 @@ def test_every_issue_becomes_a_document_whatever_the_number_of_pages(jira: Jira)
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(jira: Jira) -> None:
+def test_a_pull_that_stops_after_any_page_resumes_there(jira: Jira) -> None:
     jira.issues = [an_issue(number) for number in range(330)]
     for rest, both in resumed_after_each(jira.connector()):
         assert len(rest) < 4
@@ -152,7 +152,7 @@ def test_issues_that_change_in_a_crowd_hide_no_others(server: Jira) -> None:
     assert len(documents_of(pulled(server.connector()))) == 350
 
 
-def test_changes_are_asked_for_by_milliseconds(jira: Jira) -> None:
+def test_changes_are_requested_by_milliseconds(jira: Jira) -> None:
     jira.issues = [an_issue(1), an_issue(100)]
     pages = pulled(jira.connector(), since="2024-01-02T15:01:00Z")
     assert set(documents_of(pages)) == {"OPS-100"}
@@ -168,7 +168,7 @@ def test_projects_and_condition_are_one_query(jira: Jira) -> None:
     )
 
 
-def test_a_listing_of_all_keys_notices_what_was_deleted(jira: Jira) -> None:
+def test_a_listing_of_all_keys_notices_deleted_issues(jira: Jira) -> None:
     jira.issues = [an_issue(number) for number in range(3)]
     pages = pulled(jira.connector(list_all=True), since="2024-02-01T00:00:00Z")
     assert not documents_of(pages)
@@ -177,7 +177,7 @@ def test_a_listing_of_all_keys_notices_what_was_deleted(jira: Jira) -> None:
     assert jira.bodies[-1]["fields"] == ["key"]
 
 
-def test_a_listing_of_keys_that_stops_goes_on_there(jira: Jira) -> None:
+def test_a_listing_of_keys_that_stops_resumes_there(jira: Jira) -> None:
     jira.issues = [an_issue(number % 3600) | {"key": f"OPS-{number}"} for number in range(5_500)]
     connector = jira.connector(list_all=True)
     for rest, both in resumed_after_each(connector, since="2025-01-01T00:00:00Z"):
@@ -185,7 +185,7 @@ def test_a_listing_of_keys_that_stops_goes_on_there(jira: Jira) -> None:
         assert [page.complete for page in rest] == [False] * (len(rest) - 1) + [True]
 
 
-def test_a_token_that_expired_begins_anew(cloud: Jira) -> None:
+def test_a_token_that_expired_starts_again(cloud: Jira) -> None:
     cloud.issues = [an_issue(number) for number in range(150)]
     cloud.site.fail(CLOUD, status=400)
     pages = pulled(cloud.connector(), cursor={"from": "", "token": "token-100"})
@@ -206,7 +206,7 @@ def test_a_token_is_not_forgotten_because_of_something_else(cloud: Jira) -> None
         pulled(cloud.connector(), cursor={"from": "", "token": "token-100"})
 
 
-def test_a_query_that_is_refused_is_told(jira: Jira) -> None:
+def test_a_refused_query_is_reported(jira: Jira) -> None:
     jira.site.fail(CLOUD, status=400)
     jira.site.fail(SERVER, status=400)
     with pytest.raises(SourceRefusedError, match="status 400"):
@@ -295,7 +295,7 @@ def test_relations_are_lines_at_the_end(cloud: Jira) -> None:
     )
 
 
-def test_of_many_comments_the_last_are_asked_for(jira: Jira) -> None:
+def test_of_many_comments_the_last_are_requested(jira: Jira) -> None:
     path = f"/rest/api/{3 if jira.kind == 'Cloud' else 2}/issue/OPS-1/comment"
     body: Any = a_text("newest") if jira.kind == "Cloud" else "newest"
     jira.site.page(path, {"comments": [{"created": "2024-01-09T00:00:00.000+0000", "body": body}]})
@@ -323,7 +323,7 @@ EXTRA = "customfield_1"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ([{"value": "Disk"}, {"value": "Network"}], "- Disk\n- Network"),
         ([{"value": "Disk"}], "Disk"),
@@ -338,10 +338,10 @@ EXTRA = "customfield_1"
         ("2024-01-01", "2024-01-01"),
     ],
 )
-def test_extra_fields_of_every_kind_are_read(cloud: Jira, given: Any, told: str) -> None:
+def test_extra_fields_of_every_kind_are_read(cloud: Jira, given: Any, expected: str) -> None:
     cloud.issues = [an_issue(1, **{EXTRA: given})]
     text = text_of(documents_of(pulled(cloud.connector(extra_fields=[f"{EXTRA}=Own"])))["OPS-1"])
-    assert text.endswith(f"## Own\n\n{told}\n")
+    assert text.endswith(f"## Own\n\n{expected}\n")
 
 
 @pytest.mark.parametrize("nothing", [None, [], ""])
@@ -386,7 +386,7 @@ def test_an_odd_issue_is_refused_and_the_others_are_read(jira: Jira) -> None:
     assert (refused.key, refused.reason.partition(";")[0]) == ("OPS-2", "the field 'fields.summary' is missing")
 
 
-def test_a_renamed_field_takes_nothing_in(cloud: Jira) -> None:
+def test_a_renamed_field_ingests_nothing(cloud: Jira) -> None:
     cloud.issues = [an_issue(1), an_issue(2)]
     for issue in cloud.issues:
         issue["fields"]["title"] = issue["fields"].pop("summary")
@@ -395,26 +395,26 @@ def test_a_renamed_field_takes_nothing_in(cloud: Jira) -> None:
 
 
 @pytest.mark.parametrize("reply", [{"values": []}, [], {"issues": {}}])
-def test_a_reply_without_issues_names_what_was_expected(cloud: Jira, reply: Any) -> None:
+def test_a_reply_without_issues_states_the_expected_format(cloud: Jira, reply: Any) -> None:
     cloud.site.once(CLOUD, Answer(200, reply))
     with pytest.raises(SourceShapeError, match="'issues'"):
         pulled(cloud.connector())
 
 
-def test_json_that_ends_in_the_middle_is_told(cloud: Jira) -> None:
+def test_truncated_json_is_reported(cloud: Jira) -> None:
     cloud.site.once(CLOUD, Answer(200, json.dumps({"issues": [an_issue(1)]})[:40]))
     with pytest.raises(SourceShapeError, match="not JSON"):
         pulled(cloud.connector())
 
 
-def test_a_server_that_fails_for_a_while_is_asked_again(jira: Jira) -> None:
+def test_requests_to_a_failing_server_are_retried(jira: Jira) -> None:
     jira.issues = [an_issue(1)]
     jira.site.fail(CLOUD, status=503, times=2)
     jira.site.fail(SERVER, status=429, retry_after="2", times=2)
     assert set(documents_of(pulled(jira.connector()))) == {"OPS-1"}
 
 
-def test_a_server_that_is_down_keeps_what_was_given_before(cloud: Jira) -> None:
+def test_a_server_that_is_down_keeps_earlier_pages(cloud: Jira) -> None:
     cloud.issues = [an_issue(number) for number in range(150)]
     cloud.between = [lambda: cloud.site.fail(CLOUD, status=500, times=9)]
     from opx.domain.sources import PullRequest
@@ -441,7 +441,7 @@ def test_wrong_credentials_show_in_the_health(cloud: Jira) -> None:
     assert "credentials" in health.reason
 
 
-def test_a_site_that_is_no_jira_shows_in_the_health(cloud: Jira) -> None:
+def test_health_reports_a_site_without_jira(cloud: Jira) -> None:
     cloud.site.page("/rest/api/2/serverInfo", {"hello": "world"})
     health = cloud.connector().check()
     assert "deploymentType" in health.reason
@@ -451,7 +451,7 @@ def test_a_jira_that_answers_is_well(jira: Jira) -> None:
     assert jira.connector().health_check()
 
 
-def test_a_since_that_is_no_time_is_refused(cloud: Jira) -> None:
+def test_an_invalid_start_of_changes_is_refused(cloud: Jira) -> None:
     with pytest.raises(InvalidInputError, match="since must be"):
         pulled(cloud.connector(), since="yesterday")
 

@@ -80,7 +80,7 @@ def test_nesting_without_end_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "text", {"type": "paragraph"}, [], {"type": "doc", "content": "words"}])
-def test_what_is_no_document_is_refused(given: Any) -> None:
+def test_an_invalid_document_is_refused(given: Any) -> None:
     with pytest.raises(OddRecordError, match="doc"):
         adf_markdown(given)
 

@@ -113,7 +113,7 @@ def test_messages_that_are_too_large_are_refused(tmp_path: Path, folder: Path) -
         assert [each.reason for page in pages for each in page.refused] == ["larger than 400 bytes (max_message_bytes)"]
 
 
-def test_what_is_no_message_is_refused(folder: Path) -> None:
+def test_an_invalid_message_is_refused(folder: Path) -> None:
     (folder / "empty.eml").write_bytes(b"")
     pages = pulled(a_connector("mailbox", path=str(folder)))
     assert [each.key for page in pages for each in page.refused] == ["empty.eml"]

@@ -52,7 +52,7 @@ def seven(nvd: NvdDouble) -> list[str]:
 # -- everything
 
 
-def test_first_pull_reads_every_record_and_says_that_it_named_all(nvd: NvdDouble, web: HttpWeb) -> None:
+def test_first_pull_reads_every_record_and_is_complete(nvd: NvdDouble, web: HttpWeb) -> None:
     ids = seven(nvd)
     corpus = Corpus().pull(connector(nvd, web))
     assert list(corpus.documents) == ids
@@ -60,7 +60,7 @@ def test_first_pull_reads_every_record_and_says_that_it_named_all(nvd: NvdDouble
     assert "lastModStartDate" not in nvd.listings[0]
 
 
-def test_next_pull_asks_from_nvds_clock(nvd: NvdDouble, web: HttpWeb) -> None:
+def test_next_pull_requests_changes_by_nvds_clock(nvd: NvdDouble, web: HttpWeb) -> None:
     nvd.put("CVE-2026-0001")
     nvd.now = "2026-03-01T12:00:00.000"
     corpus = Corpus().pull(connector(nvd, web))
@@ -108,7 +108,7 @@ def test_page_without_records_in_the_middle_is_refused(nvd: NvdDouble, web: Http
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_pull_goes_on_where_it_was_interrupted(
+def test_pull_resumes_where_it_was_interrupted(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
@@ -173,7 +173,7 @@ def test_record_changed_again_while_its_range_is_read_does_not_hide_another(nvd:
     assert set(Corpus().pull(connector(nvd, web), SINCE).documents) == set(ids)
 
 
-def test_long_range_without_changes_is_asked_for_again(nvd: NvdDouble, web: HttpWeb) -> None:
+def test_long_range_without_changes_is_requested_again(nvd: NvdDouble, web: HttpWeb) -> None:
     corpus = Corpus().pull(connector(nvd, web), SINCE)
     assert corpus.last.seen_until == "2026-02-28T10:00:00Z"
 
@@ -268,7 +268,7 @@ def test_if_most_estimates_change_all_records_are_listed_instead(nvd: NvdDouble,
     assert corpus.last.complete
 
 
-def test_interrupted_pull_goes_on_with_the_estimates_it_began_with(
+def test_interrupted_pull_resumes_with_the_estimates_it_began_with(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
@@ -319,7 +319,7 @@ def test_key_is_sent_in_its_header_and_allows_more_requests(nvd: NvdDouble, web:
     assert 40 < 30 / quick.seconds * quick.calls <= 50
 
 
-def test_wrong_key_is_told_in_nvds_words(nvd: NvdDouble, web: HttpWeb) -> None:
+def test_wrong_key_is_reported_with_nvds_message(nvd: NvdDouble, web: HttpWeb) -> None:
     nvd.key = "another"
     health = connector(nvd, web, api_key_secret="secret").check()
     assert not health.ok
@@ -353,7 +353,7 @@ def test_403_of_the_firewall_is_worth_another_try(nvd: NvdDouble, web: HttpWeb, 
     assert caught.value.retry_after == 30
 
 
-def test_429_is_waited_for_as_told(nvd: NvdDouble, site: MisbehavingSite) -> None:
+def test_429_is_retried_after_the_given_pause(nvd: NvdDouble, site: MisbehavingSite) -> None:
     nvd.put("CVE-2026-0001")
     time = FakeTime()
     site.fail("/cves", status=429, retry_after="7")

@@ -40,7 +40,7 @@ def any_of(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"versionStartIncluding": "7.0", "versionEndIncluding": "7.4"}, "7.0 through 7.4"),
         ({"versionStartIncluding": "7.0", "versionEndExcluding": "7.4"}, "from 7.0 before 7.4"),
@@ -52,11 +52,11 @@ def any_of(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
         ({}, "all versions"),
     ],
 )
-def test_ranges_of_versions_say_which_end_belongs_to_them(fields: dict[str, str], told: str) -> None:
-    assert lines(any_of(a_match(**fields))) == [f"- acme/router: {told}"]
+def test_ranges_of_versions_state_whether_their_ends_are_included(fields: dict[str, str], expected: str) -> None:
+    assert lines(any_of(a_match(**fields))) == [f"- acme/router: {expected}"]
 
 
-def test_version_and_update_of_a_name_are_told() -> None:
+def test_version_and_update_of_a_name_are_rendered() -> None:
     match = {"criteria": "cpe:2.3:o:acme:unix:4.2:sp1:*:*:*:*:*:*", "vulnerable": True}
     assert lines(any_of(match)) == ["- acme/unix (operating system): 4.2 sp1"]
 
@@ -83,7 +83,7 @@ def test_escaped_characters_and_underscores_become_words() -> None:
     assert (cpe.name, cpe.version) == ("theme:isle/wp mode & soon (pro edition, for wordpress)", "1.0+b")
 
 
-def test_surroundings_that_must_be_present_are_told_as_such() -> None:
+def test_required_surroundings_are_marked_as_such() -> None:
     hardware = a_match("h/acme:box", version="-") | {"vulnerable": False}
     assert lines(any_of(a_match("o/acme:firmware")), any_of(hardware), operator="AND") == [
         "- All of these together:",
@@ -103,12 +103,12 @@ def test_alternatives_within_a_condition_stay_alternatives() -> None:
     ]
 
 
-def test_products_that_must_be_together_in_a_node_are_told_so() -> None:
+def test_products_that_must_be_together_in_a_node_are_marked_so() -> None:
     assert lines(any_of(a_match(), a_match("acme:switch"), operator="AND"))[0] == "- all of:"
 
 
 @pytest.mark.parametrize(("node", "whole"), [({"negate": True}, {}), ({}, {"negate": True})])
-def test_negated_conditions_say_not(node: dict[str, Any], whole: dict[str, Any]) -> None:
+def test_negated_conditions_are_rendered_with_not(node: dict[str, Any], whole: dict[str, Any]) -> None:
     assert "not" in lines(any_of(a_match(), **node), **whole)[0].lower()
 
 
@@ -157,8 +157,10 @@ def test_record_without_score_has_no_severity() -> None:
 
 
 def test_all_scores_are_listed() -> None:
-    told = content(metrics={"cvssMetricV31": [metric(9.8, "CRITICAL"), metric(7, "HIGH", "Secondary", "cna@acme")]})
-    assert "- CVSS 3.1: 9.8 CRITICAL V (primary, nvd@nist.gov)\n- CVSS 3.1: 7.0 HIGH V (secondary, cna@acme)" in told
+    rendered = content(metrics={"cvssMetricV31": [metric(9.8, "CRITICAL"), metric(7, "HIGH", "Secondary", "cna@acme")]})
+    assert (
+        "- CVSS 3.1: 9.8 CRITICAL V (primary, nvd@nist.gov)\n- CVSS 3.1: 7.0 HIGH V (secondary, cna@acme)" in rendered
+    )
 
 
 # -- the rest of the record
@@ -172,7 +174,7 @@ def test_title_is_the_id_and_the_first_words() -> None:
     assert len(title) < 140
 
 
-def test_metadata_say_where_and_when() -> None:
+def test_metadata_state_address_and_dates() -> None:
     metadata = cve_document(a_record(NAME, changed="2026-02-03T04:05:06.789"), Feeds()).metadata
     assert metadata["source_uri"] == "https://nvd.nist.gov/vuln/detail/CVE-2026-0001"
     assert (metadata["created_at"], metadata["last_updated"]) == ("2026-01-01T00:00:00Z", "2026-02-03T04:05:06Z")
@@ -193,10 +195,10 @@ def test_reference_named_twice_is_listed_once_with_all_tags() -> None:
 
 
 def test_text_from_outside_makes_no_headings_of_ours() -> None:
-    told = content(descriptions=[{"lang": "en", "value": "A flaw.\n# Affected products\n```\n## Scores"}])
-    outside = [line for line in told.splitlines() if line.startswith(("## ", "# "))]
+    rendered = content(descriptions=[{"lang": "en", "value": "A flaw.\n# Affected products\n```\n## Scores"}])
+    outside = [line for line in rendered.splitlines() if line.startswith(("## ", "# "))]
     assert outside == ["## Scores"]
-    assert told.count("```") == 2
+    assert rendered.count("```") == 2
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def epss(text: str) -> Estimates:
 
 
 @pytest.mark.parametrize(
-    ("probability", "percentile", "told"),
+    ("probability", "percentile", "expected"),
     [
         ("0.00099", "0.1", "probability below 0.1 %, percentile below 50"),
         ("0.001", "0.5", "probability 0.1 % to 1 %, percentile 50 to 75"),
@@ -247,8 +249,8 @@ def epss(text: str) -> Estimates:
         ("2e-05", "0", "probability below 0.1 %, percentile below 50"),
     ],
 )
-def test_estimates_are_told_in_bands(probability: str, percentile: str, told: str) -> None:
-    assert str(epss(f"CVE-2026-0001,{probability},{percentile}").of("CVE-2026-0001")) == told
+def test_estimates_are_rendered_as_bands(probability: str, percentile: str, expected: str) -> None:
+    assert str(epss(f"CVE-2026-0001,{probability},{percentile}").of("CVE-2026-0001")) == expected
 
 
 def test_estimates_are_found_by_id_alone() -> None:

@@ -84,7 +84,7 @@ class SystemUnderTest:
         return Connected()
 
     def pull(self, *pages: Page | Exception, **options: Any) -> PullReport:
-        """Pull these pages, and take in what they bring."""
+        """Pulls these pages, and ingests their documents."""
         self.script[:] = pages
         report = self.services.connectors.puller().pull("docs", **options)
         failed = [outcome for outcome in self.services.manager.work() if outcome.result is Result.FAILED]
@@ -215,7 +215,7 @@ class TestWithdrawal:
         report = system.pull(Page(withdrawn=("a", "never-seen")))
         assert (len(report.withdrawn), system.titles) == (1, ["b"])
 
-    def test_what_a_complete_listing_misses_leaves(self, system: SystemUnderTest) -> None:
+    def test_documents_missing_from_a_complete_listing_are_withdrawn(self, system: SystemUnderTest) -> None:
         system.pull(ten())
         report = system.pull(ten(without=2))
         assert (len(report.withdrawn), len(system.titles), report.flag) == (2, 8, "")
@@ -225,9 +225,9 @@ class TestWithdrawal:
         report = system.pull(Page(unchanged=tuple(f"page-{number}" for number in range(10)), complete=True))
         assert (len(report.withdrawn), report.unchanged, len(system.titles)) == (0, 10, 10)
 
-    def test_what_is_called_unchanged_and_never_came_is_reported(self, system: SystemUnderTest) -> None:
+    def test_an_unchanged_document_that_was_never_ingested_is_reported(self, system: SystemUnderTest) -> None:
         report = system.pull(a_page("a", unchanged=("b",)))
-        assert [(one.key, "never taken in" in one.reason) for one in report.refusals] == [("b", True)]
+        assert [(one.key, "never ingested" in one.reason) for one in report.refusals] == [("b", True)]
 
     def test_refused_documents_are_not_missing(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", "b"))
@@ -307,7 +307,7 @@ class TestGoingOn:
             StoreUnavailableError("disk"),
         ],
     )
-    def test_an_interrupted_pull_keeps_what_it_had_and_goes_on_there(
+    def test_an_interrupted_pull_keeps_what_it_had_and_resumes_there(
         self, system: SystemUnderTest, error: Exception
     ) -> None:
         report = system.pull(a_page("a", at=1), error, a_page("c"))
@@ -316,7 +316,7 @@ class TestGoingOn:
         assert [dict(request.cursor) for request in system.requests] == [{}, {"at": 1}]
         assert (system.titles, system.state.error, system.state.failures) == (["a", "b", "c"], "", 0)
 
-    def test_the_pull_that_goes_on_asks_since_the_same_time(self, system: SystemUnderTest) -> None:
+    def test_a_resumed_pull_has_the_same_start_of_changes(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", seen_until="2025-06-01T00:00:00Z"))
         system.now += 86_400
         system.pull(a_page("b", at=1, seen_until="2025-06-02T00:00:00Z"), SourceUnavailableError("gone"))
@@ -325,13 +325,13 @@ class TestGoingOn:
         assert [request.since for request in system.requests] == ["", *["2025-05-31T23:55:00Z"] * 2]
         assert system.state.since == "2025-06-02T23:55:00Z"
 
-    def test_it_stops_when_it_is_told_to(self, system: SystemUnderTest) -> None:
+    def test_a_pull_stops_on_request(self, system: SystemUnderTest) -> None:
         report = system.pull(a_page("a", at=1), a_page("b"), stop=lambda: True)
         assert (report.more, system.titles, system.state.owner) == (True, ["a"], "")
         system.pull(a_page("a", at=1), a_page("b"))
         assert (system.titles, system.state.run) == (["a", "b"], "")
 
-    def test_a_source_without_a_time_of_its_own_is_asked_from_before_the_last_pull_began(
+    def test_changes_of_a_source_without_times_are_requested_from_before_the_last_pull_began(
         self, system: SystemUnderTest
     ) -> None:
         system.pull(a_page("a"))
@@ -347,9 +347,9 @@ class TestGoingOn:
         system.pull(a_page("a", seen_until="2099-01-01T00:00:00Z"))
         assert system.state.since == "2025-06-15T15:06:40Z"
 
-    def test_a_time_that_is_none_is_a_change_of_shape(self, system: SystemUnderTest) -> None:
+    def test_an_invalid_time_is_a_shape_error(self, system: SystemUnderTest) -> None:
         report = system.pull(a_page("a", seen_until="yesterday"))
-        assert "no time of a change" in report.error
+        assert "is not a time of a change" in report.error
 
     def test_failures_are_over_once_a_page_comes_through(self, system: SystemUnderTest) -> None:
         for _ in range(5):
@@ -381,7 +381,7 @@ class TestGoingOn:
         assert system.requests[-1].since == ""
         assert len(list(system.services.corpus.catalog.in_category("vendor/cloud"))) == 1
 
-    def test_everything_is_asked_for_again_when_it_is_wanted(self, system: SystemUnderTest) -> None:
+    def test_everything_is_requested_again_on_demand(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", at=1), SourceUnavailableError("gone"))
         system.pull(a_page("a", at=1), a_page("b"), everything=True)
         assert (system.requests[1].since, dict(system.requests[1].cursor)) == ("", {})
@@ -440,8 +440,8 @@ class TestGoingOn:
         system.services.connectors.sources.remove("old")
         assert not [item for item in table.query("#registered") if item["entry"] == "old"]
 
-    def test_an_unknown_source_is_named_with_those_there_are(self, system: SystemUnderTest) -> None:
-        with pytest.raises(InvalidInputError, match=r"no source 'x'; there are: .*docs"):
+    def test_an_unknown_source_is_named_with_the_known_ones(self, system: SystemUnderTest) -> None:
+        with pytest.raises(InvalidInputError, match=r"no source 'x'; known are: .*docs"):
             system.services.connectors.puller().pull("x")
 
 

@@ -1,4 +1,4 @@
-"""RFCs: which are chosen, what the index adds, and which texts are asked for again."""
+"""RFCs: their selection, the metadata of the index, and conditional requests of texts."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def test_document_has_text_and_what_the_index_knows(editor: RfcEditor, site: Mis
     )
     editor.publish()
     corpus = Corpus().pull(connector(site, web))
-    told = corpus.text("rfc2822")
-    assert "- **Updates**: RFC 1123\n- **Updated by**: RFC 5335, RFC 5336" in told
-    assert "- **Also**: STD 11" in told
-    assert "## Abstract\n\nThis is about RFC 2822.\n\n## 1. Introduction\n\nThe protocol does something." in told
-    assert "What the index says." not in told
-    assert "Network Working Group" not in told
+    rendered = corpus.text("rfc2822")
+    assert "- **Updates**: RFC 1123\n- **Updated by**: RFC 5335, RFC 5336" in rendered
+    assert "- **Also**: STD 11" in rendered
+    assert "## Abstract\n\nThis is about RFC 2822.\n\n## 1. Introduction\n\nThe protocol does something." in rendered
+    assert "What the index says." not in rendered
+    assert "Network Working Group" not in rendered
     assert corpus.last.complete
 
 
-def test_metadata_say_what_where_and_when(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_metadata_state_title_address_and_dates(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(2822, "Mail & More", keywords=("SMTP",))
     editor.publish()
     metadata = Corpus().pull(connector(site, web)).documents["rfc2822"].metadata
@@ -88,7 +88,7 @@ def test_metadata_of_many_authors_and_keywords_stay_small(
     assert metadata["author"].endswith(". and others")
 
 
-def test_obsolete_rfc_stays_and_says_what_replaced_it(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_obsolete_rfc_stays_and_names_its_replacement(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(2616, "HTTP/1.1", obsoleted_by=("RFC7230", "RFC7231"))
     editor.publish()
     document = Corpus().pull(connector(site, web)).documents["rfc2616"]
@@ -101,20 +101,22 @@ def test_obsolete_rfc_stays_and_says_what_replaced_it(editor: RfcEditor, site: M
     ]
 
 
-def test_historic_rfc_says_so(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_historic_rfc_is_marked(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(1, status="HISTORIC", first_status="PROPOSED STANDARD")
     editor.publish()
-    told = Corpus().pull(connector(site, web)).text("rfc1")
-    assert told.startswith("**Historic:")
-    assert "- **Published as**: PROPOSED STANDARD" in told
+    rendered = Corpus().pull(connector(site, web)).text("rfc1")
+    assert rendered.startswith("**Historic:")
+    assert "- **Published as**: PROPOSED STANDARD" in rendered
 
 
-def test_rfc_without_plain_text_has_what_the_index_says(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_rfc_without_plain_text_has_the_data_of_the_index(
+    editor: RfcEditor, site: MisbehavingSite, web: HttpWeb
+) -> None:
     editor.rfc(8, formats=("PDF",))
     editor.publish()
-    told = Corpus().pull(connector(site, web)).text("rfc8")
-    assert "## Abstract\n\nWhat the index says." in told
-    assert "no plain text" in told
+    rendered = Corpus().pull(connector(site, web)).text("rfc8")
+    assert "## Abstract\n\nWhat the index says." in rendered
+    assert "no plain text" in rendered
     assert not texts_sent(site)
 
 
@@ -154,10 +156,10 @@ def test_number_that_is_none_is_refused(editor: RfcEditor, site: MisbehavingSite
         Corpus().pull(connector(site, web, numbers=[number]))
 
 
-# -- what is asked for again
+# -- conditional requests
 
 
-def test_unchanged_index_is_all_that_is_asked_for(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_an_unchanged_index_is_the_only_request(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(1)
     editor.publish(etag='"1"')
     corpus = Corpus().pull(connector(site, web))
@@ -260,7 +262,7 @@ def test_place_of_an_interrupted_pull_is_not_one_among_other_rfcs(
     assert sorted(corpus.documents) == ["rfc2", "rfc3", "rfc4", "rfc5"]
 
 
-def test_interrupted_pull_goes_on_where_it_was(
+def test_interrupted_pull_resumes_where_it_was(
     editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rfc, "PAGE_DOCUMENTS", 2)
@@ -351,12 +353,12 @@ def test_index_that_declares_entities_is_not_read(site: MisbehavingSite, web: Ht
         Corpus().pull(connector(site, web))
 
 
-def test_missing_index_says_what_to_set(site: MisbehavingSite, web: HttpWeb) -> None:
+def test_missing_index_names_the_option_to_set(site: MisbehavingSite, web: HttpWeb) -> None:
     with pytest.raises(SourceRefusedError, match="base_url"):
         Corpus().pull(connector(site, web))
 
 
-def test_429_is_waited_for_as_told(editor: RfcEditor, site: MisbehavingSite) -> None:
+def test_429_is_retried_after_the_given_pause(editor: RfcEditor, site: MisbehavingSite) -> None:
     editor.rfc(1)
     editor.publish()
     site.fail("/rfc/rfc1.txt", status=429, retry_after="5")
@@ -366,7 +368,7 @@ def test_429_is_waited_for_as_told(editor: RfcEditor, site: MisbehavingSite) -> 
     assert 5 in time.slept
 
 
-def test_health_is_told_by_a_short_rfc(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
+def test_health_is_checked_with_a_short_rfc(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     assert "base_url" in connector(site, web).check().reason
     editor.rfc(2119)
     assert connector(site, web).check().ok
@@ -375,15 +377,15 @@ def test_health_is_told_by_a_short_rfc(editor: RfcEditor, site: MisbehavingSite,
 def test_text_in_latin_1_is_read_as_it_is_declared(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb) -> None:
     editor.rfc(1)
     editor.publish()
-    said = {"Content-Type": "text/plain; charset=iso-8859-1"}
-    site.on("/rfc/rfc1.txt", Answer(200, "Abstract\n\n   Größe.\n".encode("iso-8859-1"), said))
+    headers = {"Content-Type": "text/plain; charset=iso-8859-1"}
+    site.on("/rfc/rfc1.txt", Answer(200, "Abstract\n\n   Größe.\n".encode("iso-8859-1"), headers))
     assert "Größe." in Corpus().pull(connector(site, web)).text("rfc1")
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"<html>moved</html>", b"PK\x03\x04\0\0"])
-def test_what_is_no_text_is_refused(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, body: bytes) -> None:
+def test_a_reply_without_text_is_refused(editor: RfcEditor, site: MisbehavingSite, web: HttpWeb, body: bytes) -> None:
     editor.rfc(1)
     editor.publish()
     site.on("/rfc/rfc1.txt", Answer(200, body))
     corpus = Corpus().pull(connector(site, web))
-    assert (list(corpus.documents), "no plain text" in corpus.refused["rfc1"]) == ([], True)
+    assert (list(corpus.documents), "not a plain text" in corpus.refused["rfc1"]) == ([], True)

@@ -25,8 +25,8 @@ def page(number: int, *lines: str) -> str:
 
 
 def test_heads_and_feet_of_pages_are_left_out() -> None:
-    told = rfc_markdown(page(1, "1.  One", "", "   Text.") + page(2, "2.  Two", "", "   More."))
-    assert told == "## 1. One\n\nText.\n\n## 2. Two\n\nMore."
+    converted = rfc_markdown(page(1, "1.  One", "", "   Text.") + page(2, "2.  Two", "", "   More."))
+    assert converted == "## 1. One\n\nText.\n\n## 2. Two\n\nMore."
 
 
 def test_paragraph_over_two_pages_is_one() -> None:
@@ -82,7 +82,7 @@ def test_indented_headings_within_a_chapter_are_headings() -> None:
     )
 
 
-def test_contents_and_what_all_rfcs_say_are_left_out() -> None:
+def test_contents_and_boilerplate_are_left_out() -> None:
     text = (
         "Status of This Memo\n\n   This is for all.\n\nCopyright Notice\n\n   (c)\n\nTable of Contents\n\n"
         "   1.  Introduction ............ 2\n     1.1.  Terms\n\n   Appendix A.  More\n\n1.  Introduction\n\n   Text.\n"
@@ -119,8 +119,8 @@ def test_drawing_with_blank_lines_is_in_one_fence() -> None:
 
 
 def test_text_makes_no_markdown_of_its_own() -> None:
-    told = rfc_markdown("1.  One\n\n   # not a heading\n\n   > not a quote\n\n   ```\n\n   Text.\n")
-    assert "\n\\# not a heading\n\n\\> not a quote\n\n\\```\n\nText." in told
+    converted = rfc_markdown("1.  One\n\n   # not a heading\n\n   > not a quote\n\n   ```\n\n   Text.\n")
+    assert "\n\\# not a heading\n\n\\> not a quote\n\n\\```\n\nText." in converted
 
 
 def test_text_without_headings_is_kept_whole() -> None:

@@ -1,4 +1,4 @@
-"""Which secrets sources may use: none that somebody who registers a source could have sent to an address of theirs."""
+"""Secrets that sources may use: none that the author of a registered source could have sent to an address of theirs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def secrets_of(services: System, source_id: str) -> Secrets:
     ],
 )
 def test_a_registered_source_gets_no_secret_that_is_for_something_else(services: System, name: str, owner: str) -> None:
-    with pytest.raises(SecretNotFoundError, match=f"the secret {name} is that of {owner}"):
+    with pytest.raises(SecretNotFoundError, match=f"the secret {name} belongs to {owner}"):
         secrets_of(services, "registered").get(name)
 
 
@@ -67,11 +67,11 @@ def test_a_source_of_the_knowledge_file_gets_all(services: System) -> None:
     assert [secrets.get(name) for name in ("jira-token", "BRAVE_API_KEY")] == ["t", "b"]
 
 
-def test_that_it_is_refused_is_what_its_health_says(services: System) -> None:
+def test_health_reports_the_refused_secret(services: System) -> None:
     register(services, "curious", token_secret="hub")
     connected = services.connectors.connected(services.connectors.sources.get("curious"))
     try:
-        assert "a source that is registered needs one of its own" in connected.connector.check().reason
+        assert "a registered source needs one of its own" in connected.connector.check().reason
     finally:
         connected.close()
 

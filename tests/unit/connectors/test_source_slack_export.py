@@ -19,7 +19,7 @@ DAY = 1_704_153_600  # 2 January 2024
 Export = dict[str, Any]
 
 
-def said(text: str, ts: float, user: str = "U1", **more: Any) -> dict[str, Any]:
+def a_message(text: str, ts: float, user: str = "U1", **more: Any) -> dict[str, Any]:
     return {"type": "message", "text": text, "ts": f"{ts:.6f}", "user": user, **more}
 
 
@@ -62,11 +62,13 @@ def test_what_stands_alone_is_a_document_a_day_and_a_thread_is_one(written: Call
     thread = f"{DAY + 60:.6f}"
     export = an_export(
         general_2024_01_02=[
-            said("good morning", DAY),
-            said("disk of <@U2> is full", DAY + 60, thread_ts=thread, reply_count=2, latest_reply=f"{DAY + 90000:.6f}"),
-            said("looking", DAY + 70, "U2", thread_ts=thread),
+            a_message("good morning", DAY),
+            a_message(
+                "disk of <@U2> is full", DAY + 60, thread_ts=thread, reply_count=2, latest_reply=f"{DAY + 90000:.6f}"
+            ),
+            a_message("looking", DAY + 70, "U2", thread_ts=thread),
         ],
-        general_2024_01_03=[said("fixed", DAY + 90_000, "U2", thread_ts=thread), said("bye", DAY + 90_001)],
+        general_2024_01_03=[a_message("fixed", DAY + 90_000, "U2", thread_ts=thread), a_message("bye", DAY + 90_001)],
     )
     found = documents_of(pulled(a_connector("slack_export", path=written(export))))
     assert set(found) == {"general/2024-01-02", "general/2024-01-03", f"general/thread-{thread}"}
@@ -86,21 +88,21 @@ def test_what_stands_alone_is_a_document_a_day_and_a_thread_is_one(written: Call
 
 
 def test_a_reply_whose_beginning_is_not_in_the_export_is_read(written: Callable[[Export], str]) -> None:
-    export = an_export(general_2024_01_02=[said("late", DAY, thread_ts="1600000000.000000")])
+    export = an_export(general_2024_01_02=[a_message("late", DAY, thread_ts="1600000000.000000")])
     assert set(documents_of(pulled(a_connector("slack_export", path=written(export))))) == {
         "general/thread-1600000000.000000"
     }
 
 
-def test_a_listing_is_whole_and_names_the_channels_asked_for(written: Callable[[Export], str]) -> None:
-    export = an_export(general_2024_01_02=[said("a", DAY)])
-    export["ops-eu/2024-01-02.json"] = [said("b", DAY)]
+def test_a_listing_is_complete_and_has_the_selected_channels(written: Callable[[Export], str]) -> None:
+    export = an_export(general_2024_01_02=[a_message("a", DAY)])
+    export["ops-eu/2024-01-02.json"] = [a_message("b", DAY)]
     pages = pulled(a_connector("slack_export", path=written(export), channels=["ops-eu"]))
     assert named(pages) == {"ops-eu/2024-01-02"}
     assert pages[-1].complete
 
 
-def test_a_pull_that_stops_after_any_page_goes_on_there(
+def test_a_pull_that_stops_after_any_page_resumes_there(
     written: Callable[[Export], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slack_export, "PAGE_DOCUMENTS", 2)
@@ -110,11 +112,11 @@ def test_a_pull_that_stops_after_any_page_goes_on_there(
         thread = f"{ts:.6f}"
         later = f"{ts + 3 * 86_400:.6f}"
         days.setdefault(f"general_2024_01_{day:02}", []).extend(
-            [said("start", ts, thread_ts=thread, reply_count=1, latest_reply=later), said("alone", ts + 5)]
+            [a_message("start", ts, thread_ts=thread, reply_count=1, latest_reply=later), a_message("alone", ts + 5)]
         )
-        days.setdefault(f"general_2024_01_{day + 3:02}", []).append(said("end", ts + 3 * 86_400, thread_ts=thread))
+        days.setdefault(f"general_2024_01_{day + 3:02}", []).append(a_message("end", ts + 3 * 86_400, thread_ts=thread))
     export = an_export(**days)
-    export["ops-eu/2024-01-02.json"] = [said("b", DAY)]
+    export["ops-eu/2024-01-02.json"] = [a_message("b", DAY)]
     connector = a_connector("slack_export", path=written(export))
     whole = documents_of(pulled(connector))
     assert all("start" in text_of(each) and "end" in text_of(each) for key, each in whole.items() if "thread" in key)
@@ -130,8 +132,8 @@ def test_a_pull_that_stops_after_any_page_goes_on_there(
 def test_joining_and_leaving_is_left_out(written: Callable[[Export], str]) -> None:
     export = an_export(
         general_2024_01_02=[
-            said("<@U1> has joined the channel", DAY, subtype="channel_join"),
-            said("hi", DAY + 1, edited={"user": "U1", "ts": "1"}, files=[{"name": "log.txt"}]),
+            a_message("<@U1> has joined the channel", DAY, subtype="channel_join"),
+            a_message("hi", DAY + 1, edited={"user": "U1", "ts": "1"}, files=[{"name": "log.txt"}]),
         ]
     )
     text = text_of(documents_of(pulled(a_connector("slack_export", path=written(export))))["general/2024-01-02"])
@@ -140,7 +142,7 @@ def test_joining_and_leaving_is_left_out(written: Callable[[Export], str]) -> No
 
 
 def test_what_a_bot_attached_is_its_text(written: Callable[[Export], str]) -> None:
-    alert = said("", DAY, subtype="bot_message", attachments=[{"fallback": "CPU at 99 %"}], username="Alerts")
+    alert = a_message("", DAY, subtype="bot_message", attachments=[{"fallback": "CPU at 99 %"}], username="Alerts")
     del alert["user"]
     text = text_of(
         documents_of(pulled(a_connector("slack_export", path=written(an_export(general_2024_01_02=[alert])))))[
@@ -151,13 +153,15 @@ def test_what_a_bot_attached_is_its_text(written: Callable[[Export], str]) -> No
 
 
 def test_a_message_has_its_address_in_the_workspace(written: Callable[[Export], str]) -> None:
-    path = written(an_export(general_2024_01_02=[said("a", DAY)]))
+    path = written(an_export(general_2024_01_02=[a_message("a", DAY)]))
     found = documents_of(pulled(a_connector("slack_export", path=path, workspace_url="https://x.slack.com/")))
     assert found["general/2024-01-02"].metadata["source_uri"] == "https://x.slack.com/archives/C1/p1704153600000000"
 
 
 def test_an_odd_message_is_refused_and_the_others_are_read(written: Callable[[Export], str]) -> None:
-    export = an_export(general_2024_01_02=[said("a", DAY), {"text": "no time"}, said("b", DAY) | {"ts": "soon"}])
+    export = an_export(
+        general_2024_01_02=[a_message("a", DAY), {"text": "no time"}, a_message("b", DAY) | {"ts": "soon"}]
+    )
     pages = pulled(a_connector("slack_export", path=written(export)))
     assert set(documents_of(pages)) == {"general/2024-01-02"}
     assert len([each for page in pages for each in page.refused]) == 2
@@ -174,13 +178,15 @@ def test_an_odd_message_is_refused_and_the_others_are_read(written: Callable[[Ex
         ({"general/2024-01-02.json": [{"time": 1}, {"time": 2}]}, "'ts'"),
     ],
 )
-def test_another_shape_names_what_was_expected(written: Callable[[Export], str], change: Export, problem: str) -> None:
-    export = an_export(general_2024_01_02=[said("a", DAY)]) | change
+def test_another_shape_states_the_expected_format(
+    written: Callable[[Export], str], change: Export, problem: str
+) -> None:
+    export = an_export(general_2024_01_02=[a_message("a", DAY)]) | change
     with pytest.raises(SourceShapeError, match=problem):
         pulled(a_connector("slack_export", path=written(export)))
 
 
-def test_a_channel_that_is_not_there_is_told(written: Callable[[Export], str]) -> None:
+def test_a_missing_channel_is_reported(written: Callable[[Export], str]) -> None:
     with pytest.raises(SourceShapeError, match="no channel nope"):
         pulled(a_connector("slack_export", path=written(an_export()), channels=["nope"]))
 
@@ -192,7 +198,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_zip_that_lies_about_sizes_is_stopped(tmp_path: Path) -> None:
-    path = zip_of(an_export(general_2024_01_02=[said("a" * 5000, DAY)]), tmp_path)
+    path = zip_of(an_export(general_2024_01_02=[a_message("a" * 5000, DAY)]), tmp_path)
     data = bytearray(path.read_bytes())
     at = data.rindex(b"general/2024-01-02.json") - 46 + 24
     data[at : at + 4] = (10).to_bytes(4, "little")
@@ -244,9 +250,10 @@ def test_of_too_many_threads_the_oldest_is_given_as_it_is(
 ) -> None:
     monkeypatch.setattr(slack_export, "MAX_OPEN_THREADS", 1)
     started = [
-        said(f"start {number}", DAY + number, thread_ts=f"{DAY + number:.6f}", reply_count=1) for number in range(3)
+        a_message(f"start {number}", DAY + number, thread_ts=f"{DAY + number:.6f}", reply_count=1)
+        for number in range(3)
     ]
-    late = said("late", DAY + 86_400, thread_ts=f"{DAY:.6f}")
+    late = a_message("late", DAY + 86_400, thread_ts=f"{DAY:.6f}")
     export = an_export(general_2024_01_02=started, general_2024_01_03=[late])
     found = documents_of(pulled(a_connector("slack_export", path=written(export))))
     assert "start 0" in text_of(found[f"general/thread-{DAY:.6f}"])

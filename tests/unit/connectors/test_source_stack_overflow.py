@@ -51,7 +51,7 @@ def six(stack: StackExchangeDouble) -> list[str]:
     return [f"stackoverflow/{number}" for number in range(1, 7)]
 
 
-def test_first_pull_reads_all_questions_and_says_that_it_named_all(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_first_pull_reads_all_questions_and_is_complete(stack: StackExchangeDouble, web: HttpWeb) -> None:
     keys = six(stack)
     corpus = Corpus().pull(connector(stack, web))
     assert list(corpus.documents) == keys
@@ -60,7 +60,7 @@ def test_first_pull_reads_all_questions_and_says_that_it_named_all(stack: StackE
     assert {asked["page"] for asked in stack.listings} == {"1"}
 
 
-def test_next_pull_asks_for_what_was_active_since(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_next_pull_requests_questions_active_since(stack: StackExchangeDouble, web: HttpWeb) -> None:
     six(stack)
     corpus = Corpus().pull(connector(stack, web), since=SINCE)
     assert sorted(corpus.documents) == ["stackoverflow/4", "stackoverflow/5", "stackoverflow/6"]
@@ -99,7 +99,7 @@ def test_tags_are_pulled_one_after_the_other(stack: StackExchangeDouble, web: Ht
     assert [asked["tagged"] for asked in stack.listings] == ["nginx", "tls"]
 
 
-def test_interrupted_pull_goes_on_where_it_was(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_interrupted_pull_resumes_where_it_was(stack: StackExchangeDouble, web: HttpWeb) -> None:
     keys = six(stack)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(stack, web), after=2)
@@ -138,7 +138,7 @@ def test_bad_questions_and_unanswered_ones_are_left_out(stack: StackExchangeDoub
     assert corpus.withdrawn == ["stackoverflow/1", "stackoverflow/2"]
 
 
-def test_filter_is_made_once_and_asks_for_texts_and_answers(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_filter_is_created_once_with_texts_and_answers(stack: StackExchangeDouble, web: HttpWeb) -> None:
     six(stack)
     Corpus().pull(connector(stack, web))
     assert len(stack.filters) == 1
@@ -154,7 +154,7 @@ def test_key_goes_with_every_request(stack: StackExchangeDouble, web: HttpWeb) -
     assert {asked.get("key") for asked in (*stack.listings, *stack.filters)} == {"the-key"}
 
 
-def test_pause_that_is_asked_for_is_made(stack: StackExchangeDouble, web: HttpWeb, time: FakeTime) -> None:
+def test_a_requested_pause_is_kept(stack: StackExchangeDouble, web: HttpWeb, time: FakeTime) -> None:
     six(stack)
     stack.wrapper["backoff"] = 11
     assert len(Corpus().pull(connector(stack, web, time)).documents) == 6
@@ -181,7 +181,7 @@ def test_used_up_quota_ends_the_pull_until_midnight(stack: StackExchangeDouble, 
     assert raised.value.retry_after == 86_400 - time.now % 86_400
 
 
-def test_last_page_is_taken_in_although_the_quota_is_used_up(stack: StackExchangeDouble, web: HttpWeb) -> None:
+def test_last_page_is_ingested_although_the_quota_is_used_up(stack: StackExchangeDouble, web: HttpWeb) -> None:
     stack.put(a_question(1))
     stack.wrapper["quota_remaining"] = 0
     assert Corpus().pull(connector(stack, web)).last.complete
@@ -211,12 +211,14 @@ def test_other_shape_ends_the_pull(
         Corpus().pull(connector(stack, web))
 
 
-def test_refused_request_says_what_to_check(stack: StackExchangeDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_refused_request_names_the_options_to_check(
+    stack: StackExchangeDouble, web: HttpWeb, site: MisbehavingSite
+) -> None:
     site.page("/2.3/questions", {"error_id": 400}, status=400)
     assert "check the options site, tags" in connector(stack, web).check().reason
 
 
-def test_busy_server_is_asked_again(stack: StackExchangeDouble, web: HttpWeb, site: MisbehavingSite) -> None:
+def test_requests_to_a_busy_server_are_retried(stack: StackExchangeDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     six(stack)
     site.fail("/2.3/questions", status=503)
     site.hang_up("/2.3/questions")

@@ -24,10 +24,10 @@ def headings(text: str) -> list[tuple[int, str]]:
 
 
 @given(MARKDOWN, MARKDOWN)
-def test_no_post_changes_who_says_the_next(one: str, other: str) -> None:
+def test_no_post_changes_the_author_of_the_next(one: str, other: str) -> None:
     shown = thread("Title", "", one, [Post("By eve", other), Post("By ann", "last")])
-    said = [(2, "By eve")] if nested(other) else []
-    assert [found for found in headings(shown) if found[0] <= 2] == [(1, "Title"), *said, (2, "By ann")]
+    others = [(2, "By eve")] if nested(other) else []
+    assert [found for found in headings(shown) if found[0] <= 2] == [(1, "Title"), *others, (2, "By ann")]
 
 
 def test_headings_move_below_the_posts_own() -> None:

@@ -1,4 +1,4 @@
-"""`opx stream`, the same through the manager, and who has to be told of a subscription."""
+"""`opx stream`, the same through the manager, and the subscriptions that it creates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestCommand:
         assert "no streams yet" in opx("stream", "list").output
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "problem"),
         [
             ((*ADD, "--filter", "{"), "--filter is not JSON"),
             ((*ADD, "--filter", '{"a": "b"}'), "must be a list"),
@@ -47,15 +47,15 @@ class TestCommand:
             (("stream", "remove", "never"), "no stream 'never'"),
         ],
     )
-    def test_mistakes_are_told(self, opx: Opx, arguments: tuple[str, ...], said: str) -> None:
+    def test_mistakes_are_reported(self, opx: Opx, arguments: tuple[str, ...], problem: str) -> None:
         result = opx(*arguments)
         assert result.exit_code != 0
-        assert said in result.output
+        assert problem in result.output
 
 
 @dataclass
 class Subscriptions:
-    """What was asked for; refuses if told to."""
+    """Records subscriptions; refuses them on demand."""
 
     asked: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
@@ -102,7 +102,7 @@ class TestDeployed:
             services.manager.subscribe_stream(SQS, "internet", "operations/incidents")
 
     def test_functions_read_no_redis(self, services: System) -> None:
-        with pytest.raises(InvalidInputError, match="functions don't read Redis"):
+        with pytest.raises(InvalidInputError, match="Redis is not read by functions"):
             self.subscribe(services, f"{REDIS}#t")
         assert services.connectors.streams.all() == []
 

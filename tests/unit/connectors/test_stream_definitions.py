@@ -43,7 +43,7 @@ class TestDeclarations:
     def test_the_repositorys_own_file_can_be_read(self) -> None:
         assert isinstance(declared_streams(load_knowledge()), dict)
 
-    def test_a_stream_has_what_its_entry_says(self, tmp_path: Path) -> None:
+    def test_a_stream_has_the_fields_of_its_entry(self, tmp_path: Path) -> None:
         entry = f"{{source: '{BROKERS}', {CATEGORY}, topic: orders, filter: {{a: [1]}}, identity: $.id, tags: [x], "
         secret = f"arn:aws:secretsmanager:{ACCOUNT}:secret:kafka-AbCdEf"
         entry += f"credentials_arn: '{secret}', network: [subnet-0a, sg-0b]}}"
@@ -62,13 +62,13 @@ class TestDeclarations:
         }
 
     @pytest.mark.parametrize(
-        ("entry", "said"),
+        ("entry", "problem"),
         [
             ("{source: 'x'}", "needs the key 'category'"),
             (f"{{source: '{SQS}', {CATEGORY}, topik: t}}", "unknown key 'topik'"),
             (f"{{source: '{SQS}', category: nowhere}}", "nowhere"),
-            (f"{{source: 'arn:aws:sns:{ACCOUNT}:t', {CATEGORY}}}", "is none; allowed: the ARN of a Kinesis"),
-            (f"{{source: 'kafka://host', {CATEGORY}, topic: orders}}", "is none; allowed"),
+            (f"{{source: 'arn:aws:sns:{ACCOUNT}:t', {CATEGORY}}}", "is invalid; allowed: the ARN of a Kinesis"),
+            (f"{{source: 'kafka://host', {CATEGORY}, topic: orders}}", "is invalid; allowed"),
             (f"{{source: '{MSK}', {CATEGORY}}}", "kafka needs a topic"),
             (f"{{source: '{REDIS}', {CATEGORY}}}", "redis needs a topic"),
             (f"{{source: '{SQS}', {CATEGORY}, topic: orders}}", "sqs has no topic"),
@@ -77,9 +77,9 @@ class TestDeclarations:
             (f"{{source: '{MSK}', {CATEGORY}, topic: orders, credentials_arn: p}}", "ARN of a secret"),
             (f"{{source: '{MSK}', {CATEGORY}, topic: orders, network: [sg-0a]}}", "network of an MSK cluster is known"),
             (f"{{source: '{BROKERS}', {CATEGORY}, topic: orders, network: [vpc-0a]}}", "ids of subnets"),
-            (f"{{source: '{MSK}', {CATEGORY}, topic: .o}}", "no name that a topic of Kafka can have"),
+            (f"{{source: '{MSK}', {CATEGORY}, topic: .o}}", "is not a valid name of a Kafka topic"),
             (f"{{source: '{SQS}', {CATEGORY}, tags: abc}}", "tags must be a list"),
-            (f"{{source: '{SQS}', {CATEGORY}, tags: ['']}}", "tags has an empty text"),
+            (f"{{source: '{SQS}', {CATEGORY}, tags: ['']}}", "tags has an empty string"),
             (f"{{source: '{SQS}', {CATEGORY}, identity: '$..['}}", "JSONPath"),
             (f"{{source: '{SQS}', {CATEGORY}, filter: {{a: b}}}}", "'a' must be a list"),
             (f"{{source: 'redis://:hush@h:6379/0', {CATEGORY}, topic: orders}}", "leave the password out"),
@@ -87,10 +87,10 @@ class TestDeclarations:
             (f"{{source: 'redis://h:1/0?x=y', {CATEGORY}, topic: orders}}", "must be redis://host:port/0"),
         ],
     )
-    def test_a_mistake_is_told_with_file_and_line(self, tmp_path: Path, entry: str, said: str) -> None:
+    def test_a_mistake_is_reported_with_file_and_line(self, tmp_path: Path, entry: str, problem: str) -> None:
         with pytest.raises(KnowledgeConfigError) as raised:
             declared(tmp_path, f"streams:\n  s: {entry}\n")
-        assert said in str(raised.value)
+        assert problem in str(raised.value)
         assert str(raised.value).startswith(f"{tmp_path}/knowledge.yaml:8:")
         assert "hush" not in str(raised.value)
 
@@ -122,7 +122,7 @@ class TestDeclarations:
             ("rediss://user@cache.example.org:6380/1", StreamKind.REDIS),
         ],
     )
-    def test_the_address_tells_what_it_is(self, source: str, kind: StreamKind) -> None:
+    def test_the_address_determines_the_kind(self, source: str, kind: StreamKind) -> None:
         assert a_stream(source=source).kind is kind
 
     def test_a_definition_survives_as_json(self) -> None:
@@ -165,10 +165,10 @@ class TestRepository:
         with pytest.raises(InvalidInputError, match=r"a reads .* already"):
             self.repository(table, a=a_stream("a")).put(a_stream("b"))
 
-    def test_an_unknown_name_is_told_with_those_there_are(self, table: Table) -> None:
+    def test_an_unknown_name_is_reported_with_the_known_ones(self, table: Table) -> None:
         streams = self.repository(table)
         streams.put(a_stream("a"))
-        with pytest.raises(InvalidInputError, match="no stream 'b'; there are: a"):
+        with pytest.raises(InvalidInputError, match="no stream 'b'; known are: a"):
             streams.subscribed("b")
 
     def test_a_removed_subscription_is_gone(self, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Which records of a stream are wanted: the rules of Lambda's event filters, and mistakes in them."""
+"""Filters of streams: the rules of Lambda's event filters, and mistakes in them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_no_object_fits_nothing(record: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "problem"),
     [
         ({}, "a filter is an object"),
         ("severity", "a filter is an object"),
@@ -93,7 +93,7 @@ def test_what_is_no_object_fits_nothing(record: Any) -> None:
         ({"a": [["b"]]}, "a list within a list"),
         ({"a": [{"wildcard": "x*"}]}, "unknown test"),
         ({"a": [{"prefix": "x", "suffix": "y"}]}, "unknown test"),
-        ({"a": [{"prefix": 5}]}, "nothing that prefix can be of"),
+        ({"a": [{"prefix": 5}]}, "not a valid argument of prefix"),
         ({"a": [{"exists": "yes"}]}, "exists"),
         ({"a": [{"numeric": [">"]}]}, "numeric"),
         ({"a": [{"numeric": ["~", 5]}]}, "numeric"),
@@ -108,8 +108,8 @@ def test_what_is_no_object_fits_nothing(record: Any) -> None:
         ({"a": ["x" * 4096]}, "longer than the 4,096 bytes"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_its_field(pattern: Any, said: str) -> None:
-    with pytest.raises(InvalidInputError, match=said):
+def test_an_invalid_rule_is_refused_with_its_field(pattern: Any, problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
         checked_pattern(pattern)
 
 
@@ -144,7 +144,7 @@ RULES = st.recursive(
 
 
 @given(pattern=RULES | JSON, record=JSON)
-def test_whatever_is_accepted_can_be_asked_about_any_record(pattern: Any, record: Any) -> None:
+def test_an_accepted_pattern_can_be_matched_against_any_record(pattern: Any, record: Any) -> None:
     try:
         checked = checked_pattern(pattern)
     except InvalidInputError:

@@ -196,13 +196,13 @@ class TestShapes:
     def test_data_that_is_not_base64_is_refused(self, system: SystemUnderTest) -> None:
         event = from_kinesis([an_incident()])
         event["Records"][0]["kinesis"]["data"] = "***"
-        with pytest.raises(InvalidInputError, match="no batch"):
+        with pytest.raises(InvalidInputError, match="not a batch"):
             system.consume(event)
 
     def test_letters_that_base64_does_not_have_are_refused(self) -> None:
         event = from_kinesis([an_incident()])
         event["Records"][0]["kinesis"]["data"] = "ü"
-        with pytest.raises(InvalidInputError, match="no batch"):
+        with pytest.raises(InvalidInputError, match="not a batch"):
             delivered_records(event)
 
     @pytest.mark.parametrize("value", [{"a": 1}, [], 5, None])
@@ -225,13 +225,13 @@ class TestShapes:
         for name in path[:-1]:
             place = place[name]
         place[path[-1]] = value
-        with pytest.raises(InvalidInputError, match=f"no batch of a stream: {path[-1]} is no text"):
+        with pytest.raises(InvalidInputError, match=f"not a batch of a stream: {path[-1]} is not a string"):
             delivered_records(odd)
 
     @pytest.mark.parametrize("field", ["eventSourceArn", "bootstrapServers"])
     def test_a_cluster_that_is_no_text_is_refused(self, field: str) -> None:
         event = from_kafka({0: [an_incident()]}, eventSource="SelfManagedKafka", **{field: {"a": 1}})
-        with pytest.raises(InvalidInputError, match="no batch"):
+        with pytest.raises(InvalidInputError, match="not a batch"):
             delivered_records(event)
 
     def test_a_stream_that_nobody_declared_is_refused(self, system: SystemUnderTest) -> None:

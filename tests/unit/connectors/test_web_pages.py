@@ -1,4 +1,4 @@
-"""What is content of a page, and what stands around it."""
+"""The content of a page without its surroundings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_list_of_commands_is_no_menu() -> None:
     assert "cmd8" in text_of(f"{CONTENT}<ul>{commands}</ul>")
 
 
-def test_a_class_tells_the_main_part_if_it_is_most_of_the_page() -> None:
+def test_a_class_marks_the_main_part_if_it_is_most_of_the_page() -> None:
     body = f"<div>Ad</div><div class='entry-content'>{CONTENT}{'<p>More.</p>' * 20}</div><div>Ad</div>"
     assert "Ad" not in text_of(body).split()
 
@@ -104,7 +104,7 @@ def test_another_heading_is_not_the_title() -> None:
     assert read_page(WebReply("https://e.org/", 200, {}, page)).metadata["title"] == "Restart a node"
 
 
-def test_only_so_many_links_of_a_page_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_number_of_links_of_a_page_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_LINKS", 20)
     page = "".join(f"<a href='/{n}'>x</a>" for n in range(30)).encode()
     assert len(read_page(WebReply("https://e.org/", 200, {}, page)).links) == 20
@@ -160,7 +160,7 @@ def test_references_become_addresses_of_one_form(reference: str, expected: str) 
     assert page_url("https://e.org/docs/x", reference) == expected
 
 
-def test_keys_say_how_their_document_is_read() -> None:
+def test_keys_determine_the_format_of_their_document() -> None:
     assert page_key("https://e.org/guide/") == "e.org/guide"
     assert page_key("https://e.org/guide.html") == "e.org/guide.html.md"
     assert page_key("https://e.org/v1.2") == "e.org/v1.2"

@@ -32,7 +32,7 @@ def test_the_repositorys_own_file_can_be_read() -> None:
     assert isinstance(load_webhooks(load_knowledge()), dict)
 
 
-def test_a_webhook_has_what_its_entry_says(tmp_path: Path) -> None:
+def test_a_webhook_has_the_fields_of_its_entry(tmp_path: Path) -> None:
     entry = "{category: operations/alerts, format: generic, secret: [a, b], window: 60, events: [x], tags: [t]}"
     assert loaded(tmp_path, f"webhooks: {{w: {entry}}}") == {
         "w": WebhookDefinition(

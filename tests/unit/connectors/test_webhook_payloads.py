@@ -1,4 +1,4 @@
-"""What deliveries of each service become: which document, with which text and metadata."""
+"""Documents of deliveries of each service: their keys, text and metadata."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class TestPagerDuty:
 
 
 class TestStatuspage:
-    def test_an_incident_tells_its_updates_in_order(self) -> None:
+    def test_an_incident_lists_its_updates_in_order(self) -> None:
         incident = {
             "id": "abc",
             "name": "Slow logins",
@@ -245,7 +245,7 @@ class TestAlertmanager:
         found = [change.key for change in alertmanager.changes_of({**self.GROUP, "version": version})]
         assert found == ["c6eadffa33fcdf37", "bc97ff14869b13e3"]
 
-    def test_without_a_fingerprint_the_labels_tell_alerts_apart(self) -> None:
+    def test_without_a_fingerprint_the_labels_identify_alerts(self) -> None:
         alerts = [{"labels": {"alertname": "A", "pod": pod}, "annotations": {}} for pod in "xyx"]
         first, second, third = (change.key for change in alertmanager.changes_of({"alerts": alerts}))
         assert first == third != second

@@ -1,4 +1,4 @@
-"""Deliveries: which are taken in, which are refused and how, and that none counts twice or replaces what is newer."""
+"""Deliveries: accepted and refused ones, duplicates, and older states that must not replace newer ones."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ class TestForged:
     )
     def test_it_is_refused_without_detail(self, refusing: Webhooks, delivery: Delivery) -> None:
         found = refusing.answer(delivery)
-        told = {"error": {"code": "unverified", "message": "the delivery could not be verified"}}
-        assert (found.status, found.payload) == (401, told)
+        problem = {"error": {"code": "unverified", "message": "the delivery could not be verified"}}
+        assert (found.status, found.payload) == (401, problem)
 
     def test_a_changed_body_is_refused(self, refusing: Webhooks) -> None:
         signed = github(an_issue())
@@ -207,7 +207,7 @@ class TestTime:
         assert webhooks.send(generic(DEPLOY, at=NOW + skew)) == (202, "accepted")
 
     @pytest.mark.parametrize(("skew", "word"), [(-301, "expired"), (301, "from the future"), (-(10**9), "expired")])
-    def test_an_old_or_future_delivery_is_refused_and_told_why(
+    def test_an_old_or_future_delivery_is_refused_with_the_reason(
         self, webhooks: Webhooks, skew: float, word: str
     ) -> None:
         found = webhooks.answer(generic(DEPLOY, at=NOW + skew))
@@ -215,7 +215,7 @@ class TestTime:
         assert word in found.payload["error"]["message"]
         assert webhooks.documents() == {}
 
-    def test_only_who_has_the_secret_is_told_that_it_expired(self, webhooks: Webhooks) -> None:
+    def test_expiry_is_only_reported_to_holders_of_the_secret(self, webhooks: Webhooks) -> None:
         assert webhooks.send(generic(DEPLOY, at=NOW - 1000, key="wrong")) == (401, "unverified")
 
     def test_a_webhook_may_have_a_window_of_its_own(self, webhooks: Webhooks) -> None:
@@ -339,7 +339,7 @@ class TestOrder:
 
 
 class TestUnavailable:
-    def test_without_the_table_nothing_is_taken_in(self, tmp_path: Path) -> None:
+    def test_without_the_table_nothing_is_ingested(self, tmp_path: Path) -> None:
         webhooks = webhooks_in(tmp_path)
         with webhooks.services:
             broken: Any = BrokenTable()
@@ -475,7 +475,7 @@ class TestRefused:
         assert (found.status, found.payload["error"]["code"]) == (400, "invalid_payload")
         assert reason in found.payload["error"]["message"]
 
-    def test_a_record_without_its_content_says_where_it_was_looked_for(self, refusing: Webhooks) -> None:
+    def test_a_record_without_its_content_is_refused_with_the_searched_path(self, refusing: Webhooks) -> None:
         found = refusing.answer(generic({"id": "d1", "name": "N"}))
         assert found.status == 400
         assert "$.text" in found.payload["error"]["message"]

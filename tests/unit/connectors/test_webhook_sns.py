@@ -63,7 +63,7 @@ def a_certificate(key: Any = None, name: str = "sns.amazonaws.com", days: int = 
 
 @dataclass
 class Pages:
-    """A `WebClient` with a few pages, which notes what it is asked for."""
+    """A `WebClient` with a few pages, which records the requested addresses."""
 
     pages: dict[str, bytes] = field(default_factory=lambda: {CERTIFICATE: a_certificate()})
     asked: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ def a_notification(alarm: object = None, key: Any = None, version: str = "2", **
         "Timestamp": WHEN.isoformat().replace("+00:00", ".000Z"),
         **more,
     }
-    return signed(message, ("HttpRequest", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"), key, version)
+    return signed(message, ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"), key, version)
 
 
 def a_confirmation(**more: str) -> Delivery:
@@ -116,7 +116,7 @@ def a_confirmation(**more: str) -> Delivery:
         "Timestamp": WHEN.isoformat(),
         **more,
     }
-    return signed(message, ("HttpRequest", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"))
+    return signed(message, ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"))
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_the_next_state_is_a_version_of_the_same_document(webhooks: Webhooks) ->
 
 def test_a_message_without_a_subject_is_signed_without_it(webhooks: Webhooks) -> None:
     plain = {key: value for key, value in json.loads(a_notification().body).items() if key != "Subject"}
-    names = ("HttpRequest", "MessageId", "Timestamp", "TopicArn", "Type")
+    names = ("Message", "MessageId", "Timestamp", "TopicArn", "Type")
     assert webhooks.send(signed({name: plain[name] for name in names}, names)) == (202, "accepted")
 
 
@@ -180,13 +180,13 @@ def test_the_certificate_is_fetched_once(webhooks: Webhooks, pages: Pages) -> No
     assert pages.asked == [CERTIFICATE]
 
 
-def test_what_comes_again_is_a_duplicate(webhooks: Webhooks) -> None:
+def test_a_repeated_delivery_is_a_duplicate(webhooks: Webhooks) -> None:
     webhooks.send(a_notification())
     assert webhooks.send(a_notification()) == (200, "duplicate")
 
 
 class TestForged:
-    @pytest.mark.parametrize("field", ["HttpRequest", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"])
+    @pytest.mark.parametrize("field", ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"])
     def test_everything_that_is_signed_counts(self, refusing: Webhooks, field: str) -> None:
         assert refusing.send(changed(a_notification(), **{field: "changed"})) == (401, "unverified")
 
@@ -287,7 +287,9 @@ class TestUnavailable:
         assert webhooks.send(a_notification()) == (503, "unavailable")
 
 
-def test_what_does_not_answer_is_asked_once_as_sns_waits_for_seconds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_server_is_requested_once_as_sns_waits_for_seconds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = []
 
     def silent(_: object, message: HttpRequest, addresses: object) -> HttpReply:
@@ -320,7 +322,7 @@ class TestSubscription:
             "http://127.0.0.1/",
         ],
     )
-    def test_no_other_address_is_asked(self, webhooks: Webhooks, pages: Pages, url: str) -> None:
+    def test_no_other_address_is_requested(self, webhooks: Webhooks, pages: Pages, url: str) -> None:
         assert webhooks.send(a_confirmation(SubscribeURL=url)) == (400, "invalid_payload")
         assert pages.asked == [CERTIFICATE]
 
@@ -334,5 +336,5 @@ class TestSubscription:
 
 
 @pytest.mark.parametrize("message", ["plain words", "[]", "{}", '{"AlarmName": "x"}'])
-def test_a_message_that_is_no_alarm_is_refused(webhooks: Webhooks, message: str) -> None:
+def test_a_message_without_an_alarm_is_refused(webhooks: Webhooks, message: str) -> None:
     assert webhooks.send(a_notification(Message=message)) == (400, "invalid_payload")

@@ -58,16 +58,16 @@ def asked(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, 
     return status, json.loads(b"".join(body)), dict(headers)
 
 
-def test_a_delivery_is_taken_in(webhooks: Webhooks) -> None:
+def test_a_delivery_is_ingested(webhooks: Webhooks) -> None:
     status, found, headers = asked(webhooks, github(an_issue()))
     assert (status, found) == ("202 Accepted", {"state": "accepted", "documents": 1})
     assert headers["content-type"] == "application/json; charset=utf-8"
     assert webhooks.only().startswith("# Pods restart")
 
 
-def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webhooks) -> None:
-    told: list[bool] = []
-    app = application(webhooks.services.connectors.webhook_receiver, accepted=lambda: told.append(True))
+def test_the_consumer_is_notified_of_each_accepted_delivery(webhooks: Webhooks) -> None:
+    notified: list[bool] = []
+    app = application(webhooks.services.connectors.webhook_receiver, accepted=lambda: notified.append(True))
     for delivery in (github(an_issue()), github(an_issue()), github(an_issue("edited"), key="wrong")):
         request: dict[str, Any] = {
             "REQUEST_METHOD": "POST",
@@ -79,7 +79,7 @@ def test_who_works_on_documents_is_told_of_each_that_is_accepted(webhooks: Webho
         }
         setup_testing_defaults(request)
         list(app(request, lambda *_: None))  # type: ignore[arg-type]
-    assert told == [True]
+    assert notified == [True]
 
 
 def test_it_is_an_application_as_servers_expect_it(webhooks: Webhooks) -> None:
@@ -104,7 +104,7 @@ def test_odd_categories_are_not_there(webhooks: Webhooks, path: str) -> None:
     assert asked(webhooks, github(an_issue()), PATH_INFO=path)[1]["error"]["code"] == "no_such_webhook"
 
 
-def test_only_post_is_taken(webhooks: Webhooks) -> None:
+def test_only_post_is_accepted(webhooks: Webhooks) -> None:
     status, _, headers = asked(webhooks, github(an_issue()), REQUEST_METHOD="GET")
     assert (status, headers["allow"]) == ("405 Method Not Allowed", "POST")
 

@@ -1,4 +1,4 @@
-"""Composes sources and streams: their registries, the puller, and what follows them on this machine."""
+"""Composes sources, streams and webhooks: registries, pullers, receivers and the feeds of this machine."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 PULL_LEASE_SECONDS = 900.0
 NO_LEASE = -1.0
-"""A lock of the machine is free as soon as its process is gone."""
+"""A process's lock on the machine is released as soon as the process ends."""
 
 NewFeeds = Callable[[Callable[[], Sequence["StreamDefinition"]], Callable[["StreamDefinition"], "RecordTaker"]], "Feed"]
-"""Reads the streams of this machine, given those that there are and who takes the records of each."""
+"""Builds the feed of this machine's streams from the list of streams and the record handler of each."""
 
 
 class Connectors:
-    """Sources and streams of an installation. `manager` puts documents of the installation's scope into the corpus."""
+    """Sources and streams of an installation. `manager` stores documents in the corpus with the installation's scope."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Connectors:
 
     @cached_property
     def sources(self) -> SourceRepository:
-        """The sources that are declared or registered. Raises `KnowledgeConfigError`."""
+        """The declared and registered sources. Raises `KnowledgeConfigError`."""
         from opx.connectors.repository import SourceRepository, declared_sources
 
         installation = self._installation
@@ -91,13 +91,13 @@ class Connectors:
         )
 
     def connected(self, definition: SourceDefinition) -> ConnectedSource:
-        """A source that can be pulled. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+        """Connects a source for pulling. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
         from opx.connectors.control import connected
 
         return connected(definition, self._system, self._provided.get(definition.source_id))
 
     def provide(self, source: KnowledgeSource, schedule: str, category: str) -> str:
-        """Register a source that is an object of this process. Returns its id. Raises `InvalidInputError`."""
+        """Registers an object of this process as a source. Returns its id. Raises `InvalidInputError`."""
         from opx.connectors.control import KIND
         from opx.connectors.repository import definition_of
 
@@ -146,7 +146,7 @@ class Connectors:
 
     @cached_property
     def streams(self) -> StreamRepository:
-        """The streams that are declared or subscribed to. Raises `KnowledgeConfigError`."""
+        """The declared and subscribed streams. Raises `KnowledgeConfigError`."""
         from opx.connectors.streams.definitions import StreamRepository, declared_streams
 
         knowledge, path = self._installation.knowledge, self._installation.knowledge_path
@@ -154,13 +154,13 @@ class Connectors:
 
     @property
     def stream_control(self) -> StreamControl:
-        """Lists streams, and begins and ends subscriptions."""
+        """Lists streams, and creates and ends subscriptions."""
         from opx.connectors.streams.definitions import StreamControl
 
         return StreamControl(self.streams, self._installation.knowledge, self._functions.stream_subscriptions)
 
     def stream_feeds(self) -> Sequence[Feed]:
-        """The streams that this process can read."""
+        """Feeds of the streams that this process can read."""
         return [self._feeds(self.streams.all, self._taker_of)] if self._work.in_process else []
 
     def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
@@ -175,11 +175,11 @@ class Connectors:
 
         return BaselineTaker(stream, self._telemetry.baselines, self._manager(), self._installation.clock)
 
-    # -- both
+    # -- schedules
 
     def schedule(self) -> None:
-        """Have registered sources pulled at their times, and streams read, where something outside of this process does
-        that. Raises `KnowledgeConfigError`."""
+        """Schedules the pulls of registered sources and subscribes to streams, where a service outside of this process
+        triggers them. Raises `KnowledgeConfigError`."""
         if schedules := self._functions.source_schedules:
             for source in self.sources.all():
                 schedules.put(source)
@@ -187,28 +187,28 @@ class Connectors:
             for stream in self.streams.all():
                 subscriptions.put(stream)
 
-    # -- what brings documents to this machine by itself
+    # -- feeds, queued pulls and webhooks
 
     def directory_feed(self) -> DirectoryFeed:
-        """Follows the directories among the sources."""
+        """Watches the directories among the sources."""
         from opx.connectors.files import DirectoryFeed
 
         return DirectoryFeed(self.sources, self.puller, self._installation.clock)
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
-        """Does the pulls that messages ask for."""
+        """Executes the pulls that queue messages request."""
         from opx.connectors.pulling import PullRequests
 
         puller = self.puller(report)
         return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)
 
     def webhook_receiver(self) -> WebhookReceiver:
-        """Receives webhooks. Raises `KnowledgeConfigError` for those that are declared wrongly."""
+        """Receives webhooks. Raises `KnowledgeConfigError` for malformed declarations."""
         from opx.connectors.webhooks.receiving import receiver_of
 
         return receiver_of(self._installation, self._tables, self._secrets(), self._manager(), self._open_web)
 
-    # -- both, as the manager of an installation offers them
+    # -- as used by the manager of an installation
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
@@ -216,20 +216,20 @@ class Connectors:
         return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)
 
 
-# -- entry points
+# -- implementation of `WaysIn` for the manager
 
 
 BUCKET = "s3://"
 WATCHED_SHARE = 0.99
-"""Of a directory that can be listed, files that are gone are gone; one that is empty is rather not mounted."""
+"""Missing files of a directory that can be listed were deleted; an empty directory is probably not mounted."""
 
 WATCHED_EVERY = "*/15 * * * *"
-"""A bucket that isn't ours sends no events: it is listed this often."""
+"""Schedule of a foreign bucket: it sends no events and is listed instead."""
 
 
 class ConnectedWaysIn:
-    """`WaysIn` of an installation. `provide` takes a source that is an object of this process, with its schedule and its
-    category, and returns its id."""
+    """Implements `WaysIn` for an installation. `provide` registers an object of this process as a source, with its
+    schedule and its category, and returns its id."""
 
     def __init__(
         self,

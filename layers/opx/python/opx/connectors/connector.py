@@ -1,8 +1,7 @@
-"""Connectors: pull a source page by page, say whether it is well, and declare their options.
+"""Connectors: pull a source page by page, check its health, and declare their options.
 
-A connector reads; it stores nothing and knows nothing of what was taken in before. Times, cursors and documents that
-vanished are kept by `opx.connectors.pulling`. What was read is collected into pages; odd records are refused, and the
-others are still taken.
+A connector reads; it stores nothing and doesn't know what was ingested before. `opx.connectors.pulling` keeps times and
+cursors, and withdraws documents that vanished. A malformed record is refused, the others of its page are still ingested.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Batch:
-    """What the next page of a pull will have. `size`: bytes or characters of the documents that were added."""
+    """Collects the next page of a pull. `size`: bytes or characters of the documents that were added."""
 
     documents: list[SourceDocument] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -55,14 +54,14 @@ class Batch:
 
     @contextmanager
     def refusing(self, key: str) -> Iterator[None]:
-        """Refuse the document if the block finds its record odd."""
+        """Refuses the document if the block raises `OddRecordError`."""
         try:
             yield
         except OddRecordError as exc:
             self.refuse(key, exc)
 
     def page(self, cursor: Cursor | None = None, *, seen_until: str = "", complete: bool = False) -> Page:
-        """The page, after which the batch is empty."""
+        """Returns the page and empties the batch."""
         documents, unchanged = tuple(self.documents), tuple(self.unchanged)
         withdrawn, refused = tuple(self.withdrawn), tuple(self.refused)
         self.documents, self.unchanged, self.withdrawn, self.refused, self.size = [], [], [], [], 0
@@ -70,8 +69,8 @@ class Batch:
 
 
 def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Callable[[R], str], of: str) -> Batch:
-    """Records as documents. Raises `SourceShapeError` if there are several and all are odd: then it is not the records,
-    but their shape has changed."""
+    """Converts records to documents. Raises `SourceShapeError` if there are several and all are malformed: then their
+    format has changed."""
     batch = Batch()
     for record in records:
         try:
@@ -79,7 +78,7 @@ def read_each(records: Iterable[R], read: Callable[[R], SourceDocument], key: Ca
         except OddRecordError as exc:
             batch.refuse(key(record), exc)
     if len(batch.refused) > 1 and not batch.documents:
-        raise SourceShapeError(f"{of}: no record is as expected; the first: {batch.refused[0].reason}")
+        raise SourceShapeError(f"{of}: no record has the expected format; the first: {batch.refused[0].reason}")
     return batch
 
 
@@ -91,7 +90,7 @@ def page_of(
     seen_until: str = "",
     complete: bool,
 ) -> Page:
-    """Each record, under its key, as a document. One for which `read` gives None is withdrawn; one that has not the
+    """Converts each record, under its key, to a document. One for which `read` returns None is withdrawn; one without the
     expected shape (`SourceShapeError`) is refused with the reason."""
     batch = Batch()
     for key, record in records:
@@ -119,17 +118,17 @@ class Options(Record, frozen=True, rename=None, forbid_unknown_fields=True):
 
 
 def nothing_known(keys: Sequence[str]) -> Collection[str]:  # noqa: ARG001
-    """None of these was taken in before."""
+    """Reports every key as not ingested before."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTools:
-    """What connectors read with. `web` keeps the rate limit of the source that it was made for.
+    """Dependencies of connectors. `web` enforces the rate limit of the source that it was made for.
 
-    `known` gives those of some keys whose documents were taken in before: only these may be called `unchanged`.
-    `addresses` are those that a connection to a host and port may go to, for what is no web site; it raises
-    `ForbiddenAddressError` and `SourceUnavailableError`. `buckets` opens a bucket of objects by its name.
+    `known` returns those of some keys whose documents were ingested before: only these may be reported as `unchanged`.
+    `addresses` resolves a host and port to the addresses that may be connected to, for sources other than web sites; it
+    raises `ForbiddenAddressError` and `SourceUnavailableError`. `buckets` opens a bucket by its name.
     """
 
     web: WebClient
@@ -141,14 +140,14 @@ class SourceTools:
 
 
 class Connector(ABC, Generic[O]):
-    """A source of one kind."""
+    """Base of connectors, one class per kind of source."""
 
     options_type: ClassVar[type[Options]]
-    """That of the class's parameter: `Directory(Connector[DirectoryOptions])`."""
+    """Type parameter of the class: `Directory(Connector[DirectoryOptions])`."""
     limit: ClassVar[RateLimit | None] = None
-    """How often the source lets itself be asked; None if it doesn't say."""
+    """Rate limit of the source; None if it states none."""
     local: ClassVar[bool] = False
-    """Whether it reads files of this machine, which a deployed system must not do for those who ask it."""
+    """True if it reads files of this machine, which a deployed system must not do on a caller's behalf."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -166,26 +165,26 @@ class Connector(ABC, Generic[O]):
 
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
-        """`limit`, where it doesn't follow from the options."""
+        """Rate limit for these options; `limit` unless overridden."""
         return cls.limit
 
     @classmethod
     def reads_files(cls, options: O) -> bool:  # noqa: ARG003
-        """`local`, where it doesn't follow from the options."""
+        """True if these options read files of this machine; `local` unless overridden."""
         return cls.local
 
     @abstractmethod
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        """Pages of documents: at least one, each with the cursor behind it, in an order in which a pull can be
+        """Yields pages of documents: at least one, each with the cursor behind it, in an order in which a pull can be
         interrupted after any of them. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError` and
-        `ForbiddenAddressError`: what was given before stays."""
+        `ForbiddenAddressError`; pages yielded before remain valid."""
 
     @abstractmethod
     def probe(self) -> None:
-        """Ask the source for as little as shows that credentials and shape are right. Raises as `pull`."""
+        """Sends the smallest request that verifies credentials and format. Raises as `pull`."""
 
     def check(self) -> Health:
-        """Whether the source can be pulled, without raising for what is wrong with it."""
+        """Reports whether the source can be pulled, without raising for a problem of the source."""
         try:
             self.probe()
         except (
@@ -198,7 +197,7 @@ class Connector(ABC, Generic[O]):
             return Health(ok=False, reason=str(exc))
         return Health(ok=True)
 
-    # -- the interface that any source has
+    # -- KnowledgeSource
 
     @property
     def name(self) -> str:
@@ -209,7 +208,7 @@ class Connector(ABC, Generic[O]):
         return self.definition.tier
 
     def local_path(self, text: str) -> Path:
-        """A file or folder of this machine. Raises `InvalidInputError`."""
+        """Absolute path of a file or folder of this machine. Raises `InvalidInputError`."""
         path = Path(text).expanduser()
         if not path.is_absolute():
             raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
@@ -224,8 +223,8 @@ class Connector(ABC, Generic[O]):
 
 
 def read_options(kind: type[P], values: Mapping[str, Any], *, of: str) -> P:
-    """Options of a connector from what was configured; one string alone is a list of one. Raises `InvalidInputError` that
-    names the option and what is allowed. `of` says whose options they are."""
+    """Validates the options of a connector; a single string becomes a list of one. Raises `InvalidInputError` that names
+    the option and the allowed values. `of` names their owner in errors."""
     known = {each.name: each for each in fields_of(kind)}
     for name, value in values.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""What people do with sources: list, register, remove, pull and check them."""
+"""Lists, registers, removes, pulls and checks sources, and connects each with its dependencies."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 
 class SourceControl:
-    """The sources of an installation. `pulls` is where a function is asked to pull one, None where this process does;
-    `schedules` has registered ones pulled at their times, None where the process that pulls looks at the clock itself."""
+    """Operations on the sources of an installation. `pulls` is the queue of a deployed function that pulls, None where
+    this process pulls; `schedules` triggers registered sources at their times, None where the pulling process checks the
+    clock itself."""
 
     def __init__(
         self,
@@ -56,19 +57,19 @@ class SourceControl:
 
     @property
     def pulls_elsewhere(self) -> bool:
-        """Whether a function pulls, which can't see this machine's files."""
+        """True if a deployed function pulls, which can't read this machine's files."""
         return self._pulls is not None
 
     def views(self) -> list[SourceView]:
-        """Every source by id, and how its pulls stand."""
+        """Returns every source by id with the state of its pulls."""
         return [self._view(definition) for definition in self._sources.all()]
 
     def view(self, source_id: str) -> SourceView:
-        """One source. Raises `InvalidInputError` that lists those there are."""
+        """Returns one source. Raises `InvalidInputError` that lists the existing ones."""
         return self._view(self._sources.get(source_id))
 
     def health(self, source_id: str) -> SourceView:
-        """The source with whether it can be pulled now, for which it is asked."""
+        """Returns the source with a health check that was made now."""
         definition = self._sources.get(source_id)
         connected = self._connect(definition)
         try:
@@ -78,10 +79,10 @@ class SourceControl:
         return replace(self._view(definition), health=health)
 
     def register(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
-        """Keep a source under this id, replacing one that was registered under it, and have it pulled at its times.
+        """Registers or replaces a source under this id, and schedules its pulls.
 
-        `given` as in knowledge.yaml: kind, category, and options. Raises `InvalidInputError` that names what is wrong,
-        before anything is kept.
+        `given` has the fields of knowledge.yaml: kind, category, and options. Raises `InvalidInputError` that names what
+        is wrong, before anything is stored.
         """
         definition = definition_of(source_id, given, self._installation.knowledge)
         self._connect(definition).close()  # which checks its options
@@ -91,13 +92,14 @@ class SourceControl:
         return self._view(definition)
 
     def remove(self, source_id: str) -> None:
-        """Forget a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
+        """Removes a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
         self._sources.remove(source_id)
         if self._schedules:
             self._schedules.delete(source_id)
 
     def pull(self, source_id: str, *, everything: bool = False, accept_missing: bool = False) -> PullReport | None:
-        """Pull it now. None where a function does it: it is asked to, and the source's state tells what came of it.
+        """Pulls the source now. Returns None where a deployed function pulls: the request is queued, and the source's
+        state reports the outcome.
 
         Raises `InvalidInputError` and `SourceBusyError`.
         """
@@ -110,8 +112,8 @@ class SourceControl:
         return None
 
     def crawl(self, category: str, options: Mapping[str, Any]) -> tuple[str, PullReport | None]:
-        """Register a site as a source that is pulled by hand, under an id that follows from its address, and pull it
-        now. The id, and what `pull` returns. Raises `InvalidInputError`."""
+        """Registers a site as a source without a schedule, under an id derived from its address, and pulls it now.
+        Returns the id and the result of `pull`. Raises `InvalidInputError`."""
         starts = options.get("start") or options.get("sitemaps") or ()
         source_id = f"crawl-{stable_hash('crawl', sorted(starts))[:12]}"
         self.register(source_id, {"kind": "crawl", "category": category, "schedule": "", "options": options})
@@ -122,23 +124,23 @@ class SourceControl:
         return SourceView.of(definition, self._shown(definition.source_id), declared=declared)
 
     def _shown(self, source_id: str) -> PullState:
-        """The state; a lease that has run out belongs to a process that is gone."""
+        """The state; an expired lease is shown as released, as the process that held it is gone."""
         state = self._sources.state(source_id)
         return state if state.lease_until > self._installation.clock() else replace(state, owner="")
 
 
 def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:
-    """How a pull is asked for."""
-    wishes = {"everything": everything, "accept_missing": accept_missing}
-    return json.dumps({"source": source_id, **{name: True for name, wanted in wishes.items() if wanted}})
+    """Body of a message that requests a pull."""
+    flags = {"everything": everything, "accept_missing": accept_missing}
+    return json.dumps({"source": source_id, **{name: True for name, wanted in flags.items() if wanted}})
 
 
-# -- connecting
+# -- connections
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedSource:
-    """A connector with what keeps its replies and documents."""
+    """A connector with the store of its items and its web client."""
 
     connector: Connector[Any]
     items: SourceItems
@@ -153,7 +155,7 @@ class ConnectedSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceSystem:
-    """The parts of a system that sources are connected to."""
+    """Parts of a system that sources are connected to."""
 
     installation: Installation
     tables: Tables
@@ -166,7 +168,7 @@ class SourceSystem:
 def connected(
     definition: SourceDefinition, system: SourceSystem, provided: KnowledgeSource | None = None
 ) -> ConnectedSource:
-    """The source, ready to be asked. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
+    """Connects a source. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
     if provided is None:
         refuse_files(definition, system.installation.settings)
     items = SourceItems(system.tables.table(SOURCES), definition.source_id)
@@ -189,7 +191,7 @@ def connected(
 
 
 def _secrets_of(definition: SourceDefinition, system: SourceSystem) -> Secrets:
-    """Sources of knowledge.yaml may use every secret: who writes that file says what the others are for, too."""
+    """Secrets that a source may read: all for sources of knowledge.yaml, whose author also assigns the other secrets."""
     if system.sources.is_declared(definition.source_id):
         return system.secrets
     return SourceSecrets(
@@ -204,38 +206,39 @@ def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, t
 
 
 def refuse_files(definition: SourceDefinition, settings: Settings) -> None:
-    """Raise `InvalidInputError` for a source of a deployed system that would read the files of its functions."""
+    """Raises `InvalidInputError` for a source of a deployed system that would read the files of its functions."""
     kind, options = connector_type(definition.kind), checked_options(definition)
     if settings.backend == "aws" and kind.reads_files(options):
         raise InvalidInputError(
-            f"source {definition.source_id}: {definition.kind} reads files of a machine, which a deployed system has not: "
-            "run it on a laptop, or put the files into a bucket and use s3_prefix"
+            f"source {definition.source_id}: {definition.kind} reads files of a machine, which a deployed system "
+            "does not have: run it on a laptop, or put the files into a bucket and use s3_prefix"
         )
 
 
-# -- source secrets
+# -- secrets of registered sources
 
 
 class SourceSecrets:
-    """The secrets of a source that was registered: all but the `reserved` ones, which are named with whose they are."""
+    """Secrets of a registered source: all but the `reserved` ones, which map to their owner."""
 
     def __init__(self, secrets: Secrets, reserved: Callable[[], Mapping[str, str]]) -> None:
         self._secrets = secrets
         self._reserved = reserved
 
     def get(self, name: str) -> str:
-        """The secret with this name. Raises `SecretNotFoundError`, also for one that is reserved."""
+        """Returns the secret with this name. Raises `SecretNotFoundError`, also for a reserved one."""
         owner = self._reserved().get(name)
         if owner:
             raise SecretNotFoundError(
-                f"the secret {name} is that of {owner}: a source that is registered needs one of its own; "
+                f"the secret {name} belongs to {owner}: a registered source needs one of its own; "
                 "or declare the source in knowledge.yaml"
             )
         return self._secrets.get(name)
 
 
 def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str, str]:
-    """Secrets with which the system lets others in, or pays, each with what it is for. Raises `KnowledgeConfigError`."""
+    """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
+    `KnowledgeConfigError`."""
     from opx.connectors.webhooks.definitions import load_webhooks
     from opx.retrieval.web.setup import read_internet
 
@@ -253,7 +256,7 @@ def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str,
     return found
 
 
-# -- provided
+# -- sources that are objects of this process
 
 
 PAGE_DOCUMENTS = 100
@@ -261,11 +264,11 @@ KIND = "provided"
 
 
 class NoOptions(Options, frozen=True):
-    """There is nothing to choose."""
+    """Options of a provided source: none."""
 
 
 class ProvidedSource(Connector[NoOptions]):
-    """A source as an object of this process. It has no cursor: a pull that is interrupted begins again."""
+    """Connects a `KnowledgeSource` object of this process. It has no cursor: an interrupted pull begins again."""
 
     options_type = NoOptions
 
@@ -280,4 +283,4 @@ class ProvidedSource(Connector[NoOptions]):
 
     def probe(self) -> None:
         if not self._source.health_check():
-            raise SourceUnavailableError(f"source {self.name} says that it can't be fetched from now")
+            raise SourceUnavailableError(f"source {self.name} reports that it is not available")

@@ -1,4 +1,4 @@
-"""Deliveries as they arrived, whichever server took them, and the errors for those that are refused."""
+"""Webhook deliveries as received, the document updates read from their payloads, and the errors for refused ones."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from opx.formats.data.replies import Shape, Words, shaped
 
 
 class UnknownWebhookError(OpxError):
-    """No webhook takes deliveries at this address."""
+    """No webhook is configured at this address."""
 
 
 class UnverifiedError(OpxError):
-    """The delivery is not from whom it should be. Its message says nothing that would help to forge another."""
+    """The delivery's sender could not be verified. The message reveals nothing that would help to forge another."""
 
     def __init__(self) -> None:
         super().__init__("the delivery could not be verified")
 
 
 class ExpiredError(OpxError):
-    """The delivery is genuine and too old, or from the future."""
+    """The delivery is genuine but too old, or dated in the future."""
 
 
 class PayloadError(InvalidInputError):
-    """The delivery is genuine and not of the shape that its service documents."""
+    """The delivery is genuine but not of the shape that its service documents."""
 
 
 class WebhookSetupError(OpxError):
@@ -39,14 +39,14 @@ class WebhookSetupError(OpxError):
 
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""As for the HTTP API: a Lambda event has 6 MB, in which a body that isn't text is a third longer."""
+"""As for the HTTP API: a Lambda event has 6 MB, and a binary body is a third longer in it (base64)."""
 
 MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`headers` have names in lower case, `query` its parameters in order. Nothing of it has been checked."""
+    """An unverified request. `headers` have names in lower case, `query` has its parameters in order."""
 
     tier: str
     category: str
@@ -55,16 +55,16 @@ class Delivery:
     body: bytes = field(default=b"", repr=False)
 
     def parameter(self, name: str) -> str:
-        """A parameter that is given exactly once, else ""."""
+        """Value of a parameter that is given exactly once, else ""."""
         values = [value for given, value in self.query if given == name]
         return values[0] if len(values) == 1 else ""
 
     def header(self, name: str) -> bytes:
-        """A header's bytes, b"" without it."""
+        """Bytes of a header, b"" without it."""
         return str(self.headers.get(name, "")).encode("utf-8", "surrogatepass")
 
     def json(self) -> dict[str, Any]:
-        """The body's object. Raises `PayloadError`."""
+        """Returns the body as a JSON object. Raises `PayloadError`."""
         if self.header("content-type").startswith(b"application/x-www-form-urlencoded"):
             raise PayloadError("the body is a form: choose application/json as the content type at the service")
         try:
@@ -80,7 +80,7 @@ class Delivery:
 
 
 def refuse_deep(value: object) -> None:
-    """Raise `PayloadError` for what those who walk through it would go too deep in. Not by recursion itself."""
+    """Raises `PayloadError` for a value that recursive readers would go too deep in. Not recursive itself."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         nested = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
@@ -91,7 +91,7 @@ def refuse_deep(value: object) -> None:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # -- payloads
@@ -103,7 +103,7 @@ MAX_TITLE = 300
 MAX_TAGS = 12
 MAX_TAG = 64
 MAX_URI = 400
-"""Most metadata then fit into those of the object itself; the writer puts what is longer into a file beside it."""
+"""Most metadata then fit into the object's own metadata; the writer puts longer ones into a sidecar."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
@@ -114,8 +114,8 @@ class NamedField(Shape, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DocumentUpdate:
-    """What a delivery says about one document. `key` names it within the webhook and stays; `time` is the payload's own
-    (see `moment`), "" if it has none; a document that is `deleted` has no text."""
+    """The update of one document. `key` identifies it within the webhook and stays; `time` is the payload's own (see
+    `moment`), "" if it has none; a document that is `deleted` has no text."""
 
     key: str
     time: str = ""
@@ -125,12 +125,13 @@ class DocumentUpdate:
 
 
 def read_payload(kind: type[S], payload: object) -> S:
-    """The record in a delivery, or in a part of one. Raises `PayloadError` that names the field and what was expected."""
+    """Reads a record from a delivery, or from a part of one. Raises `PayloadError` that names the field and the expected
+    type."""
     return shaped(kind, payload, error=PayloadError)
 
 
 def epoch_of(value: object) -> float | None:
-    """Seconds since the epoch from ISO 8601 or a number of seconds or milliseconds; None for what is no time."""
+    """Seconds since the epoch from ISO 8601 or a number of seconds or milliseconds; None if it is not a time."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value) / 1000 if value > 10**11 else float(value)
@@ -141,7 +142,7 @@ def epoch_of(value: object) -> float | None:
 
 
 def moment(value: object, called: str) -> str:
-    """A time as text that sorts as time does: UTC with milliseconds. "" for none. Raises `PayloadError`."""
+    """Time in a form that sorts chronologically: UTC with milliseconds. "" for none. Raises `PayloadError`."""
     if value in (None, ""):
         return ""
     seconds = epoch_of(value)
@@ -155,7 +156,7 @@ def moment(value: object, called: str) -> str:
 
 
 def part(text: str) -> str:
-    """A part of a key: the text itself where an object's key may have it, else its hash."""
+    """Part of a key: the string itself where it is valid in an object's key, else its hash."""
     return text if _PART.match(text) else stable_hash("part", text)
 
 
@@ -167,8 +168,8 @@ def one_line(text: str) -> str:
 
 
 def document(title: str, facts: Iterable[tuple[str, str]], sections: Iterable[tuple[str, str]]) -> str:
-    """A heading, a list of facts, and sections. What is empty is left out. Headings in a section's text become deeper
-    ones, so that they don't end it."""
+    """Markdown of a heading, a list of facts, and sections. Empty parts are left out. Headings in a section's text are
+    demoted, so that they don't end it."""
     parts = [f"# {one_line(title) or 'Without a title'}\n"]
     listed = [f"- {name}: {one_line(value)}" for name, value in facts if value]
     if listed:
@@ -187,7 +188,7 @@ def metadata(
     severity: str = "",
     services: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Metadata of a document, with an end to how many and how long; without what is empty. The title is the heading."""
+    """Metadata of a document, limited in number and length; empty fields are left out. The title is the heading."""
     found = {
         "tags": _short(tags),
         "source_uri": source_uri if len(source_uri) <= MAX_URI else "",

@@ -1,4 +1,4 @@
-"""A directory of this machine."""
+"""Pulls files of a directory of this machine, or objects below a prefix of another bucket, and watches directories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.connectors.registry import checked_options
-from opx.connectors.runner import BROKEN_SECONDS, told
+from opx.connectors.runner import BROKEN_SECONDS, pull_summary
 from opx.domain.ids import iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import (
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from opx.ports import Clock
 
 
-# -- s3 prefix
+# -- S3 prefix
 
 
 LISTED = 1_000
 
 SLOW_UPLOAD = timedelta(hours=1)
-"""S3 dates an object that was uploaded in parts by when the upload began: so much before the last pull is read again."""
+"""S3 dates an object that was uploaded in parts by when the upload began: objects dated this long before the last pull
+are read again."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 
@@ -52,7 +53,7 @@ class S3PrefixOptions(Options, frozen=True):
 
 
 class S3PrefixConnector(Connector[S3PrefixOptions]):
-    """One document an object of a format that is read. Sidecars with metadata are not taken for documents."""
+    """Pulls one document per object of a supported format. Sidecars are not documents."""
 
     def __init__(self, definition: SourceDefinition, options: S3PrefixOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -89,7 +90,7 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
         yield batch.page({"after": objects[-1].key}, seen_until=seen)
 
     def _read(self, store: ObjectStore, found: ObjectInfo) -> list[SourceDocument]:
-        """The object; nothing if it was deleted since it was listed."""
+        """Reads the object; empty if it was deleted since it was listed."""
         try:
             with store.open(found.key) as stream:
                 data = stream.read(self.options.max_object_bytes + 1)
@@ -103,15 +104,15 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
         return [SourceDocument(self._key(found), data, metadata)]
 
     def _listed(self, store: ObjectStore, after: str) -> Iterator[ObjectInfo]:
-        """Objects of formats that are read, behind a key. The listing begins anew: a thousand keys a request."""
+        """Objects of supported formats behind a key. The listing starts over: a thousand keys a request."""
         try:
             for found in store.list(self.options.prefix):
-                if found.key.encode() > after.encode() and found.size and self._is_taken(found.key):
+                if found.key.encode() > after.encode() and found.size and self._is_supported(found.key):
                     yield found
         except StoreUnavailableError as exc:
             raise SourceUnavailableError(str(exc)) from exc
 
-    def _is_taken(self, key: str) -> bool:
+    def _is_supported(self, key: str) -> bool:
         return is_known(PurePosixPath(key).suffix) and not key.endswith(".metadata.json")
 
     def _key(self, found: ObjectInfo) -> str:
@@ -146,12 +147,12 @@ class DirectoryOptions(Options, frozen=True):
 
 
 def _is_part(part: str) -> bool:
-    """Whether a part of a pattern stays below the folder, and is one that pathlib takes."""
+    """True if a part of a pattern stays below the folder, and is valid for pathlib."""
     return 0 < len(part) <= MAX_NAME and part != ".." and (part == "**" or "**" not in part)
 
 
 class Directory(Connector[DirectoryOptions]):
-    """Files of a directory and those below it: new, changed, renamed and deleted ones."""
+    """Pulls files of a directory and those below it: new, changed, renamed and deleted ones."""
 
     local = True
 
@@ -165,14 +166,16 @@ class Directory(Connector[DirectoryOptions]):
 
     def probe(self) -> None:
         if not self._folder.is_dir():
-            raise SourceRefusedError(f"{self._folder} is no directory of this machine: mount it, or correct the path")
+            raise SourceRefusedError(
+                f"{self._folder} is not a directory of this machine: mount it, or correct the path"
+            )
 
     @property
     def _folder(self) -> Path:
         return Path(self.options.path).expanduser()
 
     def _files(self) -> list[Path]:
-        """Every file whose name fits, hidden ones left out, in a stable order."""
+        """Every file whose name matches, without hidden ones, in a stable order."""
         self.probe()
         pattern = self.options.pattern
         found = self._folder.glob(pattern) if "/" in pattern else self._folder.rglob(pattern)
@@ -196,18 +199,18 @@ class Directory(Connector[DirectoryOptions]):
         batch.add(SourceDocument(key, content, metadata))
 
 
-# -- watching
+# -- watched directories
 
 
 AGAIN_SECONDS = 10.0
 LOOK_MS = 50
 QUIET_MS = 200
-"""A burst of changes is one when nothing happened for this long."""
+"""Changes are reported as one once nothing has happened for this long."""
 
 
 class DirectoryFeed:
-    """Follows the directories among the sources. Each is pulled once at the beginning: what changed while nobody
-    looked is made up for."""
+    """Watches the directories among the sources. Each is pulled once at the start, for changes that were made while no
+    process watched."""
 
     def __init__(self, sources: SourceRepository, puller: Callable[[], SourcePuller], clock: Clock) -> None:
         self._sources = sources
@@ -231,7 +234,7 @@ class DirectoryFeed:
         if changes is None:
             try:
                 self._followed[definition.source_id] = _changes_of(definition)
-            except InvalidInputError:  # wrong options, which the pull tells
+            except InvalidInputError:  # wrong options, which the pull reports
                 return True
             return self._followed[definition.source_id] is not None
         try:
@@ -241,7 +244,7 @@ class DirectoryFeed:
             return False
 
     def _pulled(self, definition: SourceDefinition) -> list[str]:
-        """Lines about a pull; one that could not be done is tried again after a while."""
+        """Pulls a source and returns lines for the operator; a pull that failed is retried after a pause."""
         try:
             report = self._puller().pull(definition.source_id)
         except SourceBusyError:
@@ -252,16 +255,16 @@ class DirectoryFeed:
             return [f"source {definition.source_id}: {exc}"]
         if report.error:
             self._again[definition.source_id] = self._clock() + AGAIN_SECONDS
-        return [told(report)]
+        return [pull_summary(report)]
 
 
 def _is_watched(definition: SourceDefinition) -> bool:
-    """One with a schedule is pulled at its times instead."""
+    """True for an enabled directory without a schedule; one with a schedule is pulled at its times instead."""
     return definition.kind == "directory" and definition.enabled and not definition.schedule
 
 
 def _changes_of(definition: SourceDefinition) -> Generator[set[Any], None, None] | None:
-    """None while there is no such directory."""
+    """Starts watching the directory; None while it doesn't exist."""
     from watchfiles import watch
 
     folder = Path(checked_options(definition).path).expanduser()
@@ -270,5 +273,5 @@ def _changes_of(definition: SourceDefinition) -> Generator[set[Any], None, None]
     changes = watch(
         folder, step=QUIET_MS, debounce=1000, rust_timeout=LOOK_MS, yield_on_timeout=True, raise_interrupt=True
     )
-    next(changes)  # from here on changes are noted
+    next(changes)  # from here on changes are recorded
     return changes

@@ -1,7 +1,7 @@
-"""Pulls the history of a git repository, on this machine or at an address: a document a commit.
+"""Pulls the history of a git repository, on this machine or at an address: one document per commit.
 
-Commits never change: those that were taken in before are only named. All that the branches reach are named in every pull,
-so that commits that are reached no more, after a history was rewritten, are noticed.
+Commits never change: those that were ingested before are only listed. Every pull lists all commits that the branches
+reach, so that commits that are no longer reachable, after a history was rewritten, are noticed.
 
 Over HTTP it is fetched from checked addresses, within limits, and without the files' contents. The protocol is dulwich's
 (Apache-2.0 or GPL; used under the former). Every request it makes goes through `CheckedPools`.
@@ -46,12 +46,12 @@ MAX_BRANCHES = 50
 
 
 class GitHistoryOptions(Options, frozen=True):
-    """`path` is a working copy or a bare repository, which something else keeps up to date, such as `git fetch`; or `url`
-    is where it is (https), and its history is fetched in every pull, without the contents of files: then lines aren't
+    """`path` is a working copy or a bare repository that another process keeps up to date, such as `git fetch`; or `url`
+    is its address (https), and its history is fetched in every pull, without the contents of files: then lines aren't
     counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
 
-    `web_url` is where a commit's page is, without its id at the end (`https://example.org/project/commit`).
-    `issue_projects`: keys of Jira projects whose issues messages name; without, all that looks like one.
+    `web_url` is the address of a commit's page, without its id at the end (`https://example.org/project/commit`).
+    `issue_projects`: keys of Jira projects whose issues are recognised in messages; without, all that looks like one.
     """
 
     path: str = ""
@@ -67,7 +67,7 @@ class GitHistoryOptions(Options, frozen=True):
 
 
 class CheckedPools:
-    """What dulwich asks for a connection pool. It follows no redirect: the address has to be the repository's own."""
+    """Pool manager for dulwich. It follows no redirect: the address has to be the repository's own."""
 
     def __init__(self, addresses: Addresses, *, max_bytes: int, seconds: float) -> None:
         self.headers: Mapping[str, str] = {"user-agent": "git/opx-knowledge"}
@@ -93,7 +93,7 @@ class CheckedPools:
             preload_content=False,
             timeout=Timeout(connect=10.0, read=WAIT_SECONDS),
         )
-        response.url = url  # what was asked for, not the path: dulwich takes another one for a redirect
+        response.url = url  # the requested address, not the path: dulwich takes another one for a redirect
         read = response.read
 
         def counted(amount: int | None = None) -> bytes:
@@ -101,7 +101,7 @@ class CheckedPools:
             self._count(data, target)
             return data
 
-        response.read = counted  # type: ignore[method-assign, assignment] # dulwich gives a size alone
+        response.read = counted  # type: ignore[method-assign, assignment] # dulwich passes only a size
         self._open.append(response)
         return response
 
@@ -139,7 +139,7 @@ class CheckedPools:
 
 @contextmanager
 def fetched(remote: GitHistoryOptions, token: str, addresses: Addresses) -> Iterator[Repo]:
-    """The repository's history in a folder that is removed afterwards. Raises as connectors do."""
+    """Fetches the repository's history into a folder that is removed afterwards. Raises as connectors do."""
     from dulwich.repo import Repo
 
     target_of(remote.url)
@@ -170,13 +170,13 @@ def _fetch(remote: GitHistoryOptions, token: str, addresses: Addresses, repo: Re
     except (GitProtocolError, HTTPError, OSError) as exc:
         raise SourceUnavailableError(f"{remote.url}: the history could not be fetched: {str(exc)[:200]}") from exc
     except (FileFormatException, zlib.error, ValueError, KeyError, AssertionError) as exc:
-        raise SourceShapeError(f"{remote.url}: what was sent is no history of git: {exc!r:.200}") from exc
+        raise SourceShapeError(f"{remote.url}: the reply is not a git history: {exc!r:.200}") from exc
     finally:
         pools.close()
 
 
 def _keep(client: Urllib3HttpGitClient, path: str, remote: GitHistoryOptions, repo: Repo) -> None:
-    """Fetch commits and trees, and name the branches as they are there."""
+    """Fetches commits and trees, and creates the branches under their names."""
     names = [b"refs/heads/" + name.encode() for name in remote.branches] or [b"HEAD"]
 
     def wanted(refs: Mapping[Any, Any], depth: int | None = None) -> list[Any]:  # noqa: ARG001
@@ -194,7 +194,7 @@ def _keep(client: Urllib3HttpGitClient, path: str, remote: GitHistoryOptions, re
 
 
 class GitHistoryConnector(Connector[GitHistoryOptions]):
-    """Reads commits that weren't taken in before."""
+    """Pulls commits that weren't ingested before."""
 
     @classmethod
     def reads_files(cls, options: GitHistoryOptions) -> bool:
@@ -235,8 +235,8 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
         return batch.page(cursor)
 
     def _start(self, repo: Repo, request: PullRequest) -> tuple[list[bytes], int]:
-        """The commits to begin with, and how many behind them were read: those of an interrupted pull, if they are still
-        there, for then the order is the same."""
+        """Returns the commits to begin with, and how many behind them were read: those of an interrupted pull, if they
+        still exist, for then the order is the same."""
         tips = [str(tip).encode("ascii") for tip in request.cursor.get("tips", ())]
         store: Container[bytes] = repo.object_store  # type: ignore[assignment] # its ids are bytes
         if tips and all(tip in store for tip in tips):
@@ -254,7 +254,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
             raise SourceRefusedError(f"{self.name}: {self._where} has no commits on {missing}") from exc
 
     def _tip(self, repo: Repo, name: bytes) -> bytes:
-        """A branch of this repository, or as it was last fetched."""
+        """Newest commit of a branch of this repository, or as it was last fetched."""
         known: Mapping[bytes, bytes] = repo.refs.as_dict()  # type: ignore[assignment] # names and ids are bytes
         for branch in (b"refs/heads/" + name, b"refs/remotes/origin/" + name):
             if branch in known:
@@ -269,7 +269,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
                 if not (self.options.skip_merges and len(entry.commit.parents) > 1):
                     yield entry.commit.id
         except (MissingCommitError, KeyError) as exc:
-            raise SourceShapeError(f"{self.name}: the history in {self._where} is not whole: {exc}") from exc
+            raise SourceShapeError(f"{self.name}: the history in {self._where} is incomplete: {exc}") from exc
 
     @property
     def _where(self) -> str:
@@ -289,7 +289,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
         try:
             repo = Repo(str(self._path))
         except (NotGitRepository, OSError) as exc:
-            raise SourceRefusedError(f"{self.name}: {self._path} is no git repository that can be read") from exc
+            raise SourceRefusedError(f"{self.name}: {self._path} is not a readable git repository") from exc
         try:
             yield repo
         finally:
@@ -298,7 +298,7 @@ class GitHistoryConnector(Connector[GitHistoryOptions]):
 
 MAX_FILES = 200
 MAX_BLOB_BYTES = 512 * 1024
-"""Larger files are named without counts, and so are those that are no text."""
+"""Larger files, and binary ones, are listed without counts."""
 
 MAX_MESSAGE = 64 * 1024
 
@@ -321,7 +321,7 @@ class ChangedFile:
 
 
 class CommitReader:
-    """Reads commits of a repository. Which files a merge changed is told by the commits that it merged."""
+    """Converts commits of a repository to documents. A merge lists no files: the commits that it merged do."""
 
     def __init__(self, repo: Repo, web_url: str, projects: Sequence[str]) -> None:
         self._repo = repo
@@ -330,7 +330,7 @@ class CommitReader:
         self._shallow = repo.get_shallow()
 
     def document(self, commit_id: bytes) -> SourceDocument:
-        """Raises `OddRecordError` for a commit that isn't whole."""
+        """Converts a commit. Raises `OddRecordError` if it is incomplete."""
         from dulwich.objects import Commit
 
         try:
@@ -375,7 +375,7 @@ class CommitReader:
                 yield relation(own, "FIXES", reference("jira", match[0]))
 
     def _files(self, commit: Commit) -> tuple[list[ChangedFile], int]:
-        """The first files that changed, and how many there are besides."""
+        """Returns the first changed files, and the number of others."""
         from dulwich.diff_tree import tree_changes
 
         if len(commit.parents) > 1 or commit.id in self._shallow:
@@ -400,14 +400,14 @@ class CommitReader:
         return ChangedFile(path, change.type, (new - old).total(), (old - new).total())
 
     def _lines(self, blob_id: bytes | None) -> Counter[bytes] | None:
-        """How often each line is in a file; None for what is no text, too large, or not in this repository."""
+        """Counts of each line in a file; None for one that is binary, too large, or not in this repository."""
         from dulwich.objects import Blob
 
         if blob_id is None:
             return Counter()
         try:
             blob = self._repo.object_store[blob_id]  # type: ignore[index] # ids are bytes
-        except KeyError:  # of a submodule, or left out of a partial clone
+        except KeyError:  # in a submodule, or left out of a partial clone
             return None
         if not isinstance(blob, Blob) or len(blob.data) > MAX_BLOB_BYTES or b"\0" in blob.data[:8192]:
             return None
@@ -426,7 +426,7 @@ def _listing(files: Sequence[ChangedFile], more: int) -> Iterator[str]:
 
 
 def _text(data: bytes, encoding: bytes | None) -> str:
-    """In the encoding that the commit names, if it is one; bytes that are none become U+FFFD."""
+    """Decodes with the encoding that the commit names, if it is known; invalid bytes become U+FFFD."""
     try:
         return well_formed(data.decode((encoding or b"utf-8").decode("ascii", "replace"), errors="replace"))
     except LookupError:

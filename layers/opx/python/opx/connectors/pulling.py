@@ -1,8 +1,8 @@
-"""Pulls sources into the corpus: page by page, each stored before the next is asked for.
+"""Pulls sources into the corpus page by page, each stored before the next is requested.
 
-A pull that is interrupted goes on where it was, with the `since` that it began with. What a page gave is put first,
-then remembered, then the cursor is moved: done twice, it is the same. Documents that vanished are withdrawn after a
-complete listing alone, and not if it misses more than the source's share: then somebody has to look.
+An interrupted pull resumes at its cursor, with the `since` that it began with. Documents of a page are put first, then
+recorded, then the cursor advances: repeating a page is idempotent. Documents that vanished are withdrawn only after a
+complete listing, and not if it misses more than the source's share: then the operator has to decide.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from opx.ports import Queue
 
 
-# -- asked
+# -- requested pulls
 
 
 MAX_DELAY_SECONDS = 900
-"""The longest that SQS keeps a message back. A source that wants longer is asked at its next time."""
+"""SQS's maximum delay of a message. A source that requires a longer pause is pulled at its next scheduled time."""
 
 BUSY_SECONDS = 300
-_WISHES = ("everything", "accept_missing")
+_FLAGS = ("everything", "accept_missing")
 
 
 class PullRequests:
-    """Does one pull at a time; `pulls` gets the message that asks for the rest, or for another try."""
+    """Executes requested pulls one at a time; `pulls` is the queue for a request to continue or retry."""
 
     def __init__(self, sources: SourceRepository, puller: SourcePuller, pulls: Queue | None, clock: Clock) -> None:
         self._sources = sources
@@ -48,44 +48,46 @@ class PullRequests:
         self._clock = clock
 
     def do(self, body: str, *, stop: Callable[[], bool]) -> None:
-        """Pull the source that a message names, for as long as `stop` allows; another message has the rest done.
+        """Pulls the source that a message names, until `stop` returns True; another message requests the rest.
 
-        A source that is being pulled already is left to who does it, and one that was removed is forgotten. Raises
+        A source that is being pulled already is left to that process, and one that was removed is ignored. Raises
         `InvalidInputError` for a message that names no source, and for a source with wrong options.
         """
-        asked = _asked(body)
-        source_id = asked["source"]
+        requested = _parsed(body)
+        source_id = requested["source"]
         if source_id not in {definition.source_id for definition in self._sources.all()}:
             log.warning("there is no source %s any more", source_id)
             return
-        # What goes on has begun anew already, if everything was wanted.
-        again = {"source": source_id, **({"accept_missing": True} if asked.get("accept_missing") else {})}
+        # A continued pull must not start over, even if everything was requested.
+        again = {"source": source_id, **({"accept_missing": True} if requested.get("accept_missing") else {})}
         try:
-            done = self._puller.pull(source_id, stop=stop, **{wish: bool(asked.get(wish)) for wish in _WISHES})
+            done = self._puller.pull(source_id, stop=stop, **{flag: bool(requested.get(flag)) for flag in _FLAGS})
         except SourceBusyError as exc:
             log.info("left alone: %s", exc)
-            if any(asked.get(wish) for wish in _WISHES):  # somebody asked for it, and was told that it will be done
-                self._send(asked, BUSY_SECONDS)
+            if any(
+                requested.get(flag) for flag in _FLAGS
+            ):  # a caller requested it, and was promised that it will be done
+                self._send(requested, BUSY_SECONDS)
             return
         if done.more:
             self._send(again, 0)
         elif done.error:
             self._try_again(again)
 
-    def _try_again(self, asked: Mapping[str, Any]) -> None:
-        """Three times, with growing pauses; afterwards the source waits for its next time."""
-        state = self._sources.state(asked["source"])
+    def _try_again(self, requested: Mapping[str, Any]) -> None:
+        """Retries three times, with growing pauses; afterwards the source waits for its next scheduled time."""
+        state = self._sources.state(requested["source"])
         delay = retry_delay(state, self._clock())
         if state.failures <= MAX_RETRIES and delay <= MAX_DELAY_SECONDS:
-            self._send(asked, int(delay))
+            self._send(requested, int(delay))
 
-    def _send(self, asked: Mapping[str, Any], delay: int) -> None:
+    def _send(self, requested: Mapping[str, Any], delay: int) -> None:
         if self._pulls is None:
-            raise InvalidInputError("pulls can't be asked for here: OPX_PULL_QUEUE_URL is not set")
-        self._pulls.send(json.dumps(asked), delay_seconds=delay)
+            raise InvalidInputError("pulls can't be queued here: OPX_PULL_QUEUE_URL is not set")
+        self._pulls.send(json.dumps(requested), delay_seconds=delay)
 
 
-def _asked(body: str) -> dict[str, Any]:
+def _parsed(body: str) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except ValueError as exc:
@@ -95,25 +97,26 @@ def _asked(body: str) -> dict[str, Any]:
     return found
 
 
-# -- pulling
+# -- pulls
 
 
 log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 900.0
 OVERLAP = timedelta(hours=1)
-"""A source without a time of its own is asked for changes from this long before the last pull began: clocks differ."""
+"""A source without times of its own is queried for changes from this long before the last pull began: clocks differ."""
 
 SEEN_OVERLAP = timedelta(minutes=5)
-"""And one that says up to when it gave changes, from this long before: it may note a change later than it dates it."""
+"""A source that dates its changes is queried from this long before the newest one: it may record a change later than it
+dates it."""
 
 WITHDRAW_AT_ONCE = 100
 MAX_ERROR = 1_000
-"""Characters of an error that a state keeps."""
+"""Characters of an error that are kept in the state."""
 
 
 class SourcePuller:
-    """Pulls sources, one process at a time each."""
+    """Pulls sources, each in one process at a time."""
 
     def __init__(
         self,
@@ -142,27 +145,27 @@ class SourcePuller:
         everything: bool = False,
         accept_missing: bool = False,
     ) -> PullReport:
-        """Take in what changed since the last pull, or `everything`: then all is put again. What goes wrong with the
-        source is in the report, and in its state; what was stored until then stays.
+        """Ingests changes since the last pull, or `everything`: then all documents are put again. A failure of the source
+        is in the report, and in its state; documents stored before it stay.
 
-        `stop` is asked after every page. `accept_missing` withdraws what is missing, however much it is. Raises
-        `SourceBusyError`, and `InvalidInputError` for a source that isn't there or has wrong options.
+        `stop` is called after every page. `accept_missing` withdraws missing documents, however many they are. Raises
+        `SourceBusyError`, and `InvalidInputError` for an unknown source or wrong options.
         """
         definition = self._sources.get(source_id)
         with self._exclusive(source_id), closing(self._connect(definition)) as connected:
             state = self._sources.claim(source_id, seconds=self._lease)
-            known_as = _digest(definition)
-            if everything or (state.definition and state.definition != known_as):
+            fingerprint = _digest(definition)
+            if everything or (state.definition and state.definition != fingerprint):
                 connected.items.forget_validators()
                 state = replace(state, since="", run="", cursor={}, left={}, everything=True)
             elif accept_missing and state.flag:  # a listing that didn't change would not be given again
                 connected.items.forget_validators()
                 state = replace(state, since="", run="", cursor={}, left={})
-            run = PullRun(definition, connected, self._begun(replace(state, definition=known_as)))
-            return self._reported(run, self._through(run, stop, accept_missing=accept_missing))
+            run = PullRun(definition, connected, self._begun(replace(state, definition=fingerprint)))
+            return self._reported(run, self._run(run, stop, accept_missing=accept_missing))
 
     def _begun(self, state: PullState) -> PullState:
-        """The state of a new pull, or of the one that was interrupted."""
+        """State of a new pull, or of the interrupted one."""
         now = iso_time(self._clock())
         if state.run:
             return replace(state, last_attempt=now)
@@ -182,11 +185,11 @@ class SourcePuller:
             everything=state.everything,
         )
 
-    def _through(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
-        """Whether more is to come."""
+    def _run(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
+        """Runs a pull until it is done or stopped; True if more pages remain."""
         try:
             more = self._pages(run, stop, accept_missing=accept_missing)
-        except SourceBusyError:  # another has taken over: the state is its own
+        except SourceBusyError:  # another process has taken over, and owns the state
             raise
         except OpxError as exc:
             log.warning("pull of %s: %s", run.definition.source_id, type(exc).__name__)
@@ -211,7 +214,7 @@ class SourcePuller:
         return False
 
     def _advance(self, run: PullRun, stored: Stored, *, cursor: dict[str, Any], seen_until: str) -> None:
-        """A page went well: the next one is asked for behind it, and earlier failures are over."""
+        """Records a stored page: the cursor moves behind it, and earlier failures are cleared."""
         state = run.state
         self._keep(
             run,
@@ -230,14 +233,14 @@ class SourcePuller:
         )
 
     def _keep(self, run: PullRun, state: PullState) -> None:
-        """Save the state, and hold the source for another while."""
+        """Saves the state and renews the lease."""
         held = replace(state, lease_until=self._clock() + self._lease)
         self._sources.save(held, held.owner)
         run.state = held
 
     def _done(self, state: PullState) -> PullState:
-        """From when the next pull asks: a little before this one's end by the source's time, or its beginning by ours;
-        never from a time to come, whatever a source dates."""
+        """State of a finished pull. The next one queries changes from shortly before this one's end by the source's time,
+        or its beginning by ours; never from a future time, whatever a source reports."""
         since = _earlier(state.seen_until, SEEN_OVERLAP) if state.seen_until else _earlier(state.started, OVERLAP)
         now = iso_time(self._clock())
         return replace(
@@ -257,11 +260,11 @@ class SourcePuller:
         self._sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
         run.state = replace(state, owner="")
 
-    # -- what vanished
+    # -- documents that vanished
 
     def _withdraw_missing(self, run: PullRun, stop: Callable[[], bool], *, accept: bool) -> bool:
-        """Withdraw what the pull didn't name, or raise the flag. Whether it had to stop before all was withdrawn: what is
-        left is missing again in the next complete listing."""
+        """Withdraws the documents that the pull didn't list, or raises the flag. Returns True if it had to stop before
+        all were withdrawn: the rest is missing again in the next complete listing."""
         missing: list[SourceItem] = []
         total = 0
         for item in run.connected.items.all():
@@ -307,7 +310,7 @@ def _flag(definition: SourceDefinition, missing: int, total: int) -> str:
 
 
 def _digest(definition: SourceDefinition) -> str:
-    """What a source's documents follow from: with another, all of them are to be read again."""
+    """Fingerprint of the settings that determine a source's documents: if it changes, all of them are read again."""
     return stable_hash("definition", {name: value for name, value in definition.fields().items() if name in _DECISIVE})
 
 
@@ -318,7 +321,7 @@ def _moment(text: str, run: PullRun) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise SourceShapeError(f"source {run.definition.source_id}: {text[:40]!r} is no time of a change") from exc
+        raise SourceShapeError(f"source {run.definition.source_id}: {text[:40]!r} is not a time of a change") from exc
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Lists the kinds of sources. The module of a connector is imported when one is made."""
+"""Registry of the kinds of sources. A connector's module is imported when the connector is created."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ TOPICS = "topics"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`kind` is the connector's, `about` what it is, `options` are those that differ from its defaults.
+    """A kind of source with preset options. `kind` is the connector's, `about` describes it, `options` are those that
+    differ from its defaults.
 
-    `topics` says which options the source's option `topics` sets, and what each topic becomes there (`/{topic}/`);
-    `default_topics` are those of a source that names none. An option that a user sets is taken as it is.
+    `topics` maps each option that the source's option `topics` sets to the template of a topic (`/{topic}/`);
+    `default_topics` are those of a source that names none. An option that a user sets is used unchanged.
     """
 
     kind: str
@@ -31,12 +32,12 @@ class Preset:
     default_topics: tuple[str, ...] = ()
 
     def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All options of a source of this kind, for its connector."""
+        """Returns all options of a source of this kind, for its connector."""
         own = dict(given)
         topics = own.pop(TOPICS, self.default_topics) if self.topics else ()
         named = [topics] if isinstance(topics, str) else topics
         if not isinstance(named, list | tuple) or not all(isinstance(topic, str) for topic in named):
-            return {**self.options, **given}  # the connector's options say what is wrong with it
+            return {**self.options, **given}  # the connector's options report what is wrong with it
         clean = [topic.strip("/ ") for topic in named]
         by_topic = {
             option: tuple(form.format(topic=topic) for topic in clean) for option, form in self.topics.items() if clean
@@ -128,7 +129,7 @@ PRESETS: dict[str, Preset] = {
         },
     ),
 }
-"""By kind.
+"""Presets by kind.
 
 `aws_docs`: topics are guides; each has a sitemap of its own. `gcp_docs`: topics are products; one index lists all pages
 in all languages, others than English with `hl`. `distro_kb`: Red Hat lists one page a chapter below `html` and the same
@@ -143,7 +144,7 @@ CONNECTORS: dict[str, tuple[str, str]] = {
     ),
     "brave_search": (
         "web.search_results:BraveSearch",
-        "results of Brave's search engine for questions that are asked again and again",
+        "results of Brave's search engine for recurring questions",
     ),
     "confluence": ("atlassian.confluence:ConfluenceConnector", "pages of Confluence spaces, Cloud and Data Center"),
     "crawl": ("web.crawl:WebCrawl", "a web site: from addresses or sitemaps, within its robots.txt"),
@@ -159,7 +160,7 @@ CONNECTORS: dict[str, tuple[str, str]] = {
     "github_issues": ("github.issues:GitHubIssues", "issues of a GitHub repository, with their comments"),
     "google_search": (
         "web.search_results:GoogleSearch",
-        "results of a Google Programmable Search Engine for questions that are asked again and again",
+        "results of a Google Programmable Search Engine for recurring questions",
     ),
     "imap": ("mail.imap:ImapConnector", "messages of a mailbox"),
     "jira": ("atlassian.jira:JiraConnector", "issues of Jira, Cloud and Data Center, with comments and links"),
@@ -183,11 +184,11 @@ CONNECTORS: dict[str, tuple[str, str]] = {
         "questions of Stack Overflow and its sister sites, with their answers",
     ),
 }
-"""Module (below `opx.connectors`) and class of the connector of each kind, and what it is, for those who choose one."""
+"""Module (below `opx.connectors`) and class of the connector of each kind, and its description for users."""
 
 
 def resolved(definition: SourceDefinition) -> SourceDefinition:
-    """A source of a preset's kind as one of the kind that the preset is made of; any other as it is."""
+    """Replaces a preset's kind by its connector's kind with all options; other definitions are returned unchanged."""
     if definition.kind not in PRESETS:
         return definition
     preset = PRESETS[definition.kind]
@@ -195,7 +196,7 @@ def resolved(definition: SourceDefinition) -> SourceDefinition:
 
 
 def connector_type(kind: str) -> type[Connector[Any]]:
-    """The connector of a kind, or of a preset's. Raises `InvalidInputError` that lists the kinds."""
+    """Returns the connector class of a kind, or of a preset's. Raises `InvalidInputError` that lists the kinds."""
     base = PRESETS[kind].kind if kind in PRESETS else kind
     if base not in CONNECTORS:
         allowed = ", ".join(sorted({*CONNECTORS, *PRESETS}))
@@ -206,13 +207,13 @@ def connector_type(kind: str) -> type[Connector[Any]]:
 
 
 def checked_options(definition: SourceDefinition) -> Any:
-    """The options of a source, as its connector takes them. Raises `InvalidInputError`."""
+    """Returns the validated options of a source. Raises `InvalidInputError`."""
     kind, options = connector_type(definition.kind), resolved(definition).options
     return read_options(kind.options_type, options, of=f"source {definition.source_id} ({definition.kind})")
 
 
 def described_kinds() -> list[tuple[str, str, list[str]]]:
-    """Every kind with what it is and its options; those that must be given end with `*`."""
+    """Returns every kind with its description and its options; required options end with `*`."""
     found = []
     for kind in sorted({*CONNECTORS, *PRESETS}):
         preset = PRESETS.get(kind)

@@ -1,4 +1,4 @@
-"""Sources, the states of their pulls, and what of theirs was taken in: above one table."""
+"""Stores sources, the states of their pulls and their ingested items in one table, and reads declared sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAGE = "page#"
 
 
 class SourceRepository:
-    """The sources that `declared` has and those that were registered. One that is declared can't be registered."""
+    """Sources that are `declared` or were registered. A declared id can't be registered."""
 
     def __init__(
         self, table: Table, declared: Mapping[str, SourceDefinition], knowledge: KnowledgeModel, clock: Clock
@@ -41,7 +41,7 @@ class SourceRepository:
         self._clock = clock
 
     def all(self) -> list[SourceDefinition]:
-        """Every source, by id. A registered one that is wrong by now is left out, which the log tells."""
+        """Returns every source, sorted by id. A registered one that is no longer valid is left out and logged."""
         found = {}
         for item in self._table.query(REGISTERED):
             try:
@@ -51,33 +51,34 @@ class SourceRepository:
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
 
     def provide(self, definition: SourceDefinition) -> None:
-        """Know a source while this process lives."""
+        """Adds a source for the lifetime of this process."""
         self._declared[definition.source_id] = definition
 
     def is_declared(self, source_id: str) -> bool:
         return source_id in self._declared
 
     def get(self, source_id: str) -> SourceDefinition:
-        """The source with this id. Raises `InvalidInputError` that lists those there are."""
+        """Returns the source with this id. Raises `InvalidInputError` that lists the existing ones."""
         if source_id in self._declared:
             return self._declared[source_id]
         item = self._table.get({"sourceId": REGISTERED, "entry": source_id}) if source_id else None
         if item is None:
             known = ", ".join(definition.source_id for definition in self.all()) or "none yet"
-            raise InvalidInputError(f"no source {source_id!r}; there are: {known}")
+            raise InvalidInputError(f"no source {source_id!r}; known are: {known}")
         return self._registered(item)
 
     def register(self, definition: SourceDefinition) -> None:
-        """Keep a source, replacing what was registered under its id. Raises `InvalidInputError` for a declared id."""
+        """Stores a source, replacing the one that was registered under its id. Raises `InvalidInputError` for a declared
+        id."""
         if definition.source_id in self._declared:
             raise InvalidInputError(f"source {definition.source_id} is declared in knowledge.yaml; change it there")
         self._table.put({"sourceId": REGISTERED, "entry": definition.source_id, "definition": definition.fields()})
 
     def remove(self, source_id: str) -> None:
-        """Forget a registered source and its state. Its documents stay in the corpus, and what is known of them stays with
-        them: registered again, it goes on with them.
+        """Deletes a registered source and its state. Its documents stay in the corpus, and so do the records of its
+        items: registered again, it continues with them.
 
-        Raises `InvalidInputError` for one that is declared, or isn't there.
+        Raises `InvalidInputError` for a declared or unknown id.
         """
         if source_id in self._declared:
             raise InvalidInputError(f"source {source_id} is declared in knowledge.yaml; remove it there")
@@ -95,12 +96,13 @@ class SourceRepository:
         return self._read(source_id)[0]
 
     def _read(self, source_id: str) -> tuple[PullState, int]:
-        """The state, and how often it was written; 0 if it never was."""
+        """Returns the state and its revision, which is 0 if it was never written."""
         item = self._table.get({"sourceId": source_id, "entry": _STATE})
         return (PullState.from_json(item["state"]), int(item["revision"])) if item else (PullState(source_id), 0)
 
     def claim(self, source_id: str, *, seconds: float) -> PullState:
-        """The state, held for so long by the caller alone. Raises `SourceBusyError` if another holds it."""
+        """Returns the state with a lease of so many seconds for the caller. Raises `SourceBusyError` if another process
+        holds it."""
         now = self._clock()
         state, revision = self._read(source_id)
         held = replace(state, owner=secrets.token_hex(8), lease_until=now + seconds)
@@ -113,7 +115,8 @@ class SourceRepository:
         return held
 
     def save(self, state: PullState, owner: str) -> None:
-        """Write the state of a source that `owner` holds. Raises `SourceBusyError` if another has taken it over."""
+        """Writes the state of a source that `owner` holds. Raises `SourceBusyError` if another process has taken it
+        over."""
         try:
             self._put(state, self._read(state.source_id)[1], Equals("owner", owner))
         except ConditionFailedError as exc:
@@ -127,7 +130,7 @@ class SourceRepository:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """A document of a source that was put: under which object key, with which content, and in which pull it was seen."""
+    """An ingested document of a source: its object key, the digest of its content, and the last pull that listed it."""
 
     key: str
     digest: str
@@ -136,7 +139,7 @@ class SourceItem:
 
 
 class SourceItems:
-    """What of one source was taken in."""
+    """Ingested documents of one source, and validators of its replies."""
 
     def __init__(self, table: Table, source_id: str) -> None:
         self._table = table
@@ -156,11 +159,11 @@ class SourceItems:
         self._table.delete(self._key(_ITEM + key))
 
     def all(self) -> Iterator[SourceItem]:
-        """Every document, by key."""
+        """Yields every document, sorted by key."""
         for item in self._table.query(self._source, where=KeyRange(begins_with=_ITEM)):
             yield _item(item)
 
-    # -- validators of replies, for conditional requests
+    # -- validators (ETag, Last-Modified), for conditional requests
 
     def get(self, url: str) -> Mapping[str, str]:
         item = self._table.get(self._key(_PAGE + _hash(url)))
@@ -170,7 +173,7 @@ class SourceItems:
         self._table.put({**self._key(_PAGE + _hash(url)), "url": url[:2048], "validators": dict(validators)})
 
     def forget_validators(self) -> None:
-        """Have everything sent again, whether it changed or not."""
+        """Deletes all validators, so that the source sends everything again, changed or not."""
         for item in list(self._table.query(self._source, where=KeyRange(begins_with=_PAGE))):
             self._table.delete(self._key(item["entry"]))
 
@@ -187,7 +190,7 @@ def _hash(url: str) -> str:
 
 
 class SourceSyncs:
-    """A `LastSync`: the category is as fresh as the source of it that was pulled longest ago."""
+    """Implements `LastSync`: a category is as fresh as the least recently pulled of its sources."""
 
     def __init__(self, sources: SourceRepository) -> None:
         self._sources = sources
@@ -199,7 +202,7 @@ class SourceSyncs:
         return min(known, default=None)
 
 
-# -- declared
+# -- declared sources
 
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
@@ -207,7 +210,7 @@ _FIELDS = ("tier", "schedule", "time_zone", "enabled", "options", "tags", "topic
 
 
 def declared_sources(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, SourceDefinition]:
-    """The sources of the file by id. Raises `KnowledgeConfigError` with file and line."""
+    """Returns the sources of the file by id. Raises `KnowledgeConfigError` with file and line."""
     section = read_section("sources", path)
     if section is None:
         return {}
@@ -225,8 +228,8 @@ def _declared(source_id: str, entry: Marked, knowledge: KnowledgeModel) -> Sourc
 
 
 def definition_of(source_id: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> SourceDefinition:
-    """A definition from its fields: `kind` and `category`, and what else `SourceDefinition` has. The category gives the
-    tier, and the schedule where none is given; `topics` is an option of its own name.
+    """Builds a definition from its fields: `kind`, `category`, and the others of `SourceDefinition`. The category
+    provides the tier, and the default of the schedule; `topics` is stored as an option of that name.
 
     Raises `InvalidInputError` that names the field. The options are not checked: see `registry.checked_options`.
     """
@@ -272,7 +275,7 @@ def _mapping(value: Any, source_id: str) -> Mapping[str, Any]:
 
 def _text(value: Any, field: str, source_id: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(f"source {source_id}: {field} must be a text")
+        raise InvalidInputError(f"source {source_id}: {field} must be a string")
     return value.strip()
 
 

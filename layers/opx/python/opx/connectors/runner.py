@@ -1,4 +1,4 @@
-"""Does in one process what schedules and functions do on AWS: pulls sources when they are due, and takes in what comes."""
+"""Runs in one process what schedules and functions do on AWS: pulls due sources, polls feeds, and drains the queue."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 30.0
-"""How long one source is pulled before others, and what waits, have their turn; it goes on afterwards."""
+"""Time slice of a source before others, and queued events, have their turn; it continues afterwards."""
 
 IDLE_SECONDS = 2.0
 BROKEN_SECONDS = 300.0
-"""A source whose definition is wrong is looked at again after this long."""
+"""Pause before a source with an invalid definition is tried again."""
 
 
 class Feed(Protocol):
-    """Something else that brings documents, such as a stream."""
+    """A feed of documents besides pulled sources, such as a stream."""
 
     def poll(self) -> Sequence[str]:
-        """Take in what has arrived, without waiting for more; lines for people about it."""
+        """Ingests what has arrived, without waiting for more. Returns lines for the operator."""
 
 
 class Runner:
-    """One round after the other: due sources, other feeds, then the queue. `tell` gets lines for people."""
+    """Runs rounds: due sources, other feeds, then the queue. `emit` receives lines for the operator."""
 
     def __init__(
         self,
@@ -44,30 +44,30 @@ class Runner:
         drain: Callable[[], QueueDrain | None],
         *,
         clock: Clock,
-        tell: Callable[[str], None],
+        emit: Callable[[str], None],
         feeds: Sequence[Feed] = (),
     ) -> None:
         self._sources = sources
         self._puller = puller
         self._drain = drain
         self._clock = clock
-        self._tell = tell
+        self._emit = emit
         self._feeds = feeds
         self._later: dict[str, float] = {}
 
     def run(self, stopped: Callable[[float], bool]) -> None:
-        """Go on until `stopped(seconds)`, which waits so long, says so."""
+        """Runs rounds until `stopped(seconds)`, which waits so long, returns True."""
         while not stopped(0.0 if self.round() else IDLE_SECONDS):
             pass
 
     def round(self) -> bool:
-        """Do what there is to do now; whether there may be more at once."""
+        """Does the work that is due now. Returns True if more may be due at once."""
         more = False
         for definition in self._sources.all():
             more |= self._is_due(definition) and self._pull(definition)
         for feed in self._feeds:
             for line in feed.poll():
-                self._tell(line)
+                self._emit(line)
                 more = True
         return self._drained() or more
 
@@ -79,7 +79,7 @@ class Runner:
         return due is not None and due <= now
 
     def _pull(self, definition: SourceDefinition) -> bool:
-        """Pull for a while; whether it is to go on."""
+        """Pulls for one time slice. Returns True if the pull is to continue."""
         until = self._clock() + SLICE_SECONDS
         try:
             report = self._puller().pull(definition.source_id, stop=lambda: self._clock() >= until)
@@ -88,9 +88,9 @@ class Runner:
             return False
         except (InvalidInputError, StoreUnavailableError) as exc:
             self._later[definition.source_id] = self._clock() + BROKEN_SECONDS
-            self._tell(f"source {definition.source_id}: {exc}")
+            self._emit(f"source {definition.source_id}: {exc}")
             return False
-        self._tell(told(report))
+        self._emit(pull_summary(report))
         return report.more
 
     def _drained(self) -> bool:
@@ -101,15 +101,15 @@ class Runner:
         for outcome in drain.run():
             worked = True
             if outcome.result is Result.FAILED:
-                self._tell(_failure(outcome))
+                self._emit(_failure(outcome))
         return worked
 
 
-def told(report: PullReport) -> str:
+def pull_summary(report: PullReport) -> str:
     """A pull in one line."""
     parts = [f"{len(report.put):,} put", f"{report.unchanged:,} unchanged", f"{len(report.withdrawn):,} withdrawn"]
     if report.refused:
-        parts.append(f"{report.refused:,} can't be read")
+        parts.append(f"{report.refused:,} unreadable")
     state = "goes on" if report.more else "stopped" if report.error else "done"
     lines = [f"source {report.source_id}: {state}: {', '.join(parts)}"]
     lines += [f"  {problem}" for problem in (report.error, report.flag) if problem]

@@ -1,4 +1,5 @@
-"""Pulls conversations of a Slack export: a document a thread, and one a channel's day for what is outside of threads.
+"""Pulls conversations of a Slack export: a document per thread, and one per channel and day for messages outside of
+threads.
 
 Files as in Slack's page "How to read Slack data exports": a folder, or the zip file that it comes as. Channels are read
 one after another, days in order; a thread is held until the day of its last reply, which its first message names. Markup
@@ -37,7 +38,7 @@ _BULLET = re.compile(r"^[•◦▪] ?", re.MULTILINE)
 
 
 def slack_markdown(text: str, users: Mapping[str, str], channels: Mapping[str, str], under: int) -> str:
-    """The Markdown of a message, whose headings (Slack has none) are below level `under`."""
+    """Converts a message to Markdown. Its headings (Slack has none) are below level `under`."""
     parts: list[str] = []
     at = 0
     for match in _CODE.finditer(text):
@@ -62,7 +63,7 @@ def _marked(text: str, users: Mapping[str, str], channels: Mapping[str, str]) ->
 
 
 def _plain(text: str, users: Mapping[str, str], channels: Mapping[str, str]) -> str:
-    """References by name, and `&lt;` and the like as what they stand for."""
+    """Replaces references by names, and unescapes HTML entities such as `&lt;`."""
     return html.unescape(_REFERENCE.sub(lambda match: _named(match, users, channels), text))
 
 
@@ -78,16 +79,16 @@ def _named(match: re.Match[str], users: Mapping[str, str], channels: Mapping[str
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Of one file, unpacked: a day of a channel, or the list of users."""
+"""Unpacked size of one file: a day of a channel, or the list of users."""
 
 MAX_RATIO = 500
-"""Bytes unpacked for one packed. JSON packs to a tenth or so, a bomb to a thousandth."""
+"""Unpacked bytes per packed byte. JSON packs to a tenth or so, a zip bomb to a thousandth."""
 
 MAX_FILES = 2_000_000
 
 
 class Archive(ABC):
-    """The JSON files of an export by their paths."""
+    """JSON files of an export by their paths."""
 
     @abstractmethod
     def names(self) -> Iterator[str]:
@@ -95,10 +96,10 @@ class Archive(ABC):
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """A file's bytes, None if there is none. Raises `SourceRefusedError` for one that is too large."""
+        """Returns a file's bytes, None if there is none. Raises `SourceRefusedError` for one that is too large."""
 
     def json(self, name: str) -> Any:
-        """A file's content, None if there is none. Raises `SourceShapeError` if it is no JSON."""
+        """Returns a file's content, None if there is none. Raises `SourceShapeError` if it is not JSON."""
         data = self.read(name)
         if data is None:
             return None
@@ -109,7 +110,7 @@ class Archive(ABC):
 
 
 class FolderArchive(Archive):
-    """An export that was unpacked."""
+    """An unpacked export."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -128,7 +129,7 @@ class FolderArchive(Archive):
 
 
 class ZipArchive(Archive):
-    """An export as it was downloaded. Nothing is unpacked to disk."""
+    """An export as downloaded. Nothing is unpacked to disk."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._zip = file
@@ -146,7 +147,9 @@ class ZipArchive(Archive):
         except KeyError:
             return None
         if info.file_size > max(MAX_RATIO * info.compress_size, 64 * 1024) or info.file_size > MAX_FILE_BYTES:
-            raise SourceRefusedError(f"{name} of the export unpacks to {info.file_size:,} bytes, which is no export's")
+            raise SourceRefusedError(
+                f"{name} of the export unpacks to {info.file_size:,} bytes, too much for an export"
+            )
         with self._zip.open(info) as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
@@ -156,7 +159,7 @@ class ZipArchive(Archive):
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """The export at a path. Raises `SourceRefusedError` if there is none, `SourceShapeError` for a damaged one."""
+    """Opens the export at a path. Raises `SourceRefusedError` if there is none, `SourceShapeError` for a damaged one."""
     try:
         if path.is_dir():
             yield FolderArchive(path)
@@ -166,29 +169,29 @@ def open_archive(path: Path) -> Iterator[Archive]:
     except FileNotFoundError as exc:
         raise SourceRefusedError(f"there is no export {path}") from exc
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as exc:  # damaged, of another method, or encrypted
-        raise SourceShapeError(f"{path.name} is not a zip file that can be read: {exc}") from exc
+        raise SourceShapeError(f"{path.name} is not a readable zip file: {exc}") from exc
     except OSError as exc:
         raise SourceUnavailableError(f"{exc.filename or path}: {exc.strerror}") from exc
 
 
 PAGE_DOCUMENTS = 100
 MAX_OPEN_THREADS = 20_000
-"""Threads that are held at a time; of more, the oldest is given without what is said later."""
+"""Threads that are held at a time; of more, the oldest is completed without its later replies."""
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})\.json\Z")
 _LISTS = ("channels.json", "groups.json")
 _USERS = ("users.json", "org_users.json")
 _LEFT_OUT = frozenset(
-    f"{place}_{what}"
-    for place in ("channel", "group")
-    for what in ("join", "leave", "topic", "purpose", "name", "archive", "unarchive")
+    f"{parent}_{event}"
+    for parent in ("channel", "group")
+    for event in ("join", "leave", "topic", "purpose", "name", "archive", "unarchive")
 ) | {"pinned_item", "tombstone", "message_deleted", "bot_add", "bot_remove"}
-"""Kinds of messages in which nobody says anything; a thread whose first message was deleted has a `tombstone`."""
+"""Message kinds without content; a thread whose first message was deleted has a `tombstone`."""
 
 
 class SlackExportOptions(Options, frozen=True):
-    """`path` is the zip file or the folder that it was unpacked to. `channels` are names; none means all of the public
-    and private ones. `workspace_url` (`https://example.slack.com`) makes links to messages."""
+    """`path` is the zip file or the unpacked folder. `channels` are names; none means all of the public and private ones.
+    `workspace_url` (`https://example.slack.com`) makes links to messages."""
 
     path: str
     channels: Texts = ()
@@ -230,7 +233,7 @@ class _Message(Shape, frozen=True):
     attachments: tuple[Loose[_Attachment], ...] = ()
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return self.subtype in _LEFT_OUT
 
 
@@ -250,14 +253,14 @@ class _Directory:
 
 @dataclass(slots=True)
 class _Thread:
-    """`until` is the day of its last reply, "" if that isn't known."""
+    """A thread that is read. `until` is the day of its last reply, "" if that isn't known."""
 
     until: str = ""
     messages: list[_Message] = field(default_factory=list)
 
 
 class SlackExportConnector(Connector[SlackExportOptions]):
-    """Everything is read in every pull; a newer export takes the place of the older one."""
+    """Reads the whole export in every pull; a newer export replaces the older one."""
 
     local = True
 
@@ -312,7 +315,7 @@ class SlackExportConnector(Connector[SlackExportOptions]):
 
 
 class _Reader:
-    """Reads one channel."""
+    """Reads the messages of one channel."""
 
     def __init__(self, archive: Archive, directory: _Directory, channel: str, workspace_url: str) -> None:
         self._archive = archive
@@ -324,8 +327,8 @@ class _Reader:
         self._batch = Batch()
 
     def pages(self, days: list[str], done: str) -> Iterator[Page]:
-        """`done` is the channel before. A pull that is interrupted begins a channel anew: which of its threads were
-        given is more than a cursor holds."""
+        """Yields pages of the channel; `done` is the channel before. An interrupted pull restarts a channel: a cursor
+        can't hold which of its threads were completed."""
         for number, day in enumerate(days):
             self._read_day(day)
             following = days[number + 1] if number + 1 < len(days) else ""
@@ -355,14 +358,15 @@ class _Reader:
             except OddRecordError as exc:
                 refused.append(str(exc))
         if refused and len(refused) == len(records) and len(refused) > 1:
-            raise SourceShapeError(f"{name} of the export: no message is as expected; the first: {refused[0]}")
+            raise SourceShapeError(f"{name} of the export: no message has the expected format; the first: {refused[0]}")
         for reason in refused:
             self._batch.refuse(f"{self._channel}/{day} message", reason)
         if alone:
             self._add(f"{self._channel}/{day}", f"#{self._channel} on {day}", alone)
 
     def _sort(self, record: _Message, alone: list[_Message]) -> None:
-        """To its thread, or to what stands alone. A reply that is also shown in the channel is there once."""
+        """Adds a message to its thread, or to the messages outside of threads. A reply that is also shown in the channel
+        is kept once."""
         ts, thread = record.ts, record.thread_ts
         _moment(ts)
         if not thread or (thread == ts and not record.reply_count):
@@ -378,13 +382,13 @@ class _Reader:
     def _close(self, ts: str) -> None:
         thread = self._open.pop(ts)
         messages = sorted(thread.messages, key=lambda each: float(each.ts))
-        said = one_line(self._said(messages[0]))[:80] or "a thread"
-        self._add(f"{self._channel}/thread-{ts}", f"#{self._channel}: {said}", messages)
+        first = one_line(self._text(messages[0]))[:80] or "a thread"
+        self._add(f"{self._channel}/thread-{ts}", f"#{self._channel}: {first}", messages)
 
-    # -- a document
+    # -- documents
 
     def _add(self, key: str, title: str, messages: list[_Message]) -> None:
-        written = {each.ts: each for each in messages if not each.says_nothing}
+        written = {each.ts: each for each in messages if not each.is_empty}
         last = max(written or {each.ts: each for each in messages}, key=float)
         first = messages[0].ts
         metadata: dict[str, Any] = {
@@ -404,14 +408,14 @@ class _Reader:
         when = _moment(message.ts)
         edited = ", edited" if message.edited else ""
         files = [f"[file: {one_line(each.name)}]" for each in message.files]
-        body = "\n\n".join(part for part in [self._said(message), *files] if part.strip())
+        body = "\n\n".join(part for part in [self._text(message), *files] if part.strip())
         return f"**{self._author(message)}** ({when[:10]} {when[11:16]} UTC{edited}):\n\n{body}" if body else ""
 
-    def _said(self, message: _Message) -> str:
-        said = [message.text]
+    def _text(self, message: _Message) -> str:
+        texts = [message.text]
         if not message.text.strip():
-            said = [each.text or each.fallback for each in message.attachments]
-        return slack_markdown("\n\n".join(filter(None, said)), self._directory.users, self._directory.channels, 2)
+            texts = [each.text or each.fallback for each in message.attachments]
+        return slack_markdown("\n\n".join(filter(None, texts)), self._directory.users, self._directory.channels, 2)
 
     def _author(self, message: _Message) -> str:
         profile = message.user_profile.real_name or message.user_profile.name
@@ -425,7 +429,7 @@ def _person(user: _Member) -> str:
 
 
 def _moment(ts: str) -> str:
-    """`1704190000.000100` as ISO 8601. Raises `OddRecordError`."""
+    """Converts `1704190000.000100` to ISO 8601. Raises `OddRecordError`."""
     try:
         return iso_time(datetime.fromtimestamp(float(ts), UTC).timestamp())
     except (ValueError, OverflowError, OSError) as exc:

@@ -1,4 +1,5 @@
-"""How far the pulls of a source are: kept after every page, so that one which is interrupted goes on, and shown to people."""
+"""State of a source's pulls, kept after every page so that an interrupted pull resumes; and their schedules and
+retries."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from opx.domain.sources import Cursor, Health, Refused, SourceDefinition
 from opx.errors import InvalidInputError
 
 MAX_REFUSED = 50
-"""Documents that a state names as unreadable; it counts all."""
+"""Refused documents that a state lists; the count includes all."""
 
 
 class PullState(Record, frozen=True, rename=None):
-    """`since` is from when the next pull asks, or the one under way does (`run` is its mark, "" for none).
+    """Progress and result of a source's pulls. `since` is the time from which the next pull, or the current one, queries
+    changes; `run` identifies the current pull, "" for none.
 
-    `flag` says why nothing was withdrawn although documents are missing, until a listing is whole again or a person
-    agrees. `left` is the last cursor of the last finished pull. `definition` is a hash of what the source
-    was when its documents were read, `everything`: all are put again. Counts are of the last pull; `refusals` are pairs of
-    key and reason. Times are ISO 8601, the lease is in seconds since the epoch.
+    `flag` explains why nothing was withdrawn although documents are missing, until a listing is complete again or an
+    operator accepts it. `left` is the last cursor of the last finished pull. `definition` is a hash of the source's
+    definition when its documents were read, `everything`: all are put again. Counts are of the last pull; `refusals` are
+    pairs of key and reason. Times are ISO 8601, the lease is in seconds since the epoch.
     """
 
     source_id: str
@@ -52,21 +54,21 @@ class PullState(Record, frozen=True, rename=None):
 
 
 class Standing(Record, frozen=True, kw_only=True):
-    """How the pulls of a source stand, without cursors and leases."""
+    """Progress of a source's pulls, without cursors and leases."""
 
     pulling: bool
-    unfinished: Annotated[bool, Meta(description="True if its last pull goes on with the next one.")]
-    since: Annotated[str, Meta(description="From when the next pull asks, empty for everything.")]
+    unfinished: Annotated[bool, Meta(description="True if the last pull was interrupted; the next one resumes it.")]
+    since: Annotated[str, Meta(description="Start of the changes that the next pull requests; empty for everything.")]
     last_attempt: str
     last_success: str
     put: int
     unchanged: int
     withdrawn: int
-    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")]
+    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` lists some.")]
     refusals: tuple[Refused, ...]
-    error: Annotated[str, Meta(description="Why the last pull stopped, empty if it didn't.")]
+    error: Annotated[str, Meta(description="Reason why the last pull stopped; empty if it finished.")]
     failures: int
-    flag: Annotated[str, Meta(description="Why nothing was withdrawn although documents are missing.")]
+    flag: Annotated[str, Meta(description="Reason why nothing was withdrawn although documents are missing.")]
 
     @classmethod
     def of(cls, state: PullState) -> Standing:
@@ -80,16 +82,16 @@ class Standing(Record, frozen=True, kw_only=True):
 
 
 class SourceView(Record, frozen=True, omit_defaults=True):
-    """A source and how its pulls stand, for people. `health` only where it was checked."""
+    """A source and the progress of its pulls, as shown to users. `health` only where it was checked."""
 
     source_id: str
     kind: str
     category: str
     tier: str
-    schedule: Annotated[str, Meta(description="Five cron fields, empty for one that is pulled by hand alone.")]
+    schedule: Annotated[str, Meta(description="Five cron fields; empty for a source that is pulled only on request.")]
     time_zone: str
     enabled: bool
-    declared: Annotated[bool, Meta(description="True for one of knowledge.yaml, which is changed there.")]
+    declared: Annotated[bool, Meta(description="True for a source of knowledge.yaml, which is changed there.")]
     state: Standing
     health: Health | None = None
 
@@ -112,18 +114,18 @@ class SourceView(Record, frozen=True, omit_defaults=True):
 
 
 JITTER_MINUTES = 10
-"""Pulls start within these minutes after their time, so that not everything that is due at three starts then."""
+"""Window after a scheduled time in which pulls start, so that those of the same hour don't start together."""
 
 _ANY_DAY = "?"
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 
 def scheduler_cron(text: str) -> str:
-    """A five-field cron expression as EventBridge Scheduler takes it: `0 5 * * 0` is `cron(0 5 ? * SUN *)`.
+    """Converts a five-field cron expression to EventBridge Scheduler's form: `0 5 * * 0` becomes `cron(0 5 ? * SUN *)`.
 
-    The scheduler has a sixth field for the year, counts weekdays differently, and one of its two day fields must say
-    that it doesn't matter. Raises `InvalidInputError` for what is no cron expression, and for what can't be said there:
-    both a day of the month and a weekday, and days such as `L` or `1#2`.
+    The scheduler has a sixth field for the year, counts weekdays differently, and requires `?` in one of its two day
+    fields. Raises `InvalidInputError` for an invalid expression, and for one that the scheduler can't express: both a day
+    of the month and a weekday, and days such as `L` or `1#2`.
 
     Source of the target's form: EventBridge Scheduler user guide, "Cron-based schedules".
     """
@@ -144,13 +146,14 @@ def scheduler_cron(text: str) -> str:
 
 
 def checked_cron(text: str) -> str:
-    """The five-field cron expression, if it is one that can be followed everywhere. Raises as `scheduler_cron`."""
+    """Returns the normalised five-field cron expression if EventBridge Scheduler supports it. Raises as
+    `scheduler_cron`."""
     scheduler_cron(text)
     return " ".join(text.split())
 
 
 def checked_zone(name: str) -> str:
-    """The name of a time zone, such as `Europe/Vienna`. Raises `InvalidInputError`."""
+    """Returns the name of a time zone, such as `Europe/Vienna`. Raises `InvalidInputError`."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
@@ -159,9 +162,9 @@ def checked_zone(name: str) -> str:
 
 
 def next_time(schedule: str, time_zone: str, after: float) -> float:
-    """When a five-field cron expression is next due, in seconds since the epoch.
+    """Next time that a five-field cron expression is due, in seconds since the epoch.
 
-    A time that the zone skips in spring is due at the next that there is; one that it has twice is due once.
+    A time that the zone skips in spring is due at the next existing one; one that occurs twice is due once.
     """
     from cronsim import CronSim
 
@@ -169,7 +172,7 @@ def next_time(schedule: str, time_zone: str, after: float) -> float:
 
 
 def _fields(text: str) -> tuple[set[int], set[int], set[int], set[int], set[Any]]:
-    """The values of minute, hour, day of month, month and weekday (Sunday is 0 and 7, `1#2` is a pair)."""
+    """Values of minute, hour, day of month, month and weekday (Sunday is 0 and 7, `1#2` is a pair)."""
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != 5:
@@ -187,18 +190,18 @@ def _listed(values: Iterable[int], *, whole: int) -> str:
 
 
 MAX_RETRIES = 3
-"""Of a pull that failed, before its next scheduled time."""
+"""Retries of a failed pull before its next scheduled time."""
 
 FIRST_PAUSE_SECONDS = 60.0
 JITTER_SECONDS = 60
 
 
 def due_at(definition: SourceDefinition, state: PullState) -> float | None:
-    """When the source is to be pulled next, in seconds since the epoch; None if only by hand.
+    """Time of the source's next pull, in seconds since the epoch; None if it is pulled only on request.
 
-    At once if it never was or if its last pull stopped half-way; when it says or after a pause that doubles if it
-    failed, up to three times; else at the first scheduled time after the last attempt, and up to a minute later, so
-    that not all sources start together.
+    At once if it was never pulled or if its last pull was interrupted; after a failure when the source states or after a
+    pause that doubles, up to three times; else at the first scheduled time after the last attempt, and up to a minute
+    later, so that not all sources start together.
     """
     if not (definition.schedule and definition.enabled):
         return None
@@ -213,7 +216,7 @@ def due_at(definition: SourceDefinition, state: PullState) -> float | None:
 
 
 def retry_delay(state: PullState, now: float) -> float:
-    """Seconds until a pull that failed is tried again: what the source asked for, or a minute, two, four."""
+    """Seconds until a failed pull is retried: as the source requested, or a minute, two, four."""
     return max(state.retry_at - now, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, state.failures - 1), 10))
 
 

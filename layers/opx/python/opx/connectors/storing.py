@@ -1,4 +1,5 @@
-"""Pages of a source into the corpus: what is put, what is known already, what leaves, and under which names."""
+"""Stores pages of a source in the corpus: puts new and changed documents, withdraws removed ones, and names their
+objects."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ from opx.runtime.metrics import Metric, Report, unreported
 
 PUT_AT_ONCE = 100
 MAX_KEY_BYTES = 500
-_NEVER_SEEN = "the source calls it unchanged, but it was never taken in: pull with --everything"
+_NEVER_SEEN = "the source reports it as unchanged, but it was never ingested: pull with --everything"
 _SAFE = "/@+,=()!~ "
 _UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
 
 
 class Connected(Protocol):
-    """A connector, and what has to be done after its pages are stored."""
+    """A connector, with the steps that follow the storing of its pages."""
 
     @property
     def connector(self) -> Connector[Any]: ...
@@ -40,14 +41,14 @@ class Connected(Protocol):
     def items(self) -> SourceItems: ...
 
     def commit(self) -> None:
-        """The replies so far need not be read again."""
+        """Records that the replies so far need not be read again."""
 
     def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class PullRun:
-    """A pull under way. `put` and `withdrawn` are object keys of this process's part of it."""
+    """A pull in progress. `put` and `withdrawn` are object keys of this process's part of it."""
 
     definition: SourceDefinition
     connected: Connected
@@ -58,7 +59,7 @@ class PullRun:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a page's documents."""
+    """Counts of a page's documents by result."""
 
     put: int
     unchanged: int
@@ -66,8 +67,8 @@ class Stored:
 
 
 class PageStore:
-    """Puts documents of sources, `threads` at a time where that means waiting for a network, and many in one
-    `unit_of_work` where it means waiting for a disk."""
+    """Puts documents of sources: `threads` at a time where putting waits for a network, and many in one `unit_of_work`
+    where it waits for a disk."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class PageStore:
         self._report = report
 
     def store(self, run: PullRun, page: Page) -> Stored:
-        """Put what is new or changed, remember it, withdraw what the source withdrew. Done twice, it is the same."""
+        """Puts new and changed documents, records them, and withdraws those that the source withdrew. Idempotent."""
         latest = {document.key: document for document in page.documents if _is_key(document.key)}
         refused = [*page.refused, *(_refused_key(d.key) for d in page.documents if not _is_key(d.key))]
         listed = [*page.unchanged, *page.withdrawn, *(one.key for one in page.refused)]
@@ -96,7 +97,7 @@ class PageStore:
             else:
                 remembered[item.key] = item
         refused += [Refused(key, _NEVER_SEEN) for key in page.unchanged if key not in known and key not in remembered]
-        for key in (*page.unchanged, *(one.key for one in refused)):  # what can't be read now is still listed
+        for key in (*page.unchanged, *(one.key for one in refused)):  # an unreadable document is still listed
             if key in known:
                 remembered.setdefault(key, replace(known[key], run=run.state.run))
         run.connected.items.put_many(remembered.values())
@@ -105,7 +106,7 @@ class PageStore:
         return Stored(put, len(remembered) - put, tuple(refused))
 
     def withdraw(self, run: PullRun, items: Sequence[SourceItem]) -> None:
-        """Remove documents from the corpus; their versions stay readable."""
+        """Removes documents from the corpus; their versions stay readable."""
         for item in items:
             self._writer.delete_object(item.object_key)
             run.connected.items.delete(item.key)
@@ -142,7 +143,7 @@ class PageStore:
         if known and known.digest == digest and not run.state.everything:
             return replace(known, run=run.state.run)
         key = self._writer.put_document(definition.category, document.content, metadata)
-        if known and known.object_key != key:  # of another category before
+        if known and known.object_key != key:  # its category changed
             self._writer.delete_object(known.object_key)
         run.put.append(key)
         self._report(Metric.DOCUMENTS_PULLED)
@@ -150,8 +151,8 @@ class PageStore:
 
 
 def object_name(key: str) -> str:
-    """A document's key as a part of an object's key: readable, and without what no object can be called. Different keys
-    have different names."""
+    """Document key as part of an object's key: readable, and without characters that object keys can't have. Different
+    keys have different names."""
     name = quote(key.strip("/"), safe=_SAFE)
     if name != quote(key, safe=_SAFE) or not name or len(name) > 400 or _UNSAFE.search(name) or _is_sidecar(name):
         return f"{stable_hash('item', key)}{_extension(key)}"
@@ -159,7 +160,8 @@ def object_name(key: str) -> str:
 
 
 def _name(document: SourceDocument) -> str:
-    """With a mark where the format's extension will be added, so that `guide` and `guide.md` are two objects."""
+    """Object name with a mark where the format's extension will be added, so that `guide` and `guide.md` are two
+    objects."""
     name = object_name(document.key)
     return name if isinstance(document.content, bytes) or is_known(PurePosixPath(name).suffix) else name + "~"
 
@@ -170,7 +172,7 @@ def _is_key(key: str) -> bool:
 
 def _refused_key(key: str) -> Refused:
     shown = key[:80].encode("utf-8", "replace").decode()
-    return Refused(shown, f"its key is empty or has over {MAX_KEY_BYTES} bytes, and can't be kept")
+    return Refused(shown, f"its key is empty or has over {MAX_KEY_BYTES} bytes, and can't be stored")
 
 
 def _is_sidecar(name: str) -> bool:

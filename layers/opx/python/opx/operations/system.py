@@ -410,7 +410,7 @@ class System:
 
         sources, clock = self.connectors.sources, self.clock
         return Runner(
-            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, tell=tell, feeds=feeds
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, emit=tell, feeds=feeds
         )
 
     @cached_property

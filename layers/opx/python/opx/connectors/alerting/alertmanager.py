@@ -1,7 +1,7 @@
-"""Prometheus Alertmanager (`webhook_config` of its configuration page), and what sends as it does, such as Grafana
-("Configure the webhook notifier for Alerting"): one document an alert.
+"""Converts notifications of Prometheus Alertmanager (`webhook_config` of its configuration page) and of compatible
+senders such as Grafana ("Configure the webhook notifier for Alerting") to one document per alert.
 
-A notification is about a group, whose members come and go with the routing; an alert is the same by its fingerprint in
+A notification is about a group, whose members come and go with the routing; an alert is identified by its fingerprint in
 whichever group it is sent.
 """
 
@@ -18,7 +18,7 @@ from opx.domain.ids import stable_hash
 from opx.formats.data.replies import Shape, Words
 
 MAX_ALERTS = 100
-"""In one delivery; `max_alerts` of `webhook_config` limits what is sent."""
+"""Alerts per delivery; `max_alerts` of `webhook_config` limits how many are sent."""
 _TITLES = ("summary", "title")
 _NEVER = "0001-01-01"
 
@@ -42,13 +42,13 @@ class _Notification(_Group, frozen=True, kw_only=True):
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
-    """`firing` or `resolved`, of the group."""
+    """Status of the group: `firing` or `resolved`."""
     return read_payload(_Group, payload).status or "firing"
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """A document for each alert, as it is now. The payload's `version` is the sender's own count: Alertmanager is at 4,
-    Grafana at 1; the alerts must have what is read of them."""
+    """Returns one document per alert in its current state. The payload's `version` is not checked, as each sender counts
+    its own (Alertmanager is at 4, Grafana at 1); the fields that are read must be there."""
     alerts = payload.get("alerts")
     if isinstance(alerts, list) and len(alerts) > MAX_ALERTS:
         raise PayloadError(f"the delivery has {len(alerts)} alerts; set max_alerts to {MAX_ALERTS} at most")
@@ -59,7 +59,7 @@ def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
 def _alert(alert: _Alert, status_of_group: str) -> DocumentUpdate:
     labels, notes = alert.labels, alert.annotations
     if not labels:
-        raise PayloadError("alerts.labels is empty; they tell alerts apart")
+        raise PayloadError("alerts.labels is empty; they identify an alert")
     name = labels.get("alertname", "Alert")
     started = moment(alert.starts_at, "alerts.startsAt")
     ended = "" if str(alert.ends_at).startswith(_NEVER) else moment(alert.ends_at, "alerts.endsAt")

@@ -1,5 +1,5 @@
-"""CloudWatch alarms, as CloudWatch publishes them to an SNS topic ("Notifying users on alarm changes"): on a metric, on
-an expression over several ("Using metric math"), and on other alarms ("Combining alarms")."""
+"""Converts CloudWatch alarms that were published to an SNS topic ("Notifying users on alarm changes") to documents:
+alarms on a metric, on an expression over several ("Using metric math"), and on other alarms ("Combining alarms")."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _ChildState(Shape, frozen=True, rename="pascal"):
 
 
 class _Child(Shape, frozen=True, rename="pascal"):
-    """An alarm that made this one change."""
+    """An alarm that triggered the state change of a composite alarm."""
 
     arn: Words = ""
     state: Loose[_ChildState] = _ChildState()
@@ -91,24 +91,24 @@ class _Alarm(_State, frozen=True, rename="pascal"):
 
 
 def alarm_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The alarm in a message of SNS. Raises `PayloadError` for a message that is none."""
+    """Returns the alarm in an SNS message. Raises `PayloadError` for a message without one."""
     try:
         found = json.loads(str(message.get("Message")))
     except (ValueError, RecursionError) as exc:
-        raise PayloadError("the topic's message is no CloudWatch alarm: it is not JSON") from exc
+        raise PayloadError("the topic's message is not a CloudWatch alarm: it is not JSON") from exc
     if not isinstance(found, dict):
-        raise PayloadError("the topic's message is no CloudWatch alarm: it is not a JSON object")
+        raise PayloadError("the topic's message is not a CloudWatch alarm: it is not a JSON object")
     refuse_deep(found)
     return found
 
 
 def event_of(alarm: Mapping[str, Any]) -> str:
-    """`ALARM`, `OK` or `INSUFFICIENT_DATA`."""
+    """State of the alarm: `ALARM`, `OK` or `INSUFFICIENT_DATA`."""
     return read_payload(_State, alarm).new_state_value
 
 
 def changes_of(alarm: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """The alarm as it is now."""
+    """Returns one document with the alarm's current state."""
     found = read_payload(_Alarm, alarm)
     time = moment(found.state_change_time, "StateChangeTime")
     metrics = _metrics(found.trigger)
@@ -129,10 +129,10 @@ def changes_of(alarm: Mapping[str, Any]) -> list[DocumentUpdate]:
         ("Metrics", "\n".join(map(_query, found.trigger.metrics))),
         ("Triggered by", "\n".join(map(_child, found.triggering_children))),
     ]
-    place = part(found.alarm_arn or found.region or "region")
+    location = part(found.alarm_arn or found.region or "region")
     return [
         DocumentUpdate(
-            key=f"{part(found.account or 'account')}/{place}/{part(found.alarm_name)}",
+            key=f"{part(found.account or 'account')}/{location}/{part(found.alarm_name)}",
             time=time,
             text=document(f"CloudWatch alarm {found.alarm_name}", facts, sections),
             metadata=metadata(
@@ -145,26 +145,26 @@ def changes_of(alarm: Mapping[str, Any]) -> list[DocumentUpdate]:
 
 
 def _metrics(trigger: _Trigger) -> list[_Metric]:
-    """The metric of the trigger, or those that its expression is over."""
+    """Metrics of the trigger: its own, or those that its expression uses."""
     found = [trigger, *(row.metric_stat.metric for row in trigger.metrics)]
     return [each for each in found if each is not None and each.called]
 
 
 def _query(row: _Query) -> str:
-    """A line for a metric, or for the expression that its `Id` stands for."""
+    """Markdown line for a metric, or for the expression that its `Id` stands for."""
     metric = row.metric_stat.metric
     if metric is not None:
         statistic = " ".join(filter(None, (row.metric_stat.stat, "of", metric.called)))
         dimensions = _listed(each.pair for each in metric.dimensions)
-        said = f"{statistic} ({dimensions})" if dimensions else statistic
+        shown = f"{statistic} ({dimensions})" if dimensions else statistic
     else:
-        said = f"`{' '.join(row.expression.split())}`"
+        shown = f"`{' '.join(row.expression.split())}`"
     label = one_line(row.label)
-    return f"- {row.id}: {one_line(said)}" + (f", called {label}" if label else "")
+    return f"- {row.id}: {one_line(shown)}" + (f", called {label}" if label else "")
 
 
 def _child(row: _Child) -> str:
-    """A line for an alarm that made this one change."""
+    """Markdown line for an alarm that triggered the state change."""
     name = row.arn.partition(":alarm:")[2] or row.arn
     since = row.state.timestamp
     return one_line(f"- {name}: {row.state.value}" + (f" since {since}" if since else ""))

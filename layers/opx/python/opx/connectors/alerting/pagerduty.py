@@ -1,4 +1,5 @@
-"""PagerDuty's V3 webhooks ("Webhooks Overview" of its developer documentation): incidents, their notes and updates."""
+"""Converts PagerDuty's V3 webhooks ("Webhooks Overview" of its developer documentation) to documents: incidents, their
+notes and status updates."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class _Of(Shape, frozen=True):
 
 
 class _Note(Shape, frozen=True):
-    """Something that somebody wrote on an incident."""
+    """A note that a person added to an incident."""
 
     id: NeededWords
     incident: _Of
@@ -75,12 +76,13 @@ class _StatusUpdate(Shape, frozen=True):
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
-    """Such as `incident.triggered`."""
+    """Event type, such as `incident.triggered`."""
     return read_payload(_OfType, payload).event.event_type
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """An incident as it is now, or what somebody wrote about one; nothing for the rest (responders, services, pings)."""
+    """Returns the incident in its current state, or a note or status update on one; nothing for other events (responders,
+    services, pings)."""
     event = read_payload(_Delivery, payload).event
     time = moment(event.occurred_at, "event.occurred_at")
     data = payload["event"]["data"]

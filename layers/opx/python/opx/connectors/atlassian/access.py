@@ -1,4 +1,4 @@
-"""What Jira and Confluence have in common: how they are logged in to, and that they run in the cloud or in-house."""
+"""Authenticates with Jira and Confluence, both in the cloud and in-house, and sends requests to them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Keyed(Shape, frozen=True):
 
 
 def authorization(user: str, token_secret: str, secrets: Secrets) -> dict[str, str]:
-    """The header that logs in: an API token with its user's address (Cloud), or a personal access token alone (Data
-    Center). None for what is public."""
+    """Returns the authorization header: an API token with its user's address (Cloud), or a personal access token alone
+    (Data Center). Empty for public sites."""
     if not token_secret:
         return {}
     token = secrets.get(token_secret).strip()
@@ -26,23 +26,23 @@ def authorization(user: str, token_secret: str, secrets: Secrets) -> dict[str, s
 
 
 def root_address(base_url: str, name: str) -> str:
-    """The address without a slash at its end. Raises `InvalidInputError` for what is none."""
+    """Returns the base URL without a trailing slash. Raises `InvalidInputError` if it is not an HTTP address."""
     if not base_url.startswith(("https://", "http://")):
         raise InvalidInputError(f"{name}: base_url must begin with https://, as in https://example.atlassian.net")
     return base_url.rstrip("/")
 
 
 def found(reply: WebReply, what: str) -> WebReply:
-    """The reply. Raises `SourceRefusedError` if there is nothing at its address."""
+    """Returns the reply. Raises `SourceRefusedError` if there is nothing at its address."""
     if reply.gone:
         raise SourceRefusedError(
-            f"{reply.url}: {what} isn't there; check base_url, and that the account may see it", reply.status
+            f"{reply.url}: {what} was not found; check base_url, and that the account may see it", reply.status
         )
     return reply
 
 
 class Api:
-    """Requests to one product, logged in."""
+    """Authenticated requests to one product."""
 
     def __init__(self, web: WebClient, root: str, headers: dict[str, str]) -> None:
         self._web = web
@@ -50,11 +50,11 @@ class Api:
         self.root = root
 
     def get(self, path: str, what: str, query: dict[str, str | int] | None = None) -> WebReply:
-        """What is at a path, which has to be there. Raises as `WebClient.get`, and `SourceRefusedError`."""
-        return found(self.ask(path, query), what)
+        """Requests a resource that must exist. Raises as `WebClient.get`, and `SourceRefusedError` if it doesn't."""
+        return found(self.request(path, query), what)
 
-    def ask(self, path: str, query: dict[str, str | int] | None = None, limit: int = 32 * 1024 * 1024) -> WebReply:
-        """The same for what may be gone."""
+    def request(self, path: str, query: dict[str, str | int] | None = None, limit: int = 32 * 1024 * 1024) -> WebReply:
+        """Requests a resource that may be gone. Raises as `WebClient.get`."""
         return self._web.get(self.root + path, query=query, headers=self._headers, limit=limit)
 
     def post(self, path: str, what: str, body: object) -> WebReply:

@@ -1,6 +1,6 @@
-"""The Atlassian Document Format (JSON), in which Jira Cloud keeps descriptions and comments, as Markdown.
+"""Converts the Atlassian Document Format (JSON), in which Jira Cloud keeps descriptions and comments, to Markdown.
 
-Nodes and marks as in Atlassian's page "Atlassian Document Format". What isn't known is read for the text in it.
+Nodes and marks as in Atlassian's page "Atlassian Document Format". Of unknown nodes, the text is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opx.formats.data.replies import Loose, OddRecordError, Shape, odd
 from opx.formats.markdown import fenced, one_line, table
 
 MAX_DEPTH = 60
-"""Levels of nodes; documents have up to about 20."""
+"""Levels of nested nodes; documents have up to about 20."""
 
 _LIST_BELOW = re.compile(r"\n\n(?=- |\d+\. )")
 _MARKS = {"strong": "**", "em": "*", "strike": "~~"}
@@ -43,7 +43,7 @@ class _Mark(Shape, frozen=True):
 
 
 class AdfNode(Shape, frozen=True):
-    """A node of a document. What isn't as it should be counts as missing."""
+    """A node of a document. Malformed parts count as missing."""
 
     type: Loose[str] = ""
     text: Loose[str] = ""
@@ -53,7 +53,7 @@ class AdfNode(Shape, frozen=True):
 
 
 def adf_markdown(document: Any) -> str:
-    """A document's Markdown. Raises `OddRecordError` for what is none, and for one that is nested too deeply."""
+    """Converts a document to Markdown. Raises `OddRecordError` if it is not a document or nested too deeply."""
     if not isinstance(document, dict) or document.get("type") != "doc":
         raise OddRecordError("expected an Atlassian document (type 'doc')")
     if not isinstance(document.get("content", []), list):
@@ -62,7 +62,7 @@ def adf_markdown(document: Any) -> str:
 
 
 def mentioned(document: Any) -> Iterator[str]:
-    """The names of the people that a document mentions, none for what is no document."""
+    """Yields the names of people that a document mentions; nothing if it is not a document."""
     waiting = [odd(AdfNode, document)] if isinstance(document, dict) else []
     while waiting:
         node = waiting.pop()
@@ -72,7 +72,7 @@ def mentioned(document: Any) -> Iterator[str]:
 
 
 def _blocks(node: AdfNode, depth: int) -> str:
-    """The blocks of a node, a blank line between them; loose inline nodes make a paragraph."""
+    """Markdown of a node's blocks, separated by blank lines; loose inline nodes form a paragraph."""
     if depth > MAX_DEPTH:
         raise OddRecordError(f"the text is nested deeper than {MAX_DEPTH} levels")
     parts: list[str] = []
@@ -91,7 +91,7 @@ def _block(node: AdfNode, depth: int) -> str:
 
 
 def _text_of(node: AdfNode, depth: int) -> str:
-    """Inline content, or the text of whatever else is there."""
+    """Inline content, or the text of other nodes."""
     return "".join(_inline(child, depth + 1) for child in node.content)
 
 
@@ -111,7 +111,7 @@ def _bullets(node: AdfNode, depth: int) -> str:
 
 def _numbers(node: AdfNode, depth: int) -> str:
     start = node.attrs.order
-    return "\n".join(_item(f"{start + place}. ", child, depth) for place, child in enumerate(node.content))
+    return "\n".join(_item(f"{start + number}. ", child, depth) for number, child in enumerate(node.content))
 
 
 def _tasks(node: AdfNode, depth: int) -> str:
@@ -131,7 +131,7 @@ def _item(bullet: str, node: AdfNode, depth: int) -> str:
 
 
 def _panel(node: AdfNode, depth: int) -> str:
-    """A panel is a quotation that says what it is: `**Warning**`."""
+    """Markdown of a panel: a quotation that begins with its kind, such as `**Warning**`."""
     kind = node.attrs.panel_type.capitalize() or "Note"
     return f"> **{kind}**\n> \n> " + _blocks(node, depth).replace("\n", "\n> ")
 
@@ -171,7 +171,7 @@ def _text(node: AdfNode) -> str:
 
 
 def _date(node: AdfNode) -> str:
-    """Its timestamp is in milliseconds since the epoch, as text."""
+    """ISO date of a node whose timestamp is a string with milliseconds since the epoch."""
     try:
         return datetime.fromtimestamp(int(node.attrs.timestamp) / 1000, UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):

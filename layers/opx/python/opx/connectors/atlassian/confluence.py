@@ -1,7 +1,7 @@
-"""Pages of Confluence, in the cloud and in-house.
+"""Pulls pages of Confluence, in the cloud and in-house.
 
-Every pull lists all pages of its spaces, without their text: so pages that were moved, archived, deleted or restored are
-noticed. Those that changed, and those that weren't taken in before, are read one by one.
+Every pull lists all pages of its spaces without their text, so that moved, archived, deleted and restored pages are
+noticed. Changed pages, and those that weren't ingested before, are read one by one.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from opx.formats.metadata import fitting
 from opx.formats.registry import is_known
 
 STEP_PAGES = 25
-"""Pages that are read before they are stored."""
+"""Pages that are read before a page of documents is stored."""
 
 _CLOUD_HOSTS = (".atlassian.net", "api.atlassian.com")
 
 
 class ConfluenceOptions(Options, frozen=True):
-    """`spaces` are keys. `deployment` is `cloud` or `server`; left out, the host tells. Without `user`, the token is a
-    personal access token.
+    """`spaces` are keys. `deployment` is `cloud` or `server`; left out, it follows from the host. Without `user`, the
+    token is a personal access token.
 
     `comments` are read with their page: one that is added later is noticed once the page changes. `attachments` are
-    listed page by page, which takes one request for each page in each pull; formats that are read are taken in.
+    listed page by page, which takes one request for each page in each pull; those of supported formats are ingested.
     """
 
     base_url: str
@@ -57,7 +57,7 @@ class ConfluenceOptions(Options, frozen=True):
 
 
 class ConfluenceConnector(Connector[ConfluenceOptions]):
-    """One document a page, and one an attachment."""
+    """Pulls one document per page and one per attachment."""
 
     def __init__(self, definition: SourceDefinition, options: ConfluenceOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -77,7 +77,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
         api, confluence = self._login()
         since = since_of(request.since)
         position = dict(request.cursor)
-        before: set[str] = set()  # what the listing before had, of which some comes twice
+        before: set[str] = set()  # ids of the previous listing, some of which come twice
         while True:
             listed, following = self._listing(confluence, position)
             found = [each for each in listed if each.id not in before]
@@ -139,7 +139,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
                 batch.add(*self._attachment(api, page, attachment, key))
 
     def _attachment(self, api: Api, page: ListedContent, attachment: Attachment, key: str) -> Sequence[SourceDocument]:
-        reply = api.ask(attachment.download, limit=self.options.max_attachment_bytes)
+        reply = api.request(attachment.download, limit=self.options.max_attachment_bytes)
         if reply.gone or not reply.body:
             return ()
         metadata = {
@@ -152,7 +152,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
 
 
 def page_document(page: LoadedPage, comments: Sequence[PageComment]) -> SourceDocument:
-    """A page as a document: where it is in the tree, its text, its first `MAX_COMMENTS` comments. Raises
+    """Converts a page to a document: its path in the tree, its text, its first `MAX_COMMENTS` comments. Raises
     `OddRecordError`."""
     title = one_line(page.title)
     read = storage_markdown(page.body)

@@ -1,4 +1,4 @@
-"""The two interfaces of Confluence: v2 in the cloud, `/rest/api/content` in-house. Both as pages with what we read."""
+"""Clients of Confluence's two APIs, v2 in the cloud and `/rest/api/content` in-house, behind one protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.errors import SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import Filled, Loose, Names, Shape, odd, shaped, texts_of, utc
 
 CLOUD_LIMIT = 250
-"""Pages a reply (Confluence Cloud REST API v2, "Get pages")."""
+"""Pages per reply (Confluence Cloud REST API v2, "Get pages")."""
 
 SERVER_LIMIT = 100
 STEP_BACK = 10
@@ -23,10 +23,10 @@ STEP_BACK = 10
 MAX_LEVELS = 20
 MAX_TITLES = 20_000
 MAX_COMMENTS = 1_000
-"""Comments of a page that are taken in."""
+"""Comments of a page that are ingested."""
 
 _COMMENTS = 200
-"""Comments a reply."""
+"""Comments per reply."""
 
 
 class _Links(Shape, frozen=True):
@@ -159,7 +159,7 @@ class _ServerAttachment(Shape, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListedContent:
-    """A page that there is. `changed` is when its version was made (ISO 8601, UTC)."""
+    """A page in a listing. `changed` is when its version was made (ISO 8601, UTC)."""
 
     id: str
     changed: str
@@ -191,7 +191,7 @@ class PageComment:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """`download` is its path, below the root of the site."""
+    """`download` is its path below the root of the site."""
 
     name: str
     size: int
@@ -200,25 +200,26 @@ class Attachment:
 
 
 Listing = tuple[list[ListedContent], dict[str, Any]]
-"""Pages, and where the next ones are, {} for nowhere."""
+"""Pages, and the position of the next ones, {} at the end."""
 
 
 class Confluence(Protocol):
-    """A Confluence. All raise as `WebClient.get`, and `SourceShapeError`; an odd record raises `OddRecordError`."""
+    """Client of a Confluence site. All methods raise as `WebClient.get`, and `SourceShapeError`; a malformed record
+    raises `OddRecordError`."""
 
     def listing(self, position: Mapping[str, Any]) -> Listing: ...
 
     def load(self, page_id: str) -> LoadedPage | None:
-        """A page, None if it is gone."""
+        """Returns a page, None if it is gone."""
 
     def comments(self, page_id: str) -> Iterator[PageComment]:
-        """All of them; to be asked for no more than is needed, as they come reply by reply."""
+        """Yields all comments, requested reply by reply as they are consumed."""
 
     def attachments(self, page_id: str) -> Iterator[Attachment]: ...
 
 
 class CloudConfluence:
-    """`/wiki/api/v2` of a site."""
+    """Client of `/wiki/api/v2` of a site."""
 
     def __init__(self, api: Api, spaces: Sequence[str]) -> None:
         self._api = api
@@ -236,11 +237,11 @@ class CloudConfluence:
             found.append(ListedContent(page.id, utc(page.version.created_at, "version.createdAt")))
         following = _cursor_of(reply)
         if following and following == position.get("cursor"):
-            raise SourceShapeError(f"{self._api.root}: the listing gives the same page again and again")
+            raise SourceShapeError(f"{self._api.root}: the listing returns the same page repeatedly")
         return found, {"cursor": following} if following else {}
 
     def load(self, page_id: str) -> LoadedPage | None:
-        reply = self._api.ask(
+        reply = self._api.request(
             f"/wiki/api/v2/pages/{quote(page_id)}", {"body-format": "storage", "include-labels": "true"}
         )
         if reply.gone:
@@ -275,7 +276,7 @@ class CloudConfluence:
             yield Attachment(found.title, found.file_size, changed, "/wiki" + found.download_link)
 
     def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
-        """What is listed, reply after reply."""
+        """Yields the items of a listing, reply after reply."""
         cursor = ""
         while True:
             reply = self._get(path, query, cursor=cursor)
@@ -304,7 +305,7 @@ class CloudConfluence:
         return list(self._spaces)
 
     def _ancestors(self, parent: str) -> tuple[str, ...]:
-        """Titles, as far as they are pages: a folder isn't found here and ends the path."""
+        """Titles of the ancestors as far as they are pages: a folder isn't found here and ends the path."""
         titles: list[str] = []
         while parent and len(titles) < MAX_LEVELS:
             if parent not in self._titles:
@@ -323,7 +324,7 @@ class CloudConfluence:
 
 
 class ServerConfluence:
-    """`/rest/api/content` of an installation."""
+    """Client of `/rest/api/content` of an installation."""
 
     def __init__(self, api: Api, spaces: Sequence[str]) -> None:
         self._api = api
@@ -341,7 +342,7 @@ class ServerConfluence:
 
     def load(self, page_id: str) -> LoadedPage | None:
         expand = "body.storage,version,ancestors,metadata.labels,space,history"
-        reply = self._api.ask(f"/rest/api/content/{quote(page_id)}", {"expand": expand})
+        reply = self._api.request(f"/rest/api/content/{quote(page_id)}", {"expand": expand})
         if reply.gone:
             return None
         page = odd(_ServerPage, reply.json())
@@ -374,7 +375,7 @@ class ServerConfluence:
             yield Attachment(found.title, found.extensions.file_size, changed, found.links.download)
 
     def _each(self, path: str, query: dict[str, str | int]) -> Iterator[Any]:
-        """What is listed, reply after reply."""
+        """Yields the items of a listing, reply after reply."""
         start = 0
         while True:
             reply = self._get(path, query | {"start": start})
@@ -388,5 +389,5 @@ class ServerConfluence:
 
 
 def _cursor_of(reply: _Results) -> str:
-    """The mark of the next page. Only the mark is taken from the address, so that it can't lead elsewhere."""
+    """Cursor of the next page. Only the cursor is taken from the address, so that it can't lead elsewhere."""
     return parse_qs(urlsplit(reply.links.next).query).get("cursor", [""])[0]

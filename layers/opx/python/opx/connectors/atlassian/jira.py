@@ -1,10 +1,10 @@
-"""Issues of Jira, in the cloud and in-house.
+"""Pulls issues of Jira, in the cloud and in-house.
 
-JQL reads a date in the time zone of the account's profile, and to the minute: changes are asked for by milliseconds
-since the epoch, which both kinds of Jira take and which mean the same everywhere.
+JQL reads a date in the time zone of the account's profile, and to the minute: changes are queried by milliseconds since
+the epoch, which both kinds of Jira accept and which mean the same everywhere.
 
-The cloud gives pages by a token (`/rest/api/3/search/jql`; the older `/search` is gone there). Data Center gives them by
-position (`/rest/api/2/search`), and positions shift as issues change: so each page begins at the time of the last issue.
+The cloud pages by a token (`/rest/api/3/search/jql`; the older `/search` is gone there). Data Center pages by position
+(`/rest/api/2/search`), and positions shift as issues change: so each page begins at the time of the last issue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape, each_
 
 PAGE_ISSUES = 100
 PAGE_KEYS = {"cloud": 5_000, "server": 1_000}
-"""Issues a page when only keys are asked for ("Issue search", Jira Cloud REST API: at most 5,000)."""
+"""Issues per page when only keys are requested ("Issue search", Jira Cloud REST API: at most 5,000)."""
 
 STEP_BACK = 20
 """Positions of Data Center that are read twice: as many issues may leave the listing between two pages."""
@@ -37,11 +37,11 @@ _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 class JiraOptions(Options, frozen=True):
-    """`projects` (keys), `jql` or both say which issues. Without `user`, the token is a personal access token.
+    """`projects` (keys), `jql` or both select issues. Without `user`, the token is a personal access token.
 
-    `list_all` has each pull end with a listing of all keys, so that issues that were deleted or moved are noticed: one
-    request for 5,000 issues in the cloud, for 1,000 in-house. A pull of everything notices them anyway.
-    `extra_fields` are further text fields with a title, such as `customfield_10050=Root cause`.
+    `list_all` ends each pull with a listing of all keys, so that deleted and moved issues are noticed: one request for
+    5,000 issues in the cloud, for 1,000 in-house. A pull of everything notices them anyway. `extra_fields` are further
+    text fields with a title, such as `customfield_10050=Root cause`.
     """
 
     base_url: str
@@ -59,7 +59,7 @@ class _ServerInfo(Shape, frozen=True, rename="camel"):
 
 
 class _Found(Shape, frozen=True, rename="camel"):
-    """Issues of a search: pages in the cloud have a token, in-house the number of all issues."""
+    """Issues of a search. Pages have a token in the cloud, and the number of all issues in-house."""
 
     issues: list[Any]
     next_page_token: Loose[str] = ""
@@ -97,7 +97,7 @@ class _Changed(Shape, frozen=True):
 
 
 class JiraConnector(Connector[JiraOptions]):
-    """One document an issue."""
+    """Pulls one document per issue."""
 
     def __init__(self, definition: SourceDefinition, options: JiraOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -131,7 +131,7 @@ class JiraConnector(Connector[JiraOptions]):
         kind = shaped(_ServerInfo, reply.json(), f"{self.name}: {reply.url}").deployment_type.lower()
         return _Server(api, "cloud" if kind == "cloud" else "server")
 
-    # -- what changed
+    # -- changes
 
     def _changes(self, server: _Server, request: PullRequest) -> Iterator[Page]:
         since = since_of(request.since)
@@ -154,7 +154,7 @@ class JiraConnector(Connector[JiraOptions]):
             position = following
 
     def _step(self, server: _Server, since: str, position: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """A page of changes, and where the next one is, {} for nowhere."""
+        """Returns a page of changes and the position of the next one, {} at the end."""
         began = str(position.get("from") or since)
         token, start = str(position.get("token", "")), int(position.get("start", 0))
         reply = self._search(
@@ -177,7 +177,7 @@ class JiraConnector(Connector[JiraOptions]):
             return issues, {"from": last}
         return issues, {"from": began, "start": max(start + len(issues) - STEP_BACK, start + 1)}
 
-    # -- which there are
+    # -- keys of all issues
 
     def _keys(self, server: _Server, cursor: Mapping[str, Any]) -> Iterator[Page]:
         position = cursor
@@ -228,12 +228,12 @@ class JiraConnector(Connector[JiraOptions]):
         return shaped(_Found, reply.json(), self.name)
 
     def _next_token(self, reply: _Found, token: str) -> str:
-        """The token of the next page, "" if this was the last one."""
+        """Token of the next page, "" after the last one."""
         following = reply.next_page_token
         if reply.is_last or not following:
             return ""
         if following == token:
-            raise SourceShapeError(f"{self.name}: the search gives the same page again and again")
+            raise SourceShapeError(f"{self.name}: the search returns the same page repeatedly")
         return following
 
     def _total(self, reply: _Found) -> int:
@@ -248,13 +248,13 @@ class JiraConnector(Connector[JiraOptions]):
         return issue_document(issue, comments=comments, more=more, extra=self._extra, root=self._root)
 
     def _comments(self, server: _Server, issue: Any) -> tuple[list[Any], int]:
-        """The last ones, the newest first, and how many there are besides; a search gives only some of many."""
+        """Returns the newest comments, newest first, and the number of others; a search returns only some of many."""
         found = odd(_CommentsOfIssue, issue).fields.comment
         given, total = found.comments, len(found.comments) if found.total is None else found.total
         most = self.options.max_comments
         if total > len(given) and most > 0:
             path = f"/rest/api/{3 if server.kind == 'cloud' else 2}/issue/{odd(_Key, issue).key}/comment"
-            reply = server.api.ask(path, {"orderBy": "-created", "maxResults": most})
+            reply = server.api.request(path, {"orderBy": "-created", "maxResults": most})
             given = given if reply.gone else shaped(_Comments, reply.json(), self.name).comments
         latest = sorted(given, key=lambda each: odd(IssueComment, each).time, reverse=True)[: max(most, 0)]
         return latest, max(total, len(given)) - len(latest)
@@ -262,14 +262,14 @@ class JiraConnector(Connector[JiraOptions]):
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A Jira of the `cloud`, or a `server`, and how it is asked."""
+    """A Jira server: `kind` is `cloud` or `server`, `api` sends requests to it."""
 
     api: Api
     kind: str
 
 
 def _expired(refusal: SourceRefusedError, position: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
-    """Whether it is the token of an earlier pull that was refused: it is good for a week."""
+    """True if the refused token is that of an earlier pull: tokens are valid for a week."""
     return refusal.status == 400 and position is cursor and bool(position.get("token"))
 
 

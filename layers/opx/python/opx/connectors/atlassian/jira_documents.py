@@ -1,7 +1,7 @@
-"""Converts issues of Jira to documents.
+"""Converts Jira issues to documents.
 
 Data Center keeps descriptions and comments in wiki markup. Its notation is as in Atlassian's page "Text Formatting
-Notation Help"; what is no markup stays as it is.
+Notation Help"; text that is not markup is unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IMAGE = re.compile(r"!([^!|\s][^!|\n]*?)(?:\|[^!\n]*)?!")
 
 
 def wiki_markdown(text: str) -> str:
-    """The Markdown of a text. Code is taken over as it is, between fences; one that nothing closes is no code."""
+    """Converts wiki markup to Markdown. Code is copied unchanged between fences; an unclosed code macro is not code."""
     parts: list[str] = []
     at = 0
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -70,7 +70,7 @@ def _prose(text: str) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    """`||head||head||` or `|cell|cell|`; a link's own bar does not end a cell."""
+    """Cells of `||head||head||` or `|cell|cell|`; a link's own bar does not end a cell."""
     inner = _LINK.sub(_link, line.strip()).replace("||", "|").strip("|")
     return [_inline(cell) for cell in inner.split("|")]
 
@@ -104,7 +104,7 @@ def _link(match: re.Match[str]) -> str:
 
 
 def _panel(match: re.Match[str]) -> str:
-    """Only the title of a panel is kept: where it ends is told by the same word."""
+    """Title of a panel; its end is dropped, as the same macro opens and closes it."""
     title = re.search(r"title=([^|}]*)", match[2] or "")
     return f"**{title[1].strip()}**" if title and title[1].strip() else ""
 
@@ -139,7 +139,7 @@ _EDGES = {
     "cloners": "CLONES",
     "problem/incident": "CAUSES",
 }
-"""Kinds of links that Jira comes with, and the edges that they are; others are called as Jira calls them."""
+"""Jira's default link types, mapped to edges; others keep Jira's name."""
 
 
 class Person(Shape, frozen=True, rename="camel"):
@@ -204,7 +204,7 @@ class _ChoiceBelow(Shape, frozen=True):
 
 
 class _Choice(Shape, frozen=True, rename="camel"):
-    """A choice of a cascade with the one below it, a person, a version and the like."""
+    """A chosen value: an option of a cascade with the one below it, a person, a version and the like."""
 
     value: Loose[str] = ""
     display_name: Loose[str] = ""
@@ -215,24 +215,24 @@ class _Choice(Shape, frozen=True, rename="camel"):
 def issue_document(
     issue: Any, *, comments: Sequence[Any], more: int, extra: Mapping[str, str], root: str
 ) -> SourceDocument:
-    """The issue; of what is resolved, how it was resolved comes first. `comments` begin with the newest, `more` are
-    left out. Raises `OddRecordError`."""
+    """Converts an issue; if it is resolved, the resolution comes first. `comments` are ordered newest first, `more`
+    counts those left out. Raises `OddRecordError`."""
     found = odd(_Issue, issue)
     key, fields = found.key, found.fields
-    said = [odd(IssueComment, each) for each in comments]
+    written = [odd(IssueComment, each) for each in comments]
     title = f"{key}: {one_line(fields.summary)}"
     resolved = fields.resolution.name
-    told = [_comment(each) for each in said]
+    shown = [_comment(each) for each in written]
     content = joined(
         [
             f"# {title}",
             _facts(fields),
-            *(_resolution(fields, resolved, told[:1]) if resolved else ()),
+            *(_resolution(fields, resolved, shown[:1]) if resolved else ()),
             _section("Description", _markdown(fields.description, "description")),
             _section("Environment", _markdown(fields.environment, "environment")),
             *(_section(one_line(name), _extra(issue["fields"].get(own), own)) for own, name in extra.items()),
-            _comments(told[1:] if resolved else told, more),
-            block(_relations(key, fields, said)),
+            _comments(shown[1:] if resolved else shown, more),
+            block(_relations(key, fields, written)),
         ]
     )
     return SourceDocument(key, content, _metadata(key, title, fields, root))
@@ -270,17 +270,17 @@ def _facts(fields: _Fields) -> str:
 
 
 def _resolution(fields: _Fields, resolved: str, last: Sequence[str]) -> Iterator[str]:
-    """How it ended, and what was said last, which often tells how."""
+    """The resolution and the last comment, which often explains it."""
     when = utc(fields.resolutiondate, "fields.resolutiondate")[:10] if fields.resolutiondate.strip() else ""
     yield "## Resolution\n\n" + (f"{one_line(resolved)} ({when})" if when else one_line(resolved))
     yield from last
 
 
-def _comments(told: Sequence[str], more: int) -> str:
-    if not told:
+def _comments(shown: Sequence[str], more: int) -> str:
+    if not shown:
         return ""
     left_out = [f"{more:,} older comments are left out."] if more > 0 else []
-    return "\n\n".join(["## Comments, newest first", *told, *left_out])
+    return "\n\n".join(["## Comments, newest first", *shown, *left_out])
 
 
 def _comment(comment: IssueComment) -> str:
@@ -293,21 +293,21 @@ def _section(title: str, markdown: str) -> str:
 
 
 def _markdown(value: Any, of: str) -> str:
-    """Text of either kind: Atlassian documents in the cloud, wiki markup in-house."""
+    """Markdown of a field with text: an Atlassian document in the cloud, wiki markup in-house."""
     if value is None:
         return ""
     if isinstance(value, str):
         return wiki_markdown(value)
     if isinstance(value, Mapping) and value.get("type") == "doc":
         return adf_markdown(value)
-    raise OddRecordError(f"expected a text or an Atlassian document at {of!r}")
+    raise OddRecordError(f"expected a string or an Atlassian document at {of!r}")
 
 
 def _extra(value: Any, of: str) -> str:
-    """A field of a project's own: text, or whatever was chosen, entered or picked, one a line."""
+    """Markdown of a custom field: text, or its chosen, entered or picked values, one per line."""
     if isinstance(value, list):
-        told = [_chosen(each, of) for each in value]
-        return "\n".join(f"- {each}" for each in told) if len(told) > 1 else "".join(told)
+        chosen = [_chosen(each, of) for each in value]
+        return "\n".join(f"- {each}" for each in chosen) if len(chosen) > 1 else "".join(chosen)
     if isinstance(value, Mapping) and value.get("type") != "doc":
         return _chosen(value, of)
     if isinstance(value, bool | int | float):
@@ -316,7 +316,7 @@ def _extra(value: Any, of: str) -> str:
 
 
 def _chosen(value: Any, of: str) -> str:
-    """A choice (of a cascade with the one below it), a person, a version and the like, a label, a number."""
+    """Text of a choice (of a cascade with the one below it), a person, a version and the like, a label, a number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -326,7 +326,7 @@ def _chosen(value: Any, of: str) -> str:
     choice = odd(_Choice, value if isinstance(value, dict) else {})
     found = one_line(choice.value or choice.display_name or choice.name)
     if not found:
-        raise OddRecordError(f"expected a text, a number, choices or people at {of!r}")
+        raise OddRecordError(f"expected a string, a number, choices or people at {of!r}")
     return f"{found} > {one_line(choice.child.value)}" if choice.child else found
 
 

@@ -1,4 +1,5 @@
-"""Jira ("Webhooks" of Atlassian's developer documentation): issues, with the comments that the delivery has."""
+"""Converts Jira's webhooks ("Webhooks" of Atlassian's developer documentation) to documents: issues with the comments
+that the delivery has."""
 
 from __future__ import annotations
 
@@ -76,12 +77,12 @@ class _Text(Shape, frozen=True):
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
-    """Such as `jira:issue_updated`."""
+    """Event name, such as `jira:issue_updated`."""
     return read_payload(_Event, payload).webhook_event
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """The issue as it is now; nothing for events about anything else."""
+    """Returns the issue in its current state; nothing for events about anything else."""
     event = event_of(payload)
     if not event.startswith("jira:issue_"):
         return []

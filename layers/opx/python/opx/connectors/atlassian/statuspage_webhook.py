@@ -1,4 +1,5 @@
-"""Atlassian Statuspage ("Enable webhook notifications" of its support pages): incidents, maintenance and components."""
+"""Converts webhooks of Atlassian Statuspage ("Enable webhook notifications" of its support pages) to documents:
+incidents, maintenance and components."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class _OfComponent(Shape, frozen=True):
 
 
 def event_of(payload: Mapping[str, Any]) -> str:
-    """`incident` or `component`: the body says by what it has. Raises `PayloadError`."""
+    """Returns `incident` or `component`, whichever the body has. Raises `PayloadError`."""
     if isinstance(payload.get("incident"), Mapping):
         return "incident"
     if isinstance(payload.get("component_update"), Mapping):
@@ -67,7 +68,7 @@ def event_of(payload: Mapping[str, Any]) -> str:
 
 
 def changes_of(payload: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """The incident, or the component, as it is now."""
+    """Returns the incident or the component in its current state."""
     if event_of(payload) == "incident":
         return [_incident(read_payload(_OfIncident, payload))]
     return [_component(read_payload(_OfComponent, payload))]

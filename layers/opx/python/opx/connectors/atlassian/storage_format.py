@@ -1,7 +1,7 @@
-"""Confluence's storage format (XHTML with `ac:` and `ri:` elements) as Markdown.
+"""Converts Confluence's storage format (XHTML with `ac:` and `ri:` elements) to Markdown.
 
-Elements as in Atlassian's page "Confluence Storage Format". Macros that only fetch or draw something are dropped; what
-others have in them is kept. Imported only where pages are read, as Beautiful Soup is slow to load.
+Elements as in Atlassian's page "Confluence Storage Format". Macros that only fetch or draw something are dropped; the
+content of others is kept. Imported only where pages are read, as Beautiful Soup is slow to load.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opx.formats.markup.html import spread_cells
 from opx.formats.source import well_formed
 
 MAX_DEPTH = 150
-"""Levels of elements; pages have up to about 60."""
+"""Levels of nested elements; pages have up to about 60."""
 
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
@@ -33,14 +33,14 @@ _ADMONITIONS = ("info", "note", "tip", "warning", "panel")
 
 @dataclass(frozen=True, slots=True)
 class ConvertedPage:
-    """A page's Markdown, and the keys of issues that its Jira macros show."""
+    """A page's Markdown, and the keys of issues in its Jira macros."""
 
     markdown: str
     issues: tuple[str, ...]
 
 
 def storage_markdown(text: str) -> ConvertedPage:
-    """Text in storage format as Markdown. Raises `OddRecordError` for what can't be read."""
+    """Converts storage format to Markdown. Raises `OddRecordError` if it can't be read."""
     try:
         soup = BeautifulSoup(f"<div>{_prepared(text)}</div>", "html.parser")
         _refuse_deep(soup)
@@ -57,7 +57,7 @@ def storage_markdown(text: str) -> ConvertedPage:
 
 
 class _Converter(MarkdownConverter):
-    """Conversions that differ from the package's; the arguments are what it passes."""
+    """Conversions that differ from markdownify's; the arguments are those that it passes."""
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
         address, shown = _attribute(el, "href"), text.strip()
@@ -76,7 +76,7 @@ class _Converter(MarkdownConverter):
 
 
 def _prepared(text: str) -> str:
-    """Text whose code is escaped instead of in CDATA sections, and without declarations."""
+    """Source with code escaped instead of in CDATA sections, and without declarations."""
     parts: list[str] = []
     at = 0
     while (start := text.find(_CDATA, at)) >= 0 and (end := text.find(_CDATA_END, start)) >= 0:
@@ -94,7 +94,7 @@ def _refuse_deep(soup: BeautifulSoup) -> None:
     raise OddRecordError(f"the page is nested deeper than {MAX_DEPTH} levels")
 
 
-# -- macros, the innermost first
+# -- macros, innermost first
 
 
 def _replace_macros(soup: BeautifulSoup, issues: list[str]) -> None:
@@ -141,7 +141,7 @@ def _admonition(soup: BeautifulSoup, macro: Tag, name: str) -> list[Tag]:
 
 
 def _expanded(soup: BeautifulSoup, macro: Tag) -> list[Tag]:
-    """What is in a macro, under its title."""
+    """Content of a macro, under its title."""
     body = _body(macro)
     if not body:
         return []
@@ -218,7 +218,7 @@ def _image(image: Tag) -> str:
 
 
 def _resource(tag: Tag) -> str:
-    """What an `ri:` element refers to: a page, a file, a person or an address."""
+    """Target of an `ri:` element: a page, a file, a person or an address."""
     for found in tag.find_all(lambda each: each.name.startswith("ri:")):
         for name in ("ri:content-title", "ri:filename", "ri:username", "ri:value", "ri:space-key"):
             if _attribute(found, name):

@@ -1,4 +1,4 @@
-"""Topics of forums that run Discourse, as many vendors' do; what was marked as the solution comes first."""
+"""Pulls topics of forums that run Discourse, as many vendors' do; the post marked as the solution comes first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, "permanent", "")
 
 class DiscourseOptions(Options, frozen=True):
     """`base_url` is the forum's address. `categories` are as in its addresses, `slug/id` (`support/5`); without them all
-    topics are read that anybody may see, or the user of the key. With `solved_only`, only topics with a solution."""
+    topics are read that are public, or visible to the user of the key. With `solved_only`, only topics with a solution."""
 
     base_url: str
     categories: Texts = ()
@@ -37,7 +37,7 @@ class DiscourseOptions(Options, frozen=True):
 
 
 class _Listed(Shape, frozen=True):
-    """A topic as lists have it."""
+    """A topic as listed."""
 
     id: int
     bumped_at: str
@@ -101,11 +101,11 @@ class _MorePosts(Shape, frozen=True):
 class Discourse(Connector[DiscourseOptions]):
     """Topics of a forum that runs Discourse, the solution first.
 
-    They are read from the one that was bumped last to the one where the last pull was: what is bumped meanwhile moves
-    others down, so that they come twice and none is missed. After a pull of everything the beginning is read again, for
-    what was bumped before it was read: only then all topics were named.
+    They are read from the one that was bumped last down to the position of the last pull: topics that are bumped meanwhile
+    move others down, so that those come twice and none is missed. After a pull of everything the beginning is read again,
+    for topics that were bumped before they were read: only then all topics were listed.
 
-    A topic's posts by people are taken up to `max_posts`, besides the solution. Sources: Discourse API documentation,
+    A topic's posts by people are included up to `max_posts`, besides the solution. Sources: Discourse API documentation,
     "Topics" and "Categories"; the fields of the solution are those of the plugin Discourse Solved.
     """
 
@@ -126,36 +126,36 @@ class Discourse(Connector[DiscourseOptions]):
             self._topics(path, 0)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        place = _Place.of(request)
+        position = _Position.of(request)
         while True:
-            topics, more = self._topics(self._lists[place.at], place.page)
-            seen = max([place.seen, *(topic.bumped for topic in topics)])
-            wanted = [topic for topic in topics if topic.bumped >= place.floor]
-            more = more and all(topic.stands_above or topic.bumped >= place.floor for topic in topics)
-            place = place.after(seen, more=more, lists=len(self._lists), everything=not request.since)
-            last = place.phase == "done"
+            topics, more = self._topics(self._lists[position.at], position.page)
+            seen = max([position.seen, *(topic.bumped for topic in topics)])
+            wanted = [topic for topic in topics if topic.bumped >= position.floor]
+            more = more and all(topic.stands_above or topic.bumped >= position.floor for topic in topics)
+            position = position.after(seen, more=more, lists=len(self._lists), everything=not request.since)
+            last = position.phase == "done"
             yield page_of(
                 ((f"t/{topic.id}", topic) for topic in wanted),
                 self._document,
-                cursor=place.cursor(),
-                seen_until=place.begun if last else "",
+                cursor=position.cursor(),
+                seen_until=position.begun if last else "",
                 complete=last and not request.since,
             )
             if last:
                 return
 
     def _topics(self, path: str, page: int) -> tuple[tuple[_Listed, ...], bool]:
-        """A page of the listing, and whether it goes on."""
+        """Returns a page of the listing, and True if more pages follow."""
         reply = self._get(path, {"order": "activity", "ascending": "false", "no_definitions": "true", "page": page})
         if reply is None:
-            raise SourceRefusedError(f"{self._base}{path}: the forum has no such list, or not for everybody", 404)
+            raise SourceRefusedError(f"{self._base}{path}: the forum has no such list, or it is not public", 404)
         listing = shaped(_Listing, reply, self._base + path).topic_list
         for topic in listing.topics:
             checked_time(topic.bumped_at, f"topic {topic.id}")
         return listing.topics, bool(listing.more_topics_url) and bool(listing.topics)
 
     def _get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
-        """The object of a reply, None if there is nothing (any more)."""
+        """Returns the object of a reply, None if there is none (any more)."""
         headers = {"accept": "application/json"}
         if self.options.key_secret:
             headers |= {"api-key": self.secrets.get(self.options.key_secret), "api-username": self.options.key_user}
@@ -170,7 +170,7 @@ class Discourse(Connector[DiscourseOptions]):
     # -- topics
 
     def _document(self, key: str, listed: _Listed) -> SourceDocument | None:
-        """The topic; None if it was deleted or hidden meanwhile, or has no solution although one is wanted."""
+        """Returns the topic; None if it was deleted or hidden meanwhile, or has no solution although one is required."""
         number = listed.id
         reply = self._visible(f"/t/{number}.json")
         if reply is None or reply.get("deleted_at"):
@@ -195,7 +195,7 @@ class Discourse(Connector[DiscourseOptions]):
         return SourceDocument(key, thread(topic.title, facts, body, _sections(posts, first, solution)), metadata)
 
     def _visible(self, path: str) -> Any:
-        """The reply; None if there is nothing, or nothing for us: a topic that was moved to where we may not look."""
+        """Returns the reply; None if there is none, or if access is denied: a topic moved to a restricted category."""
         try:
             return self._get(path)
         except SourceRefusedError as exc:
@@ -204,7 +204,7 @@ class Discourse(Connector[DiscourseOptions]):
             raise
 
     def _posts(self, number: int, topic: _Topic) -> list[_Post]:
-        """The first posts; those that are not in the topic itself are fetched by their ids."""
+        """Returns the first posts; those that are not in the topic itself are fetched by their ids."""
         posts = list(topic.post_stream.posts)
         known = {post.id for post in posts}
         wanted = [each for each in topic.post_stream.stream[: self.options.max_posts] if each not in known]
@@ -216,7 +216,7 @@ class Discourse(Connector[DiscourseOptions]):
         return sorted(posts, key=lambda post: post.post_number)[: self.options.max_posts]
 
     def _solution(self, number: int, topic: _Topic) -> _Post | None:
-        """The post that was accepted as the answer."""
+        """Returns the post that was accepted as the answer."""
         accepted = topic.accepted_answer.post_number
         for post in topic.post_stream.posts:
             if post.accepted_answer or (accepted and post.post_number == accepted):
@@ -226,9 +226,10 @@ class Discourse(Connector[DiscourseOptions]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a pull is: page `page` of list `at`, down to topics bumped at `floor`. `phase` is `all`, then `again` for
-    what was bumped since the pull `begun` (by the forum's time), then `done`. `seen` is the newest time seen."""
+class _Position:
+    """Position of a pull: page `page` of list `at`, down to topics bumped at `floor`. `phase` is `all`, then `again` for
+    topics that were bumped since the pull began (`begun`, by the forum's time), then `done`. `seen` is the newest time
+    seen."""
 
     at: int
     page: int
@@ -238,22 +239,22 @@ class _Place:
     seen: str
 
     @classmethod
-    def of(cls, request: PullRequest) -> _Place:
+    def of(cls, request: PullRequest) -> _Position:
         cursor = request.cursor
         if not cursor or cursor.get("phase") == "done":
             return cls(0, 0, request.since, "all", "", "")
         names = ("floor", "phase", "begun", "seen")
         return cls(int(cursor["at"]), int(cursor["page"]), *(str(cursor[name]) for name in names))
 
-    def after(self, seen: str, *, more: bool, lists: int, everything: bool) -> _Place:
+    def after(self, seen: str, *, more: bool, lists: int, everything: bool) -> _Position:
         begun = self.begun or seen
         if more:
-            return _Place(self.at, self.page + 1, self.floor, self.phase, begun, seen)
+            return _Position(self.at, self.page + 1, self.floor, self.phase, begun, seen)
         if self.at + 1 < lists:
-            return _Place(self.at + 1, 0, self.floor, self.phase, begun, seen)
+            return _Position(self.at + 1, 0, self.floor, self.phase, begun, seen)
         if self.phase == "all" and everything and begun:
-            return _Place(0, 0, begun, "again", begun, seen)
-        return _Place(0, 0, self.floor, "done", begun, seen)
+            return _Position(0, 0, begun, "again", begun, seen)
+        return _Position(0, 0, self.floor, "done", begun, seen)
 
     def cursor(self) -> dict[str, Any]:
         return asdict(self)
@@ -269,7 +270,7 @@ def _sections(posts: list[_Post], first: _Post | None, solution: _Post | None) -
 
 
 def _markdown(post: _Post) -> str:
-    """A post's HTML as Markdown; "" for one without text. Raises `SourceShapeError` for HTML that can't be read."""
+    """Converts a post's HTML to Markdown; "" for one without text. Raises `SourceShapeError` for unreadable HTML."""
     from opx.formats.markup.html import parse_html
 
     if not post.cooked.strip():

@@ -1,4 +1,4 @@
-"""Questions of Stack Overflow and its sister sites with their answers, the accepted one first."""
+"""Pulls questions of Stack Overflow and its sister sites with their answers, the accepted one first."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _FIELDS = (
 class StackOverflowOptions(Options, frozen=True):
     """`site` is the API's name of one (`stackoverflow`, `serverfault`, `unix`, `dba`). `tags`: questions with at least
     one of them; several that must come together are one entry, joined by `;`. Questions and answers below `min_score`
-    are left out, but for accepted answers; of answers the best `max_answers` are taken.
+    are left out, but for accepted answers; of answers the best `max_answers` are included.
 
-    `filter` is a filter of the API; left out, one is made: it names the fields that are read. `key_secret` names the
+    `filter` is a filter of the API; without it, one is created that lists the fields that are read. `key_secret` names the
     key of an application, with which 10,000 requests a day are free instead of 300.
     """
 
@@ -84,7 +84,7 @@ class _Listed(Shape, frozen=True):
 
 
 class _Wanted(Shape, frozen=True):
-    """The part of a question by which it is chosen."""
+    """The part of a question that decides whether it is included."""
 
     score: int
 
@@ -119,11 +119,11 @@ class _MadeFilter(Shape, frozen=True):
 class StackOverflow(Connector[StackOverflowOptions]):
     """Questions of a Stack Exchange site with their answers.
 
-    They are read tag by tag, in the order of their last activity. Each page asks for what was active since the last
-    question of the one before: pages beyond the 25th need a user's token, and questions that change meanwhile would
+    They are read tag by tag, in the order of their last activity. Each page requests the questions that were active since
+    the last one of the page before: pages beyond the 25th need a user's token, and questions that change meanwhile would
     move others past a page's end.
 
-    A question with several of the tags comes with each, and is the same document. Sources: Stack Exchange API
+    A question with several of the tags is listed with each, and is one document. Sources: Stack Exchange API
     documentation, "Usage of /questions", "Throttles", "Custom Filters", "Common Wrapper Object".
     """
 
@@ -138,54 +138,54 @@ class StackOverflow(Connector[StackOverflowOptions]):
         self._pause = 0
 
     def probe(self) -> None:
-        for item in _items(self._questions(self.options.tags[0], _Place(0, 0, 1), 1)):
+        for item in _items(self._questions(self.options.tags[0], _Position(0, 0, 1), 1)):
             _checked(item)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         since = int(datetime.fromisoformat(request.since).timestamp()) if request.since else 0
-        place = _Place.of(request.cursor, since)
+        position = _Position.of(request.cursor, since)
         while True:
             again: frozenset[int] = frozenset()
             more = True
             while more:
-                answer = self._questions(self.options.tags[place.tag], place, PAGE_SIZE)
+                answer = self._questions(self.options.tags[position.tag], position, PAGE_SIZE)
                 questions = [(_checked(item), item) for item in _items(answer)]
                 more = answer.has_more and bool(questions)
                 fresh = [(one.question_id, item) for one, item in questions if one.question_id not in again]
-                again = place.seen_again([one for one, _ in questions])
-                place = place.after(questions[-1][0]) if more else _Place(place.tag + 1, since, 1)
-                last = place.tag == len(self.options.tags)
+                again = position.seen_again([one for one, _ in questions])
+                position = position.after(questions[-1][0]) if more else _Position(position.tag + 1, since, 1)
+                last = position.tag == len(self.options.tags)
                 keyed = ((f"{self.options.site}/{number}", item) for number, item in fresh)
-                yield page_of(keyed, self._read, cursor=place.cursor(), complete=last and not since)
+                yield page_of(keyed, self._read, cursor=position.cursor(), complete=last and not since)
                 if last:
                     return
                 self._heed_quota(answer)
 
-    def _questions(self, tag: str, place: _Place, size: int) -> _Wrapper:
+    def _questions(self, tag: str, position: _Position, size: int) -> _Wrapper:
         query: dict[str, str | int] = {
             "site": self.options.site,
             "tagged": tag,
             "sort": "activity",
             "order": "asc",
-            "page": place.page,
+            "page": position.page,
             "pagesize": size,
             "filter": self._made_filter(),
         }
-        if place.since:
-            query["min"] = place.since
-        return self._asked("/questions", query)
+        if position.since:
+            query["min"] = position.since
+        return self._request("/questions", query)
 
     def _made_filter(self) -> str:
-        """Filters never change or expire: asking for the same fields again gives the same one."""
+        """Creates the filter, or returns the given one. Filters never change or expire: the same fields give the same one."""
         if not self._filter:
             query: dict[str, str | int] = {"base": "none", "include": ";".join(_FIELDS), "unsafe": "false"}
-            made = each_of(_MadeFilter, _items(self._asked("/filters/create", query)), "Stack Exchange")
+            made = each_of(_MadeFilter, _items(self._request("/filters/create", query)), "Stack Exchange")
             if not made:
-                raise SourceShapeError("Stack Exchange made no filter; give one as the option filter")
+                raise SourceShapeError("Stack Exchange created no filter; set the option filter")
             self._filter = made[0].filter
         return self._filter
 
-    def _asked(self, path: str, query: Mapping[str, str | int]) -> _Wrapper:
+    def _request(self, path: str, query: Mapping[str, str | int]) -> _Wrapper:
         if self._pause:
             self.sleep(self._pause)
             self._pause = 0
@@ -198,7 +198,7 @@ class StackOverflow(Connector[StackOverflowOptions]):
             if exc.status != 400:
                 raise
             hint = "check the options site, tags, filter and the key; or there were too many requests: wait a day"
-            raise SourceRefusedError(f"Stack Exchange doesn't take the request (400): {hint}", 400) from exc
+            raise SourceRefusedError(f"Stack Exchange rejected the request (400): {hint}", 400) from exc
         if reply.gone:
             raise SourceRefusedError(f"Stack Exchange knows no {path}; check base_url", reply.status)
         answer = shaped(_Wrapper, reply.json(), "Stack Exchange")
@@ -207,18 +207,18 @@ class StackOverflow(Connector[StackOverflowOptions]):
         return answer
 
     def _heed_quota(self, answer: _Wrapper) -> None:
-        """Wait as the API asks before the next request, or end the pull if that is for longer."""
+        """Waits as the API requests before the next request, or ends the pull if the wait is longer."""
         pause = answer.backoff
         if answer.quota_remaining == 0:
             wait = _until_midnight(self.clock())
             more_quota = "" if self.options.key_secret else "; with a key (option key_secret) there are 10,000 a day"
             raise SourceUnavailableError(f"Stack Exchange's requests of today are used up{more_quota}", wait)
         if pause > MAX_PAUSE_SECONDS:
-            raise SourceUnavailableError(f"Stack Exchange asks to wait for {pause} s", float(pause))
+            raise SourceUnavailableError(f"Stack Exchange requires a pause of {pause} s", float(pause))
         self._pause = max(0, pause)
 
     def _read(self, key: str, item: Any) -> SourceDocument | None:
-        """The question; None if it was wanted once, and was voted down since."""
+        """Returns the question; None if it matched once, and was voted down since."""
         name = f"question {item['question_id']}"
         if not self._is_wanted(item, name):
             return None
@@ -254,8 +254,8 @@ class StackOverflow(Connector[StackOverflowOptions]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a pull is: page `page` of the questions with the tag at `tag` that were active at `since` or later (in
+class _Position:
+    """Position of a pull: page `page` of the questions with the tag at `tag` that were active at `since` or later (in
     seconds since the epoch)."""
 
     tag: int
@@ -263,18 +263,18 @@ class _Place:
     page: int
 
     @classmethod
-    def of(cls, cursor: Mapping[str, Any], since: int) -> _Place:
+    def of(cls, cursor: Mapping[str, Any], since: int) -> _Position:
         if not cursor:
             return cls(0, since, 1)
         return cls(int(cursor["tag"]), int(cursor["since"]), int(cursor["page"]))
 
-    def after(self, question: _Listed) -> _Place:
-        """Behind the last question of a page."""
+    def after(self, question: _Listed) -> _Position:
+        """Returns the position behind the last question of a page."""
         last = question.last_activity_date
-        return _Place(self.tag, last, 1) if last != self.since else _Place(self.tag, self.since, self.page + 1)
+        return _Position(self.tag, last, 1) if last != self.since else _Position(self.tag, self.since, self.page + 1)
 
     def seen_again(self, questions: list[_Listed]) -> frozenset[int]:
-        """The questions that the next page may begin with: those of this one's last second."""
+        """Returns the questions that the next page may begin with: those of this one's last second."""
         last = questions[-1].last_activity_date if questions else 0
         if last == self.since:
             return frozenset()

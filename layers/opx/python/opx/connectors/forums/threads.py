@@ -1,6 +1,6 @@
-"""Questions with what was said about them, as one Markdown document each.
+"""Renders a question with its answers and comments as one Markdown document.
 
-What people wrote stays below the headings that say who wrote it: their own headings are moved down, and a code block or
+Posts stay below the headings that name their authors: their own headings are moved down, and a code block or
 comment that they left open is closed, so that no post can pass for another one.
 """
 
@@ -19,7 +19,7 @@ MAX_TAGS = 20
 MAX_TAG = 100
 MAX_NAME = 100
 _POST_LEVEL = 2
-"""Of the headings of posts."""
+"""Level of the headings of posts."""
 
 _FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:>[ \t]?)*(`{3,}|~{3,})([^\n]*)\Z")
 _ATX = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
@@ -29,14 +29,14 @@ _NO_PARAGRAPH = re.compile(r"\s*(?:[-*+>|#]|`{3}|~{3}|\d{1,9}[.)]|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Something that was said. `heading` tells what it is and whose."""
+    """An answer, comment or reply. `heading` states its kind and author."""
 
     heading: str
     text: str
 
 
 def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
-    """A document: title, a line of facts, the question, and a section a post. Posts without text are left out."""
+    """Renders a document: title, a line of facts, the question, and a section per post. Posts without text are left out."""
     parts = [f"# {one_line(title, MAX_TITLE)}", facts, nested(body)]
     for post in posts:
         text = nested(post.text)
@@ -46,7 +46,7 @@ def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
 
 
 def nested(text: str) -> str:
-    """Markdown by somebody else as part of a thread: headings below those of posts, closed code blocks, no HTML
+    """Embeds Markdown by another author in a thread: headings below those of posts, closed code blocks, no HTML
     comments."""
     lines: list[str] = []
     fence = ""
@@ -71,12 +71,12 @@ def nested(text: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Without NUL, and `?` for halves of surrogate pairs, which JSON may hold and no store takes."""
+    """Removes NUL, and replaces halves of surrogate pairs by `?`: JSON may hold them, but no store accepts them."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def outside_comments(line: str, hidden: bool) -> tuple[str, bool]:
-    """The line without what is in `<!-- -->`, and whether a comment is open at its end."""
+    """Returns the line without HTML comments, and True if a comment is open at its end."""
     shown = ""
     while line:
         if hidden:
@@ -90,13 +90,13 @@ def outside_comments(line: str, hidden: bool) -> tuple[str, bool]:
 
 
 def _add(lines: list[str], line: str) -> None:
-    """Add a line, as a deeper heading if it is one."""
+    """Adds a line; a heading becomes a deeper one."""
     atx = _ATX.match(line)
     setext = _SETEXT.match(line)
     if atx:
         lines.append("#" * min(6, len(atx[1]) + _POST_LEVEL) + line[atx.end() :])
     elif setext and lines and _NO_PARAGRAPH.match(lines[-1]):
-        lines += ["", line]  # no heading, whatever a reader takes the line above for
+        lines += ["", line]  # no heading, however a parser reads the line above
     elif setext and lines:
         level = 1 if setext[1][0] == "=" else 2
         lines[-1] = "#" * (level + _POST_LEVEL) + " " + lines[-1].strip()
@@ -105,7 +105,7 @@ def _add(lines: list[str], line: str) -> None:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text in one line, cut with a mark if it is longer than `limit` characters."""
+    """Joins text to one line, cut with an ellipsis if it is longer than `limit` characters."""
     line = " ".join(_storable(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
@@ -113,7 +113,7 @@ def one_line(text: str, limit: int) -> str:
 def described(
     *, title: str, address: str, tags: Sequence[str] = (), updated: str = "", created: str = "", author: str = ""
 ) -> dict[str, Any]:
-    """Metadata of a document, within the limits of the library; without what isn't known."""
+    """Returns metadata of a document, within the limits of the library; unknown fields are left out."""
     short = [one_line(tag, MAX_TAG) for tag in tags]
     known = {
         "title": one_line(title, MAX_TITLE),
@@ -127,7 +127,8 @@ def described(
 
 
 def checked_time(text: str, what: str) -> str:
-    """An ISO 8601 time in UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises `SourceShapeError`."""
+    """Normalises an ISO 8601 time to UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises
+    `SourceShapeError`."""
     if not text:
         return ""
     try:

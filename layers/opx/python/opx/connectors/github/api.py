@@ -1,8 +1,8 @@
-"""Asks GitHub's API: addresses, credentials, limits, and the files of a repository at one commit.
+"""Sends requests to GitHub's API within its limits, and lists the files of a repository at one commit.
 
 Limits are those of GitHub's documentation, "Rate limits for the REST API": 60 requests an hour without a token, 5,000
-with one; secondary limits of 900 points a minute, and whoever goes on in spite of a limit may be banned. Replies that
-are not modified don't count.
+with one; secondary limits of 900 points a minute, and a client that continues in spite of a limit may be banned.
+Replies that are not modified don't count.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Data(Shape, frozen=True):
 
 
 class GitHubApi:
-    """Requests about repositories. Raises what `WebClient` raises, and `SourceUnavailableError` at a limit."""
+    """Requests about repositories. Raises as `WebClient`, and `SourceUnavailableError` at a limit."""
 
     def __init__(self, tools: SourceTools, *, base_url: str, token_secret: str) -> None:
         self._web = tools.web
@@ -68,7 +68,7 @@ class GitHubApi:
     def get(
         self, path: str, *, query: Mapping[str, str | int] | None = None, accept: str = JSON, conditional: bool = False
     ) -> WebReply:
-        """A reply of the REST API; `path` begins with a slash."""
+        """Returns a reply of the REST API; `path` begins with a slash."""
         self._heed_limit()
         headers = self._headers(accept)
         try:
@@ -79,9 +79,9 @@ class GitHubApi:
         return reply
 
     def graphql(self, query: str, variables: Mapping[str, Any], kind: type[S]) -> S:
-        """`data` of a GraphQL query. Raises `SourceRefusedError` for what the repository or the token doesn't allow."""
+        """Returns `data` of a GraphQL query. Raises `SourceRefusedError` if the repository or the token doesn't allow it."""
         if not self._token_secret:
-            raise SourceRefusedError("GitHub's GraphQL API needs a token: give the option token_secret")
+            raise SourceRefusedError("GitHub's GraphQL API needs a token: set the option token_secret")
         self._heed_limit()
         try:
             reply = self._web.post(
@@ -98,7 +98,7 @@ class GitHubApi:
 
     @property
     def _graphql_url(self) -> str:
-        """Beside the REST API: `/graphql`, on an Enterprise server `/api/graphql` where REST is `/api/v3`."""
+        """Address beside the REST API: `/graphql`, on an Enterprise server `/api/graphql` where REST is `/api/v3`."""
         return f"{self._base.removesuffix('/v3')}/graphql"
 
     def _headers(self, accept: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ class GitHubApi:
 
     def _explained(self, refused: SourceRefusedError) -> Exception:
         if refused.status == 401:
-            return SourceRefusedError("GitHub doesn't take the token: renew the secret that token_secret names", 401)
+            return SourceRefusedError("GitHub rejected the token: renew the secret that token_secret names", 401)
         if refused.status == 403:
             hint = (
                 "the token lacks the right to read this repository, or an organisation requires single sign-on for it"
@@ -129,31 +129,31 @@ class GitHubApi:
 
 
 def checked_repository(name: str) -> str:
-    """`owner/name`. Raises `InvalidInputError`."""
+    """Returns a repository's `owner/name`. Raises `InvalidInputError`."""
     if not _REPOSITORY.match(name) or name.endswith(("/.", "/..")):
         raise InvalidInputError(f"repository {name!r} must be owner/name, such as kubernetes/kubernetes")
     return name
 
 
 def has_next(reply: WebReply) -> bool:
-    """Whether a listing goes on (`Link` header, RFC 8288)."""
+    """True if a listing has a next page (`Link` header, RFC 8288)."""
     return bool(_NEXT.search(reply.headers.get("link", "")))
 
 
 def path_of(*parts: str) -> str:
-    """A path of parts that may hold slashes."""
+    """Builds a path from parts that may contain slashes."""
     return "/" + "/".join(quote(part, safe="/") for part in parts)
 
 
 def site_of(base_url: str) -> str:
-    """Where people look at what the API tells of: `https://github.com`, or an Enterprise server."""
+    """Address of the web site of an API: `https://github.com`, or an Enterprise server."""
     parts = urlsplit(base_url)
     host = "github.com" if parts.netloc == "api.github.com" else parts.netloc
     return f"{parts.scheme}://{host}"
 
 
 def listed(reply: WebReply, what: str) -> list[Any]:
-    """The items of a listing. Raises `SourceRefusedError` if there is none, and `SourceShapeError`."""
+    """Returns the items of a listing. Raises `SourceRefusedError` if there is none, and `SourceShapeError`."""
     if reply.gone:
         raise SourceRefusedError(
             f"{what}: GitHub has none (HTTP {reply.status}); check the repository, its settings and the token's rights",
@@ -174,7 +174,7 @@ def _refuse_errors(answer: _Errors) -> None:
     if kind in ("NOT_FOUND", "FORBIDDEN", "INSUFFICIENT_SCOPES"):
         raise SourceRefusedError(f"GitHub: {message}; check the repository and the token's rights", 403)
     if kind:
-        raise SourceShapeError(f"GitHub doesn't take the query: {message}")
+        raise SourceShapeError(f"GitHub rejected the query: {message}")
     raise SourceUnavailableError(f"GitHub could not answer: {message}")
 
 
@@ -184,7 +184,7 @@ _MAX_DEPTH = 50
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A commit and its tree. Trees never change, so that one that is known need not be read again."""
+    """A commit and its tree. Trees never change, so that a known one need not be read again."""
 
     commit: str
     tree: str
@@ -192,7 +192,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """`sha` is that of the content: equal texts, equal values. `size` is in bytes."""
+    """A file of a tree. `sha` is that of the content: equal contents have equal values. `size` is in bytes."""
 
     path: str
     sha: str
@@ -241,7 +241,7 @@ class Trees:
         self._repository = repository
 
     def head(self, branch: str) -> Head:
-        """The newest commit of a branch, of the default branch if it is "". Raises `SourceRefusedError`."""
+        """Returns the newest commit of a branch, of the default branch if it is "". Raises `SourceRefusedError`."""
         reply = self._api.get(path_of("repos", self._repository, "commits", branch or "HEAD"))
         if reply.gone:
             where = f"branch {branch}" if branch else "repository"
@@ -250,7 +250,7 @@ class Trees:
         return Head(found.sha, found.commit.tree.sha)
 
     def files(self, tree: str, folder: str) -> Iterator[TreeFile]:
-        """All files below a folder ("" for all there are) by path; links and submodules are none.
+        """Lists all files below a folder ("" for the whole tree) by path, without links and submodules.
 
         Raises `SourceRefusedError` if the folder doesn't exist.
         """
@@ -266,7 +266,7 @@ class Trees:
         yield from self._below(tree, prefix, 0)
 
     def _below(self, tree: str, prefix: str, depth: int) -> Iterator[TreeFile]:
-        """A listing with everything below a tree is cut at 100,000 entries or 7 MB (GitHub's documentation, "REST API
+        """Lists files below a tree. A recursive listing is cut at 100,000 entries or 7 MB (GitHub's documentation, "REST API
         endpoints for Git trees"): then each folder is listed by itself."""
         found = self._entries(tree, recursive=True)
         if not found.truncated:
@@ -298,5 +298,5 @@ def _file(entry: _Entry, prefix: str) -> TreeFile:
 
 
 def _order(entry: _Entry) -> str:
-    """As git orders: a folder as if its name ended with a slash, so that whole paths are in order."""
+    """Sort key in git's order: a folder as if its name ended with a slash, so that whole paths are in order."""
     return entry.path + ("/" if entry.is_folder else "")

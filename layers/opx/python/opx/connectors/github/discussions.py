@@ -1,4 +1,4 @@
-"""Discussions of a GitHub repository, the accepted answer first."""
+"""Pulls discussions of a GitHub repository, the accepted answer first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.errors import SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import Shape, shaped
 
 PAGE_SIZE = 25
-"""With 50 comments and 10 replies to each, some 14,000 nodes a query; GitHub allows 500,000."""
+"""Discussions per query. With 50 comments and 10 replies each, some 14,000 nodes; GitHub allows 500,000."""
 
 _QUERY = """
 query($owner: String!, $name: String!, $after: String, $direction: OrderDirection!, $count: Int!) {
@@ -126,9 +126,9 @@ class _Found(Shape, frozen=True):
 class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
     """Discussions of a repository, the accepted answer first.
 
-    Everything is read in the order of change: what changes meanwhile comes again at the end. Changes are read
-    backwards until where the last pull was, as the API can't begin at a time: what changes meanwhile is for the next
-    pull. Hidden comments are left out; of comments the first 50 are taken, of replies the first 10.
+    A first pull reads all in the order of change: discussions that change meanwhile are listed again at the end. Later
+    pulls read changes backwards to the position of the last pull, as the API can't begin at a time: changes made meanwhile
+    are for the next pull. Hidden comments are left out; the first 50 comments are included, and the first 10 replies.
 
     Source: GitHub's documentation, "Using the GraphQL API for Discussions".
     """
@@ -180,7 +180,7 @@ class GitHubDiscussions(Connector[GitHubDiscussionsOptions]):
         return found.repository.discussions
 
     def _read(self, key: str, node: Any) -> SourceDocument | None:
-        """The discussion; None if it was moved to another category, or its answer was taken back."""
+        """Returns the discussion; None if it was moved to another category, or its answer was withdrawn."""
         found = shaped(_Discussion, node, f"discussion {node['number']}")
         return _document(key, found) if self._is_wanted(found) else None
 
@@ -207,7 +207,7 @@ def _document(key: str, found: _Discussion) -> SourceDocument:
 
 
 def _posts(found: _Discussion) -> Iterator[Post]:
-    """The answer, and then the comments with the replies to them. The answer may be a reply itself."""
+    """Posts of a discussion: the answer, then the comments with their replies. The answer may be a reply itself."""
     known = found.answer.id if found.answer else ""
     if found.answer:
         yield Post(f"Accepted answer by {found.answer.by}", found.answer.body)

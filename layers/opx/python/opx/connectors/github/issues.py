@@ -1,4 +1,4 @@
-"""Issues of a GitHub repository with their comments, closed ones too."""
+"""Pulls issues of a GitHub repository with their comments, closed ones too."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class _Comment(Shape, frozen=True):
 class GitHubIssues(Connector[GitHubIssuesOptions]):
     """Issues of a repository with their comments.
 
-    They come in the order of their last change. GitHub has no accepted answers for issues: comments stay in the order
-    of time, those by the project's own people are marked.
+    They are read in the order of their last change. GitHub has no accepted answers for issues: comments stay in
+    chronological order, those by the project's maintainers are marked.
 
-    Each page asks for what changed since the last issue of the one before, so that issues which change meanwhile are
-    seen again instead of moving others past the page's end. Sources: GitHub's documentation, "REST API endpoints for
+    Each page requests the issues that changed since the last one of the page before, so that issues which change meanwhile
+    are seen again instead of moving others past the page's end. Sources: GitHub's documentation, "REST API endpoints for
     issues" and "... for issue comments".
     """
 
@@ -92,54 +92,54 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
             _checked(item)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        if not request.cursor and self._nothing_new() and request.since:
+        if not request.cursor and self._is_unchanged() and request.since:
             yield Page()
             return
-        place = _Place.of(request)
+        position = _Position.of(request)
         again: frozenset[int] = frozenset()
         while True:
-            reply = self._api.get(self._path, query=self._query(place))
+            reply = self._api.get(self._path, query=self._query(position))
             items = listed(reply, self._path)
             issues = [_checked(item) for item in items]
             more = has_next(reply) and bool(issues)
             fresh = [
                 (issue.number, item) for issue, item in zip(issues, items, strict=True) if issue.number not in again
             ]
-            again = place.seen_again(issues)
-            place = place.after(issues)
-            yield self._page(fresh, place, complete=not more and not request.since)
+            again = position.seen_again(issues)
+            position = position.after(issues)
+            yield self._page(fresh, position, complete=not more and not request.since)
             if not more:
                 return
 
-    def _nothing_new(self) -> bool:
-        """Whether the issue that changed last is as it was after the pull before. Costs nothing of the limit if so."""
+    def _is_unchanged(self) -> bool:
+        """True if no issue has changed since the pull before; such a request doesn't count towards the limit."""
         query: dict[str, str | int] = {"state": "all", "sort": "updated", "direction": "desc", "per_page": 1}
         return self._api.get(self._path, query=query, conditional=True).not_modified
 
-    def _query(self, place: _Place) -> dict[str, str | int]:
+    def _query(self, position: _Position) -> dict[str, str | int]:
         query: dict[str, str | int] = {
             "state": "all",
             "sort": "updated",
             "direction": "asc",
             "per_page": PAGE_SIZE,
-            "page": place.page,
+            "page": position.page,
         }
-        if place.since:
-            query["since"] = place.since
+        if position.since:
+            query["since"] = position.since
         if self.options.labels:
             query["labels"] = ",".join(self.options.labels)
         return query
 
-    def _page(self, issues: list[tuple[int, Any]], place: _Place, *, complete: bool) -> Page:
+    def _page(self, issues: list[tuple[int, Any]], position: _Position, *, complete: bool) -> Page:
         wanted = (
             (f"issues/{number}", item)
             for number, item in issues
             if self.options.include_pull_requests or "pull_request" not in item
         )
-        return page_of(wanted, self._document, cursor=place.cursor(), seen_until=place.since, complete=complete)
+        return page_of(wanted, self._document, cursor=position.cursor(), seen_until=position.since, complete=complete)
 
     def _document(self, key: str, item: Any) -> SourceDocument | None:
-        """The issue with its comments; None if it was deleted or moved meanwhile."""
+        """Returns the issue with its comments; None if it was deleted or moved meanwhile."""
         issue = shaped(_Issue, item, f"issue {item['number']}")
         comments = self._comments(issue)
         if comments is None:
@@ -174,25 +174,25 @@ class GitHubIssues(Connector[GitHubIssuesOptions]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a pull is: page `page` of what changed at `since` (ISO 8601) or later."""
+class _Position:
+    """Position of a pull: page `page` of the issues that changed at `since` (ISO 8601) or later."""
 
     since: str
     page: int
 
     @classmethod
-    def of(cls, request: PullRequest) -> _Place:
+    def of(cls, request: PullRequest) -> _Position:
         if not request.cursor:
             return cls(request.since, 1)
         return cls(str(request.cursor.get("since", "")), int(request.cursor.get("page", 1)))
 
-    def after(self, issues: list[_Listed]) -> _Place:
-        """What to ask for next: the next page only while more changed in one second than a page holds."""
+    def after(self, issues: list[_Listed]) -> _Position:
+        """Returns the next position: the next page only while more changed in one second than a page holds."""
         last = issues[-1].updated_at if issues else self.since
-        return _Place(last, 1) if last != self.since else _Place(self.since, self.page + 1)
+        return _Position(last, 1) if last != self.since else _Position(self.since, self.page + 1)
 
     def seen_again(self, issues: list[_Listed]) -> frozenset[int]:
-        """The issues of a page that the next one may begin with: those that changed in its last second."""
+        """Returns the issues of a page that the next one may begin with: those that changed in its last second."""
         last = issues[-1].updated_at if issues else ""
         if last == self.since:
             return frozenset()  # the next is another page of the same listing
@@ -203,7 +203,7 @@ class _Place:
 
 
 def _checked(item: Any) -> _Listed:
-    """The part of an issue that paging needs. Raises `SourceShapeError`."""
+    """Returns the part of an issue that paging needs. Raises `SourceShapeError`."""
     issue = shaped(_Listed, item, "an issue")
     checked_time(issue.updated_at, issue.name)
     return issue

@@ -1,6 +1,6 @@
-"""Pulls documents in folders of GitHub repositories, as they are on a branch: of one repository, or Microsoft Learn's.
+"""Pulls documents in folders of GitHub repositories at the head of a branch: of one repository, or Microsoft Learn's.
 
-Microsoft Learn is read from the public repositories that the site is built of.
+Microsoft Learn is read from the public repositories that the site is built from.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNCHANGED_A_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class RepositoryPath:
-    """The commits and trees of a pull by repository, and how far it is: collection `at`, behind the file `after`."""
+    """Position of a pull: its commits and trees by repository, collection `at`, behind the file `after`."""
 
     selection: str
     commits: Mapping[str, str]
@@ -54,7 +54,7 @@ class RepositoryPath:
 
 
 class Before:
-    """Files as they were, to compare with files that come in the same order."""
+    """Files of the last pull, compared with current files in the same order."""
 
     def __init__(self, files: Iterator[TreeFile]) -> None:
         self._files = files
@@ -77,11 +77,11 @@ _LARGE_FILE_POINTER = b"version https://git-lfs"
 
 
 class DocsOptions(Options, frozen=True, kw_only=True):
-    """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out, in any case of letters.
-    Files above `max_bytes` are reported, not read.
+    """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out; both ignore
+    case. Files above `max_bytes` are reported, not read.
 
-    Files come from `raw_url`, where nothing is counted and nothing private is; "" takes them from the API, within its
-    limit, for private repositories and Enterprise servers.
+    Files come from `raw_url`, which has no request limit and no private files; with "" they come from the API, within
+    its limit, for private repositories and Enterprise servers.
     """
 
     patterns: Texts = ()
@@ -107,10 +107,10 @@ O = TypeVar("O", bound=DocsOptions)  # noqa: E741 - options
 
 
 class RepositoryDocs(Connector[O], Generic[O]):
-    """Documents of folders, each pull as of one commit a repository, in the order of collections and paths.
+    """Documents of folders, each pull at one commit per repository, in the order of collections and paths.
 
-    What is equal in the tree of the last finished pull is named and not fetched again: trees and contents are known by
-    their hashes. Each pull that finds a change names all documents, so that deleted ones are noticed.
+    Files that are equal in the tree of the last finished pull are listed and not fetched again: trees and contents are
+    identified by their hashes. Each pull that finds a change lists all documents, so that deleted ones are noticed.
     """
 
     limit = LIMIT
@@ -122,7 +122,8 @@ class RepositoryDocs(Connector[O], Generic[O]):
 
     @abstractmethod
     def collections(self) -> tuple[Collection, ...]:
-        """What to read; no collection within another one. Raises `InvalidInputError` for options that name nothing."""
+        """Returns the collections to read; none is within another one. Raises `InvalidInputError` if the options select
+        none."""
 
     def probe(self) -> None:
         for collection in self._collections:
@@ -130,16 +131,16 @@ class RepositoryDocs(Connector[O], Generic[O]):
             next(trees.files(trees.head(self.options.branch).tree, collection.folder), None)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        place = self._place(request)
+        position = self._position(request)
         known = request.left.get("trees", {}) if request.since and self._fits(request.left) else {}
-        if not request.cursor and known == place.trees:
-            yield Page(cursor=place.cursor())
+        if not request.cursor and known == position.trees:
+            yield Page(cursor=position.cursor())
             return
-        for at in range(place.at, len(self._collections)):
-            yield from self._pages(at, place, known, place.after if at == place.at else "")
+        for at in range(position.at, len(self._collections)):
+            yield from self._pages(at, position, known, position.after if at == position.at else "")
 
-    def _place(self, request: PullRequest) -> RepositoryPath:
-        """Where to go on, at the commits that the pull began with; or the newest ones."""
+    def _position(self, request: PullRequest) -> RepositoryPath:
+        """Returns the position to resume at, with the commits that the pull began with; else the newest ones."""
         if self._fits(request.cursor):
             return RepositoryPath(**request.cursor)
         heads = {
@@ -150,7 +151,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         return RepositoryPath(self._selection, commits, {repository: head.tree for repository, head in heads.items()})
 
     def _fits(self, cursor: Mapping[str, Any]) -> bool:
-        """Whether a cursor is of these options: others choose other files, or read them from elsewhere."""
+        """True if a cursor is of these options: others choose other files, or another origin."""
         return cursor.get("selection") == self._selection
 
     @property
@@ -159,10 +160,10 @@ class RepositoryDocs(Connector[O], Generic[O]):
         chosen = (options.patterns, options.exclude, options.branch, options.base_url, options.max_bytes)
         return stable_hash("docs 1", repr(self._collections), repr(chosen))[:16]
 
-    def _pages(self, at: int, place: RepositoryPath, known: Mapping[str, str], after: str) -> Iterator[Page]:
+    def _pages(self, at: int, position: RepositoryPath, known: Mapping[str, str], after: str) -> Iterator[Page]:
         collection, is_last = self._collections[at], at == len(self._collections) - 1
         trees = Trees(self._api, collection.repository)
-        wanted = self._chosen(trees.files(place.trees[collection.repository], collection.folder))
+        wanted = self._chosen(trees.files(position.trees[collection.repository], collection.folder))
         files = (file for file in wanted if file.path > after)
         before = self._before(trees, known.get(collection.repository, ""), collection.folder)
         batch = Batch()
@@ -170,13 +171,13 @@ class RepositoryDocs(Connector[O], Generic[O]):
             if before.has(file):
                 batch.unchanged.append(collection.key_prefix + file.path)
             else:
-                self._fetch(file, collection, place.commits[collection.repository], batch)
+                self._fetch(file, collection, position.commits[collection.repository], batch)
             if _is_full(batch):
-                yield batch.page(place.cursor(at, file.path))
-        yield batch.page(place.cursor() if is_last else place.cursor(at + 1), complete=is_last)
+                yield batch.page(position.cursor(at, file.path))
+        yield batch.page(position.cursor() if is_last else position.cursor(at + 1), complete=is_last)
 
     def _before(self, trees: Trees, tree: str, folder: str) -> Before:
-        """The files of the last finished pull; none if GitHub doesn't have that tree any more."""
+        """Returns the files of the last finished pull; none if GitHub doesn't have that tree any more."""
         files = self._chosen(trees.files(tree, folder)) if tree else iter(())
         try:
             first = list(islice(files, 1))
@@ -219,7 +220,7 @@ class RepositoryDocs(Connector[O], Generic[O]):
         else:
             reply = self.web.get(self.options.raw_url.rstrip("/") + path_of(repository, commit, path))
         if reply.gone:
-            hint = "; for a private repository set raw_url to an empty text" if self.options.raw_url else ""
+            hint = "; for a private repository set raw_url to an empty string" if self.options.raw_url else ""
             raise SourceRefusedError(f"{repository}: {path} is listed and can't be fetched{hint}", reply.status)
         return reply.body
 
@@ -294,11 +295,11 @@ TOPICS: dict[str, Collection] = {
         "SupportArticles-docs", "support/windows-server", "troubleshoot/windows-server"
     ),
 }
-"""Where the pages of each topic are."""
+"""Collection of pages by topic."""
 
 
 class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
-    """`topics` are those of `TOPICS`. What pages include and tables of contents are no documents of their own."""
+    """`topics` are those of `TOPICS`. Included fragments and tables of contents are not documents of their own."""
 
     topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
     patterns: Texts = ("*.md",)
@@ -318,7 +319,7 @@ class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):
         return tuple(TOPICS[name] for name in names)
 
 
-# -- docs markdown
+# -- Markdown of documentation pages
 
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)\Z")
@@ -339,13 +340,13 @@ _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _AMERICAN_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})\Z")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LONGEST = 20_000
-"""Characters of a line that is looked at; longer ones are no prose."""
+"""Characters of the longest line that is cleaned; longer ones are not prose."""
 _LENIENT = re.compile(r"(title|description|ms\.date|ms\.topic|date|author):[ \t]*(.*?)[ \t]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class DocsPage:
-    """A page of documentation: its text without front matter, and what the front matter said."""
+    """A page of documentation: its text without front matter, and the fields of the front matter."""
 
     text: str
     title: str = ""
@@ -357,9 +358,9 @@ class DocsPage:
 
 
 def read_page(text: str, name: str) -> DocsPage:
-    """A Markdown file of a documentation repository. Front matter that can't be read is left out, but for its title.
+    """Parses a Markdown file of a documentation repository. Of unreadable front matter, only its simple fields are used.
 
-    `updated` is a date (ISO 8601), from `ms.date` (month first) or `date`; "" if it says none.
+    `updated` is a date (ISO 8601), from `ms.date` (month first) or `date`; "" without either.
     """
     lines = text.replace("\r\n", "\n").removeprefix("\ufeff").split("\n")
     facts, rest = _front_matter(lines, name)
@@ -386,7 +387,7 @@ def _front_matter(lines: list[str], name: str) -> tuple[dict[str, Any], list[str
 
 
 def _lenient_front_matter(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Of front matter that isn't YAML the lines `key: value`; a site's builder may take what we don't."""
+    """Reads the lines `key: value` of front matter that isn't YAML; a site's builder may accept what we don't."""
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() in ("---", "...")), 0)
     facts = {}
     for line in lines[1:end]:
@@ -434,7 +435,7 @@ def _cleaned(lines: list[str]) -> Iterator[str]:
 
 
 def _cleaned_line(line: str) -> str | None:
-    """A line outside of code, None if nothing is left of it."""
+    """Cleans a line outside of code; None if nothing is left of it."""
     if len(line) > _LONGEST or not line.strip():
         return line
     cleaned: str = line
@@ -465,7 +466,7 @@ def _included(match: re.Match[str]) -> str:
 
 
 def _link(match: re.Match[str]) -> str:
-    """Links within the site lead nowhere from here: their text stays. An image is what it shows."""
+    """Replaces links within the site by their text, as they lead nowhere from here, and images by their alternative text."""
     image, text, address = match[1], match[2], match[3]
     if image:
         return f"(Image: {text.strip()})" if text.strip() else ""

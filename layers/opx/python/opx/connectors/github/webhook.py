@@ -1,6 +1,7 @@
-"""GitHub ("Webhook events and payloads" of its documentation): issues, discussions, pushes, releases, deployments.
+"""Converts GitHub's webhooks ("Webhook events and payloads" of its documentation) to documents: issues, discussions,
+pushes, releases, deployments.
 
-Which event it is stands in a header that isn't signed, so that it is believed only as far as the body bears it out.
+The header that names the event isn't signed, so that it is trusted only as far as the body confirms it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SHAPES = {
     "deployment_status": (("deployment_status", "deployment"), ()),
     "push": (("ref", "after", "commits"), ("pull_request",)),
 }
-"""What the body of an event has, and what it hasn't: a deleted comment must not pass for a deleted issue."""
+"""Fields that an event's body must have, and must not have: a deleted comment must not pass for a deleted issue."""
 
 
 class _Repository(Shape, frozen=True):
@@ -143,7 +144,7 @@ class _Push(Shape, frozen=True):
 
 
 def event_of(delivery: Delivery) -> str:
-    """Such as `issues`. Raises `PayloadError` without the header."""
+    """Event type, such as `issues`. Raises `PayloadError` without the header."""
     event = delivery.header(EVENT_HEADER).strip().decode("utf-8", "replace")
     if not event:
         raise PayloadError("the delivery has no header X-GitHub-Event")
@@ -151,26 +152,26 @@ def event_of(delivery: Delivery) -> str:
 
 
 def payload_of(delivery: Delivery) -> dict[str, Any]:
-    """The body's object, which GitHub sends as it is or as the field `payload` of a form: "Content type" of a webhook's
-    settings. Raises `PayloadError`."""
-    if not delivery.body.startswith(_FORM):  # which no JSON does; the header that names the type isn't signed
+    """Returns the body's object, which GitHub sends as JSON or as the field `payload` of a form: "Content type" of a
+    webhook's settings. Raises `PayloadError`."""
+    if not delivery.body.startswith(_FORM):  # no JSON begins so; the header that names the type isn't signed
         return delivery.json()
     try:
         fields = parse_qsl(delivery.body.decode("ascii"), max_num_fields=1, strict_parsing=True, errors="strict")
     except ValueError as exc:
-        raise PayloadError("the body is no form with one field, payload") from exc
+        raise PayloadError("the body is not a form with one field, payload") from exc
     return replace(delivery, headers={}, body=fields[0][1].encode("utf-8") if fields else b"").json()
 
 
 def check_shape(event: str, payload: Mapping[str, Any]) -> None:
-    """Raise `PayloadError` if the body is not of the event that the header names."""
+    """Raises `PayloadError` if the body is not of the event that the header names."""
     present, absent = _SHAPES[event]
     if not all(name in payload for name in present) or any(name in payload for name in absent):
         raise PayloadError(f"the body is not that of the event {event}")
 
 
 def changes_of(event: str, payload: Mapping[str, Any]) -> list[DocumentUpdate]:
-    """What the event means for documents; nothing for events that are not read. Raises `PayloadError`."""
+    """Returns the document updates of an event; none for unsupported events. Raises `PayloadError`."""
     if event not in _READERS:
         return []
     check_shape(event, payload)
@@ -201,7 +202,7 @@ def _discussed(field: str, folder: str) -> Callable[[Mapping[str, Any], str, str
 
 
 def _state(found: _Discussed) -> str:
-    """As the connector that pulls issues says it, so that a document looks the same whichever way it came."""
+    """State line in the form of the issues connector, so that a document is the same for both ways of ingestion."""
     state, category = found.state, found.category.name
     reason, closed = found.state_reason.replace("_", " "), found.closed_at[:10]
     if state == "closed":
@@ -269,7 +270,7 @@ def _deployment(payload: Mapping[str, Any], repository: str, prefix: str) -> lis
 
 
 def _push(payload: Mapping[str, Any], repository: str, prefix: str) -> list[DocumentUpdate]:
-    """Each push is a document of its own; a branch or tag that was removed leaves what was pushed to it."""
+    """Returns a document per push; those of a removed branch or tag stay."""
     if payload.get("deleted") or payload.get("head_commit") is None:
         return []
     push = read_payload(_Push, payload)

@@ -1,8 +1,8 @@
 """Pulls messages of folders on an IMAP server (RFC 3501), over TLS from a checked address, without marking them.
 
-A message's number (UID) names it for good while the folder's UIDVALIDITY stays, and its bytes never change (RFC 3501,
-2.3.1.1): which numbers there are is listed in every pull, and what wasn't taken in before is read. So messages that were
-deleted or moved are noticed, and old ones that are moved into a folder are read.
+A message's number (UID) identifies it for good while the folder's UIDVALIDITY stays, and its bytes never change (RFC
+3501, 2.3.1.1): every pull lists the existing numbers and reads messages that were not ingested before. So messages that
+were deleted or moved are noticed, and old ones that are moved into a folder are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MessageFacts:
 
 
 class CheckedImap(imaplib.IMAP4_SSL):
-    """Connects to given addresses, proving the host's name, and takes no literal above a limit."""
+    """Connects to given addresses, verifies the host's name, and rejects literals above a limit."""
 
     def __init__(
         self, host: str, port: int, *, addresses: Sequence[str], context: ssl.SSLContext, seconds: float, limit: int
@@ -56,7 +56,7 @@ class CheckedImap(imaplib.IMAP4_SSL):
 
     @contextmanager
     def in_time(self) -> Iterator[None]:
-        """End the connection if this takes too long: a time-out of the socket is one for each byte."""
+        """Ends the connection if this takes too long: a time-out of the socket applies to each byte."""
         timer = threading.Timer(self._seconds, self._end)
         timer.daemon = True
         timer.start()
@@ -90,13 +90,13 @@ class CheckedImap(imaplib.IMAP4_SSL):
 
     def read(self, size: int) -> bytes:
         if size > self._limit + LINE_MARGIN:
-            raise self.abort(f"the server sends {size:,} bytes where at most {self._limit:,} were asked for")
+            raise self.abort(f"the server sends {size:,} bytes where at most {self._limit:,} were requested")
         return super().read(size)
 
 
 class ImapSession:
-    """Reads folders. Raises `SourceUnavailableError` for what may pass, `SourceRefusedError` for what the server doesn't
-    allow, and `SourceShapeError` for replies that are none of IMAP."""
+    """Reads folders. Raises `SourceUnavailableError` for temporary errors, `SourceRefusedError` for requests that the
+    server doesn't allow, and `SourceShapeError` for replies that don't follow IMAP."""
 
     def __init__(self, imap: CheckedImap, *, of: str) -> None:
         self._imap = imap
@@ -110,19 +110,19 @@ class ImapSession:
                 raise
             except self._imap.error as exc:
                 if _PASSING.search(str(exc)):
-                    raise SourceUnavailableError(f"{self._of}: {_said(exc)}") from exc
-                raise SourceRefusedError(f"{self._of}: the server refused to log {user} in: {_said(exc)}") from exc
+                    raise SourceUnavailableError(f"{self._of}: {_excerpt(exc)}") from exc
+                raise SourceRefusedError(f"{self._of}: the server refused to log {user} in: {_excerpt(exc)}") from exc
 
     def examine(self, folder: str) -> tuple[int, int]:
-        """UIDVALIDITY and UIDNEXT of a folder, which is open for reading from now on."""
+        """Opens a folder for reading, and returns its UIDVALIDITY and UIDNEXT."""
         with self._translated():
             kind, answer = self._imap.select(quoted_folder(folder), readonly=True)
             if kind != "OK":
-                raise SourceRefusedError(f"{self._of}: no folder {folder!r}: {_said(answer)}")
+                raise SourceRefusedError(f"{self._of}: no folder {folder!r}: {_excerpt(answer)}")
             return self._number("UIDVALIDITY"), self._number("UIDNEXT")
 
     def uids(self, first: int, last: int) -> list[int]:
-        """Which messages there are with numbers in a range, in order."""
+        """Returns the numbers of existing messages in a range, in order."""
         with self._translated():
             kind, answer = self._imap.uid("SEARCH", f"UID {first}:{last} UNDELETED")
             self._expect(kind, answer, "SEARCH")
@@ -144,7 +144,7 @@ class ImapSession:
         return found
 
     def messages(self, uids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Number and bytes of each message that is still there; they aren't marked as read by this."""
+        """Returns number and bytes of each message that still exists, without marking it as read."""
         with self._translated():
             kind, answer = self._imap.uid("FETCH", _set(uids), "(UID BODY.PEEK[])")
             self._expect(kind, answer, "FETCH")
@@ -166,24 +166,24 @@ class ImapSession:
         value = answer[-1] if answer else None
         if not isinstance(value, bytes) or not value.isdigit():
             raise SourceShapeError(
-                f"{self._of}: expected {name} as the folder is opened, which this server doesn't say"
+                f"{self._of}: expected {name} as the folder is opened, which this server doesn't send"
             )
         return int(value)
 
     def _expect(self, kind: str, answer: Any, command: str) -> None:
         if kind != "OK":
-            raise SourceUnavailableError(f"{self._of}: {command} failed: {_said(answer)}")
+            raise SourceUnavailableError(f"{self._of}: {command} failed: {_excerpt(answer)}")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """One command."""
+        """Runs one command within its time limit, and translates its errors."""
         try:
             with self._imap.in_time():
                 yield
         except imaplib.IMAP4.abort as exc:
-            raise SourceUnavailableError(f"{self._of}: the connection broke off: {_said(exc)}") from exc
+            raise SourceUnavailableError(f"{self._of}: the connection broke off: {_excerpt(exc)}") from exc
         except imaplib.IMAP4.error as exc:
-            raise SourceShapeError(f"{self._of}: {_said(exc)}") from exc
+            raise SourceShapeError(f"{self._of}: {_excerpt(exc)}") from exc
         except OSError as exc:
             raise SourceUnavailableError(f"{self._of}: the connection broke off: {exc}") from exc
 
@@ -191,7 +191,7 @@ class ImapSession:
 def open_session(
     host: str, port: int, *, addresses: Sequence[str], ca_file: str, seconds: float, limit: int
 ) -> ImapSession:
-    """A connection that isn't logged in yet."""
+    """Opens a connection that isn't logged in yet."""
     of = f"{host}:{port}"
     try:
         context = ssl.create_default_context(cafile=ca_file or None)
@@ -206,7 +206,7 @@ def open_session(
 
 
 def quoted_folder(name: str) -> str:
-    """A folder's name as commands have it: in modified UTF-7 (RFC 3501, 5.1.3), quoted."""
+    """Encodes a folder's name for commands: in modified UTF-7 (RFC 3501, 5.1.3), quoted."""
     encoded = re.sub(r"&", "&-", name)
     encoded = re.sub(r"[^\x20-\x7e]+", lambda match: _shifted(match[0]), encoded)
     return '"' + encoded.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -226,8 +226,8 @@ def _received(line: bytes) -> float:
     return time.mktime(moment) if moment else 0.0
 
 
-def _said(answer: object) -> str:
-    """What a server said, in short."""
+def _excerpt(answer: object) -> str:
+    """Excerpt of a server's reply or error, up to 200 characters."""
     if isinstance(answer, BaseException):
         answer = answer.args[0] if answer.args else str(answer)
     if isinstance(answer, list):
@@ -236,16 +236,16 @@ def _said(answer: object) -> str:
 
 
 WINDOW = 50_000
-"""Numbers that are asked for at a time. The library reads lines of up to 1,000,000 bytes."""
+"""Message numbers per request. The library reads lines of up to 1,000,000 bytes."""
 
 BATCH = 200
 FETCH_MESSAGES = 50
 FETCH_BYTES = 4 * 1024 * 1024
-"""Of messages that are asked for and held at a time; one that is larger comes alone."""
+"""Size of the messages that are fetched and held at a time; a larger one is fetched alone."""
 
 
 class ImapOptions(Options, frozen=True):
-    """`ca_file` has certificates of a company's own authority. `seconds` is how long one command may take."""
+    """`ca_file` has certificates of a company's own authority. `seconds` is the time limit of one command."""
 
     host: str
     user: str
@@ -259,7 +259,7 @@ class ImapOptions(Options, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder that is open. Its number among the folders is what a cursor has."""
+    """An open folder. A cursor has its number among the folders."""
 
     number: int
     name: str
@@ -268,7 +268,7 @@ class _Folder:
 
 
 class ImapConnector(Connector[ImapOptions]):
-    """One document a message: its bytes, which the pipeline reads as e-mail."""
+    """Pulls one document per message: its bytes, which the pipeline parses as e-mail."""
 
     def __init__(self, definition: SourceDefinition, options: ImapOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -297,11 +297,11 @@ class ImapConnector(Connector[ImapOptions]):
         width = max(WINDOW, folder.next // 1000)
         for start in range(after + 1, folder.next, width):
             uids = session.uids(start, min(start + width, folder.next) - 1)
-            for place in range(0, len(uids), BATCH):
-                yield from self._batch(session, folder, uids[place : place + BATCH], new=new)
+            for at in range(0, len(uids), BATCH):
+                yield from self._batch(session, folder, uids[at : at + BATCH], new=new)
 
     def _batch(self, session: ImapSession, folder: _Folder, uids: Sequence[int], *, new: bool) -> Iterator[Page]:
-        """Pages of some messages, in the order of their numbers; a page has those between them that were known."""
+        """Returns pages of some messages, in the order of their numbers; a page also lists the known ones between them."""
         keys = {uid: f"{folder.name}/{folder.validity}-{uid}.eml" for uid in uids}
         known = set() if new else set(self.known(list(keys.values())))
         old = [uid for uid in uids if keys[uid] in known]
@@ -331,7 +331,7 @@ class ImapConnector(Connector[ImapOptions]):
                 batch.add(self._document(folder, uid, keys[uid], data, received[uid]))
 
     def _document(self, folder: _Folder, uid: int, key: str, data: bytes, received: float) -> SourceDocument:
-        """Its address is as RFC 5092 has it."""
+        """Returns a message's document; its address has the form of RFC 5092."""
         address = f"imap://{self.options.host}/{quote(folder.name)};UIDVALIDITY={folder.validity}/;UID={uid}"
         return message_document(key, data, address=address, received=iso_time(received) if received else "")
 
@@ -339,7 +339,7 @@ class ImapConnector(Connector[ImapOptions]):
         options = self.options
         password = self.secrets.get(options.password_secret).strip()
         if not (password + options.user).isascii():
-            raise SourceRefusedError(f"{self.name}: user and password can be sent as ASCII alone; set an app password")
+            raise SourceRefusedError(f"{self.name}: user and password must be ASCII; set an app password")
         session = open_session(
             options.host,
             options.port,
@@ -361,7 +361,7 @@ def _cursor(folder: _Folder, after: int) -> dict[str, int]:
 
 
 def _portions(facts: Sequence[MessageFacts], most: int) -> Iterator[list[MessageFacts]]:
-    """Messages to be asked for at a time. What is too large costs nothing: it is not asked for."""
+    """Splits messages into portions to fetch at a time. Messages above the limit don't count: they are not fetched."""
     portion: list[MessageFacts] = []
     size = 0
     for each in facts:

@@ -1,4 +1,4 @@
-"""Messages in files of this machine: a folder of `.eml` files, an mbox file, or a Maildir."""
+"""Pulls messages in files of this machine: a folder of `.eml` files, an mbox file, or a Maildir."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from opx.formats.source import well_formed
 
 PAGE_MESSAGES = 50
 PAGE_BYTES = 16 * 1024 * 1024
-"""Of messages that are held at a time; one that is larger is a page of its own."""
+"""Size of the messages that are held at a time; a larger one is a page of its own."""
 
 
 class MailboxOptions(Options, frozen=True):
     """`path` is a folder or an mbox file. Of a Maildir, `cur` and `new` are read; of another folder, its `.eml` files and
-    those of folders in it. Links to elsewhere are not followed."""
+    those of folders in it. Links are not followed."""
 
     path: str
     max_message_bytes: int = 25 * 1024 * 1024
@@ -40,7 +40,7 @@ class MailboxOptions(Options, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A message. `behind` is where a pull goes on after it; `data` is None if it is too large."""
+    """A message. `behind` is the cursor that resumes after it; `data` is None if it is too large."""
 
     key: str
     behind: dict[str, str | int]
@@ -49,7 +49,7 @@ class _Found:
 
 
 class MailboxConnector(Connector[MailboxOptions]):
-    """One document a message. All are read in every pull, and those that are gone are noticed."""
+    """Pulls one document per message. Every pull reads all, so that deleted ones are noticed."""
 
     local = True
 
@@ -75,7 +75,7 @@ class MailboxConnector(Connector[MailboxOptions]):
         return message_document(found.key, found.data, address=found.address)
 
     def _messages(self, cursor: Cursor) -> Iterator[_Found]:
-        """Messages from a cursor on: of files, behind a name; of an mbox, from a place in it."""
+        """Returns messages from a cursor on: of files, behind a name; of an mbox, from an offset in it."""
         try:
             if self._path.is_dir():
                 yield from self._of_folder(str(cursor.get("after", "")))
@@ -91,19 +91,19 @@ class MailboxConnector(Connector[MailboxOptions]):
     def _of_folder(self, after: str) -> Iterator[_Found]:
         maildir = (self._path / "cur").is_dir() and (self._path / "new").is_dir()
         for name, file in self._maildir() if maildir else self._files():
-            if after and _place(name) <= _place(after):
+            if after and _order(name) <= _order(after):
                 continue
             large = file.stat().st_size > self.options.max_message_bytes
             key = f"{name}.eml" if maildir else name
             yield _Found(key, {"after": name}, file.as_uri(), None if large else file.read_bytes())
 
     def _maildir(self) -> list[tuple[str, Path]]:
-        """By name without the flags and the folder, which change when a message is read."""
+        """Files of a Maildir by name without the flags and the folder, which change when a message is read."""
         files = (file for part in ("cur", "new") for file in (self._path / part).iterdir() if _is_own_file(file))
         return sorted((file.name.partition(":")[0], file) for file in files)
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        """Folder by folder, so that no more than the names of one are held."""
+        """Files folder by folder, so that no more than the names of one are held."""
         for base, folders, names in os.walk(self._path):
             folders.sort()
             for name in sorted(names):
@@ -114,7 +114,7 @@ class MailboxConnector(Connector[MailboxOptions]):
     # -- an mbox
 
     def _of_mbox(self, position: int) -> Iterator[_Found]:
-        """Each message is called by its Message-ID and content, as its place in the file changes."""
+        """Messages of an mbox, keyed by a hash of their bytes, as their position in the file changes."""
         with self._path.open("rb") as stream:
             stream.seek(position)
             digest = hashlib.sha256()
@@ -142,8 +142,8 @@ def _is_own_file(file: Path) -> bool:
     return file.is_file() and not file.is_symlink()
 
 
-def _place(name: str) -> tuple[tuple[int, str], ...]:
-    """Where a file comes: a folder's own files before those of the folders in it."""
+def _order(name: str) -> tuple[tuple[int, str], ...]:
+    """Sort key of a file: a folder's own files before those of the folders in it."""
     *folders, last = name.split("/")
     return (*((1, folder) for folder in folders), (0, last))
 
@@ -152,14 +152,14 @@ def _place(name: str) -> tuple[tuple[int, str], ...]:
 
 
 HEADER_BYTES = 256 * 1024
-"""Of a message's beginning that headers are looked for in; those of real ones end within a few kilobytes."""
+"""Size of a message's beginning that is searched for headers; those of real ones end within a few kilobytes."""
 
 _PREFIX = re.compile(r"^(?:\s*(?:re|fwd?|aw|wg|sv|antw)\s*(?:\[\d+\])?:)+\s*", re.IGNORECASE)
 
 
 def message_document(key: str, data: bytes, *, address: str = "", received: str = "") -> SourceDocument:
-    """The message under a key that ends with `.eml`. `address` is where it is, `received` when it came, if the headers
-    don't say. Raises `OddRecordError` for what is no message."""
+    """Returns a message's document; its key ends with `.eml`. `address` is its location, `received` the time of receipt,
+    used if the headers have no date. Raises `OddRecordError` if it is not a message."""
     headers = BytesHeaderParser(policy=policy.compat32).parsebytes(data[:HEADER_BYTES])
     if not data.strip() or not headers.keys():
         raise OddRecordError("not a message: it has no headers")
@@ -178,13 +178,13 @@ def message_document(key: str, data: bytes, *, address: str = "", received: str 
 
 
 def _thread(subject: str) -> list[str]:
-    """What a conversation has in common, whatever mail programs put before it."""
+    """Tag of a conversation: the subject without the prefixes that mail programs add."""
     topic = _PREFIX.sub("", subject).strip()
     return [f"thread: {topic[:120]}"] if topic else []
 
 
 def _date(headers: Message) -> str:
-    """When it was sent, "" if the header is missing or wrong."""
+    """Time of sending, "" if the header is missing or wrong."""
     try:
         return iso_time(parsedate_to_datetime(str(headers.get("Date", ""))).timestamp())
     except (ValueError, OverflowError, OSError):
@@ -192,7 +192,7 @@ def _date(headers: Message) -> str:
 
 
 def _decoded(headers: Message, name: str) -> str:
-    """A header in one line: encoded words decoded (RFC 2047), bytes taken for UTF-8; as it is if they are wrong."""
+    """Header in one line: encoded words are decoded (RFC 2047), bytes read as UTF-8; unchanged if malformed."""
     raw = next((str(value) for key, value in headers.raw_items() if key.lower() == name.lower()), "")
     text = raw.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     with suppress(MessageError, LookupError, ValueError):

@@ -1,7 +1,7 @@
-"""Techniques of attackers and what helps against them: MITRE ATT&CK, from its STIX 2.1 bundles.
+"""Pulls attackers' techniques and their mitigations from the STIX 2.1 bundles of MITRE ATT&CK.
 
-Bundles are published a few times a year, each as one file. If none has changed since the last pull, that is all that is
-read; if one has, all are, as groups and software are shared between them and have one document each.
+Bundles are published a few times a year, each as one file. If none has changed since the last pull, nothing else is
+read; if one has, all are read, as groups and software are shared between them and have one document each.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from opx.ports.sources import WebReply
 NOTICE = (
     "© The MITRE Corporation. This work is reproduced and distributed with the permission of The MITRE Corporation."
 )
-"""Asked for by ATT&CK's terms of use, with a year; it is left out, or every document would change with it."""
+"""Required by ATT&CK's terms of use, with a year, which is left out: every document would change with it."""
 _MAX_TAGS = 20
 _MAX_TAG = 50
-"""Characters. Metadata of an object in S3 have 2 KB in all."""
+"""Characters of a tag. Metadata of an object in S3 have 2 KB in all."""
 _CITATION = re.compile(r"\(Citation: [^()]*(?:\([^()]*\)[^()]*)*\)")
 _OWN_LINK = re.compile(r"\[([^\[\]]*)\]\(https?://attack\.mitre\.org/[a-z]+/([A-Z0-9]+)(?:/(\d{3}))?/?\)")
 _CODE = re.compile(r"<code>(.*?)</code>", re.DOTALL)
 _NAMESPACES = {"x-mitre-detection-strategy": "detection", "x-mitre-data-component": "data component"}
 
 Sections = Iterator[tuple[str, str]]
-"""Titles and texts; those without text are left out."""
+"""Titles and texts of sections; those without text are left out."""
 
 
 def attack_document(entry: BundleEntry, knowledge: Knowledge) -> SourceDocument:
-    """The document of a technique, mitigation, group, software, campaign or tactic. Raises `OddRecordError`."""
+    """Renders the document of a technique, mitigation, group, software, campaign or tactic. Raises `OddRecordError`."""
     parts = [plain(entry.description, 2), _facts(entry, knowledge)]
-    parts += [f"## {title}\n\n{told}" for title, told in _SECTIONS[entry.kind](entry, knowledge) if told]
+    parts += [f"## {title}\n\n{text}" for title, text in _SECTIONS[entry.kind](entry, knowledge) if text]
     related = block(_relations(entry, knowledge))
     parts += [f"## Relationships\n\n{fenced(related, 'yaml')}"] if related else []
     metadata: dict[str, Any] = {
@@ -54,7 +54,7 @@ def attack_document(entry: BundleEntry, knowledge: Knowledge) -> SourceDocument:
 
 
 def plain(description: str, under: int) -> str:
-    """A description without citations, with ATT&CK's links as ids: `PowerShell (T1059.001)`."""
+    """Returns a description without citations, with ATT&CK's links as ids: `PowerShell (T1059.001)`."""
     return nested(_CODE.sub(r"`\1`", _OWN_LINK.sub(_named, _CITATION.sub("", description))), under)
 
 
@@ -86,7 +86,7 @@ def _facts(entry: BundleEntry, knowledge: Knowledge) -> str:
 
 
 def _tactics(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
-    """The tactics of a technique: their names are unique within a domain."""
+    """Returns the tactics of a technique, whose names are unique within a domain."""
     phases = {phase.phase_name for phase in entry.fields.kill_chain_phases}
     domains = set(entry.fields.x_mitre_domains)
     return [
@@ -97,7 +97,7 @@ def _tactics(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
 
 
 def _replaced(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
-    """What was revoked in favour of this."""
+    """Returns the objects that were revoked in favour of this one."""
     links = knowledge.incoming.get(entry.stix_id, ())
     found = [knowledge.entries.get(link.source) for link in links if link.kind == "revoked-by"]
     return sorted((other for other in found if other is not None), key=lambda other: other.attack_id)
@@ -107,7 +107,7 @@ def _replaced(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
 
 
 def _of_technique(entry: BundleEntry, knowledge: Knowledge) -> Sections:
-    yield "Sub-techniques", _bullets(knowledge.links(entry, "subtechnique-of", to=True), told=False)
+    yield "Sub-techniques", _bullets(knowledge.links(entry, "subtechnique-of", to=True), described=False)
     yield "Mitigations", _bullets(knowledge.links(entry, "mitigates", to=True))
     yield "Detection", "\n\n".join(part for part in _detection(entry, knowledge) if part)
     users: dict[str, list[str]] = {}
@@ -118,8 +118,8 @@ def _of_technique(entry: BundleEntry, knowledge: Knowledge) -> Sections:
 
 def _detection(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
     yield plain(entry.fields.x_mitre_detection, 2)
-    for other, told in knowledge.links(entry, "detects", to=True):
-        yield _bullet(other, told or other.description)
+    for other, description in knowledge.links(entry, "detects", to=True):
+        yield _bullet(other, description or other.description)
         yield "\n".join(_analytics(other, knowledge))
 
 
@@ -137,17 +137,17 @@ def _analytics(strategy: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
 
 def _log(log: LogSource, knowledge: Knowledge) -> str:
     component = knowledge.entries.get(log.x_mitre_data_component_ref)
-    told = f"{log.name} {log.channel}".strip()
-    return one_line(f"{told} ({component.name})" if component else told)
+    source = f"{log.name} {log.channel}".strip()
+    return one_line(f"{source} ({component.name})" if component else source)
 
 
 def _of_user(entry: BundleEntry, knowledge: Knowledge) -> Sections:
-    """Groups, software and campaigns."""
+    """Sections of groups, software and campaigns."""
     used = list(knowledge.links(entry, "uses"))
     yield "Techniques", _bullets(pair for pair in used if pair[0].kind == "technique")
     yield "Software", _bullets(pair for pair in used if pair[0].kind == "software")
     yield "Used by", _bullets(knowledge.links(entry, "uses", to=True))
-    yield "Campaigns", _bullets(knowledge.links(entry, "attributed-to", to=True), told=False)
+    yield "Campaigns", _bullets(knowledge.links(entry, "attributed-to", to=True), described=False)
 
 
 def _of_mitigation(entry: BundleEntry, knowledge: Knowledge) -> Sections:
@@ -157,7 +157,7 @@ def _of_mitigation(entry: BundleEntry, knowledge: Knowledge) -> Sections:
 def _of_tactic(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     found = [each for each in knowledge.living("technique") if entry in _tactics(each, knowledge)]
     found.sort(key=lambda each: each.attack_id)
-    yield "Techniques", _bullets(((other, "") for other in found), told=False)
+    yield "Techniques", _bullets(((other, "") for other in found), described=False)
 
 
 _SECTIONS: dict[str, Callable[[BundleEntry, Knowledge], Sections]] = {
@@ -170,8 +170,8 @@ _SECTIONS: dict[str, Callable[[BundleEntry, Knowledge], Sections]] = {
 }
 
 
-def _bullets(pairs: Iterable[tuple[BundleEntry, str]], *, told: bool = True) -> str:
-    return "\n".join(_bullet(other, description if told else "") for other, description in pairs)
+def _bullets(pairs: Iterable[tuple[BundleEntry, str]], *, described: bool = True) -> str:
+    return "\n".join(_bullet(other, description if described else "") for other, description in pairs)
 
 
 def _bullet(other: BundleEntry, description: str) -> str:
@@ -183,7 +183,7 @@ def _bullet(other: BundleEntry, description: str) -> str:
 
 
 def _relations(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
-    """Lines such as `technique:T1059|MITIGATED_BY|mitigation:M1038`, for a graph of them all."""
+    """Lines such as `technique:T1059|MITIGATED_BY|mitigation:M1038`, for the graph."""
     own = _reference(entry)
     for kind, forth, back in (
         ("mitigates", "MITIGATES", "MITIGATED_BY"),
@@ -221,10 +221,10 @@ class _Index(Shape, frozen=True):
 
 
 class AttackConnector(Connector[AttackOptions]):
-    """One document a technique, mitigation, group, software, campaign and tactic."""
+    """Pulls one document per technique, mitigation, group, software, campaign and tactic."""
 
     def probe(self) -> None:
-        """The list of releases tells that the address is right; bundles are too large to ask for."""
+        """Requests the list of releases to check the address, as bundles are too large."""
         self._domains()
         reply = self.web.get(f"{self._base}/index.json")
         if reply.gone:
@@ -254,17 +254,17 @@ class AttackConnector(Connector[AttackOptions]):
         return self.options.domains
 
     def _bundles(self, *, whole: bool) -> list[tuple[Knowledge, str]]:
-        """The bundles of the domains, with hashes of them; none if all are as they were. A pull that goes on has had the
-        bundles before, and needs them nevertheless: `whole`."""
+        """Returns the bundles of the domains with their hashes; none if all are unchanged. A resumed pull needs them although
+        it has read them before: `whole`."""
         found: dict[str, tuple[Knowledge, str] | None] = {}
         for domain in self._domains():
-            reply = self._asked(domain, conditional=not whole)
+            reply = self._request(domain, conditional=not whole)
             found[domain] = None if reply.not_modified else _read(reply)
         if not any(found.values()):
             return []
-        return [bundle or _read(self._asked(domain, conditional=False)) for domain, bundle in found.items()]
+        return [bundle or _read(self._request(domain, conditional=False)) for domain, bundle in found.items()]
 
-    def _asked(self, domain: str, *, conditional: bool) -> WebReply:
+    def _request(self, domain: str, *, conditional: bool) -> WebReply:
         url = f"{self._base}/{domain}-attack/{domain}-attack.json"
         reply = self.web.get(url, conditional=conditional, limit=_MAX_BYTES)
         if reply.gone:
@@ -286,7 +286,7 @@ def _read(reply: WebReply) -> tuple[Knowledge, str]:
 
 
 def _merged(bundles: Iterator[Knowledge]) -> Knowledge:
-    """One of several. What they share is taken once; their relationships are different ones."""
+    """Merges several bundles. Shared objects are kept once; their relationships are different ones."""
     whole = next(bundles)
     for other in bundles:
         for stix_id, entry in other.entries.items():

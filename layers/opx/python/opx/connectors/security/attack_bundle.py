@@ -1,4 +1,4 @@
-"""ATT&CK's STIX bundles, reduced to what documents are made of while they are read.
+"""Reads ATT&CK's STIX bundles, keeping only the parts that documents are made of.
 
 A bundle has 50 MB and 25,000 objects, most of them relationships: as one tree of Python objects it would take five times
 as much. Source of the fields: "The ATT&CK Specification" and the ATT&CK data model (mitre-attack/attack-data-model).
@@ -24,7 +24,7 @@ KINDS = {
     "campaign": "campaign",
     "x-mitre-tactic": "tactic",
 }
-"""Types of objects that become documents, and what they are called."""
+"""Types of objects that become documents, and their kinds."""
 
 _PARTS = ("x-mitre-detection-strategy", "x-mitre-analytic", "x-mitre-data-component", "x-mitre-data-source")
 _OBJECTS = re.compile(r'"objects"\s*:\s*\[')
@@ -101,7 +101,7 @@ class _Object(_Head, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BundleEntry:
-    """An object. `gone`: it was revoked or deprecated. `fields` are those of its type."""
+    """An object of a bundle. `gone`: it was revoked or deprecated. `fields` are those of its type."""
 
     stix_id: str
     kind: str
@@ -126,7 +126,7 @@ class BundleEntry:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`source` does `kind` to `target` (STIX ids)."""
+    """A relationship: `source` does `kind` to `target` (STIX ids)."""
 
     kind: str
     source: str
@@ -147,7 +147,7 @@ class Knowledge:
     _living: dict[str, list[BundleEntry]] = field(default_factory=dict)
 
     def add(self, found: Any) -> None:
-        """Keep an object of a bundle, once. Raises `OddRecordError`."""
+        """Adds an object of a bundle, once. Raises `OddRecordError`."""
         head = odd(_Head, found)
         kind, stix_id = head.type, head.id
         if stix_id in self.known:
@@ -159,14 +159,14 @@ class Knowledge:
             self.entries[stix_id] = _entry(found, KINDS.get(kind, kind))
 
     def living(self, kind: str) -> list[BundleEntry]:
-        """The objects of a kind that are not gone. To be asked once all objects are there."""
+        """Returns the objects of a kind that are not gone. To be called once all objects were added."""
         if kind not in self._living:
             self._living[kind] = [each for each in self.entries.values() if each.kind == kind and not each.gone]
         return self._living[kind]
 
     def links(self, entry: BundleEntry, kind: str, *, to: bool = False) -> Iterator[tuple[BundleEntry, str]]:
-        """The other ends of an object's relationships that it is the source of (`to`: the target of), by their ids, with
-        what the relationship says. What is gone is left out."""
+        """Returns the other ends of the relationships that an object is the source of (`to`: the target of), ordered by id,
+        with the relationship's description. Objects that are gone are left out."""
         links = (self.incoming if to else self.outgoing).get(entry.stix_id, ())
         found = [(self.entries.get(link.source if to else link.target), link) for link in links if link.kind == kind]
         there = [(other, link.description) for other, link in found if other is not None and not other.gone]
@@ -202,7 +202,7 @@ def _entry(given: Any, kind: str) -> BundleEntry:
 
 
 def key_of(found: Any) -> str:
-    """The key of the document of an object that can't be read, as far as it says; else its STIX id."""
+    """Returns the document key of an unreadable object as far as it is known, else its STIX id."""
     names = shaped(_Named, found if isinstance(found, dict) else {})
     kind = KINDS.get(names.type)
     ids = [each.external_id for each in names.external_references]
@@ -210,12 +210,12 @@ def key_of(found: Any) -> str:
 
 
 def _key(kind: str, attack_id: str) -> str:
-    """With the kind: deprecated mitigations bear the ids of techniques that are not."""
+    """Document key, with the kind: deprecated mitigations have ids of techniques that are in use."""
     return f"{kind}/{attack_id}"
 
 
 def objects(bundle: str, url: str) -> Iterator[Any]:
-    """The objects of a bundle, one at a time. Raises `SourceShapeError` for what is none, or one that was cut."""
+    """Returns the objects of a bundle, one at a time. Raises `SourceShapeError` if it is not a bundle, or was cut."""
     start = _OBJECTS.search(bundle, 0, 4096)
     if not (bundle.lstrip().startswith("{") and start):
         raise SourceShapeError(f"{url}: expected a STIX bundle with 'objects'")

@@ -1,7 +1,7 @@
-"""Converts CVE records of NVD to documents, with what CISA and FIRST know of them.
+"""Converts CVE records of NVD to documents, with CISA's and FIRST's data on their exploitation.
 
-Records are written as Markdown and not left to the `json` paths of their category: only so can version ranges be
-beside the products that they belong to.
+Records are rendered as Markdown instead of being mapped by the `json` paths of their category: only so are version
+ranges beside the products that they belong to.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Metrics(Shape, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`severity` is the word for the score (`CRITICAL`), `primary` whether NVD counts its source as the authority."""
+    """A CVSS score. `severity` is its rating (`CRITICAL`), `primary`: NVD considers its source the authority."""
 
     version: str
     score: float
@@ -58,8 +58,8 @@ class Score:
 
 
 def scores(metrics: Metrics) -> list[Score]:
-    """All scores of a record, the one that counts first: primary before secondary and then newest first, but version 2,
-    which knows nothing critical, after the others."""
+    """Returns all scores of a record, the decisive one first: primary before secondary and then newest first, but version
+    2, which has no rating CRITICAL, after the others."""
     found = list(_found(metrics))
     return sorted(found, key=lambda score: (score.version == "2.0", not score.primary))
 
@@ -86,7 +86,7 @@ _PLACEHOLDERS = ("NVD-CWE-Other", "NVD-CWE-noinfo")
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """What is known of CVEs beside NVD; empty where a feed isn't used."""
+    """Data on CVEs from other sources than NVD; empty where a feed isn't used."""
 
     kev: KevCatalogue = field(default_factory=KevCatalogue)
     epss: Estimates = field(default_factory=Estimates)
@@ -115,7 +115,7 @@ class _Reference(Shape, frozen=True):
 
 
 class Cve(Shape, frozen=True, rename="camel"):
-    """A record, as far as it is read."""
+    """The fields of a CVE record that are used."""
 
     id: Filled
     published: Filled
@@ -142,12 +142,12 @@ class _Element(Shape, frozen=True):
 
 
 def cve_document(record: object, feeds: Feeds) -> SourceDocument:
-    """The document of an element of `vulnerabilities`. Raises `OddRecordError`."""
+    """Renders the document of an element of `vulnerabilities`. Raises `OddRecordError`."""
     cve = odd(_Element, record).cve
     name = cve.id
     description = _description(cve)
     rated = scores(cve.metrics)
-    exploited = feeds.kev.entries.get(name) or _as_nvd_has_it(cve)
+    exploited = feeds.kev.entries.get(name) or _nvd_copy(cve)
     weaknesses = _weaknesses(cve)
     parts = (
         nested(description, 2),
@@ -176,15 +176,15 @@ def cve_document(record: object, feeds: Feeds) -> SourceDocument:
 
 
 def _description(cve: Cve) -> str:
-    told = [each for each in cve.descriptions if each.lang.startswith("en")]
-    found = told[0].value.strip() if told else ""
+    english = [each for each in cve.descriptions if each.lang.startswith("en")]
+    found = english[0].value.strip() if english else ""
     if not found:
         raise OddRecordError("expected an English text in 'descriptions'")
     return found
 
 
 def _beginning(text: str) -> str:
-    """The first words, as many as fit into a title."""
+    """Returns the first words, as many as fit into a title."""
     line = one_line(text)
     if len(line) <= _TITLE_CHARACTERS:
         return line
@@ -206,12 +206,12 @@ def _facts(cve: Cve, rated: list[Score]) -> str:
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
-    told = "\n".join(lines)
-    return f"## {title}\n\n{told}" if told else ""
+    text = "\n".join(lines)
+    return f"## {title}\n\n{text}" if text else ""
 
 
-def _as_nvd_has_it(cve: Cve) -> Exploited | None:
-    """The catalogue's entry as NVD has copied it, which leaves out the use by ransomware."""
+def _nvd_copy(cve: Cve) -> Exploited | None:
+    """Returns NVD's copy of the catalogue's entry, which leaves out the use by ransomware."""
     since, due, action = cve.cisa_exploit_add, cve.cisa_action_due, cve.cisa_required_action
     return Exploited(since, due, action, cve.cisa_vulnerability_name) if since else None
 
@@ -232,13 +232,13 @@ def _lines(*pairs: tuple[str, str]) -> Iterable[str]:
 
 
 def _weaknesses(cve: Cve) -> list[str]:
-    told = [each for weakness in cve.weaknesses for each in weakness.description]
-    found = [each if isinstance(each, str) else each.value for each in told]
+    descriptions = [each for weakness in cve.weaknesses for each in weakness.description]
+    found = [each if isinstance(each, str) else each.value for each in descriptions]
     return [one_line(name) for name in dict.fromkeys(found) if name and name not in _PLACEHOLDERS]
 
 
 def _references(cve: Cve) -> Iterable[str]:
-    """Each address once, with all tags that it has from any source."""
+    """Lines of references: each address once, with all tags that it has from any source."""
     found: dict[str, dict[str, None]] = {}
     for reference in cve.references:
         found.setdefault(one_line(reference.url), {}).update(dict.fromkeys(texts_of(reference.tags)))

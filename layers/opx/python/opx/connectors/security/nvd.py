@@ -1,7 +1,7 @@
 """Pulls vulnerabilities from NVD, with CISA's marks of known exploitation and FIRST's estimates of it.
 
-A pull lists everything, or what NVD changed since the last one, in ranges of its own clock; then it reads again the CVEs
-whose mark or estimate changed without their record. Decision 16 has the reasons.
+A pull lists everything, or the records that NVD changed since the last one, in ranges of its own clock; then it reads
+again the CVEs whose mark or estimate changed without their record. Decision 16 has the reasons.
 
 Source of names and limits: NVD, "Vulnerabilities" and "Start Here" (developers' pages): 2,000 records a reply, date
 ranges of 120 days, 5 requests in 30 seconds without an API key and 50 with one, and pauses of 6 seconds recommended.
@@ -31,24 +31,24 @@ from opx.ports.sources import WebClient
 
 
 class Stage(StrEnum):
-    """What a pull does, in this order."""
+    """The stages of a pull, in this order."""
 
     BEGIN = "begin"
     ALL = "all"
     """List every record."""
     CHANGED = "changed"
-    """List what was changed in a range of time."""
+    """List the records that were changed in a range of time."""
     AGAIN = "again"
-    """Read again what changed elsewhere, by id."""
+    """Read again the records whose mark or estimate changed, by id."""
     END = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class NvdPosition:
-    """`index` and `total` are of the listing under way. `start` and `end` are the range still to be read, or in `ALL`
-    the time at which it began. `now` is NVD's clock when it was last asked; `held` up to when changes are certain, if
-    that is not `end`; `estimated` the day of the EPSS file in use; `after` the last id that was read again. `whole`: the
-    pull names every record."""
+    """Position of a pull. `index` and `total` are of the current listing. `start` and `end` are the range still to be read,
+    or in `ALL` the time at which it began. `now` is NVD's clock at the last request; `held` the time up to which changes
+    are certain, if that is not `end`; `estimated` the day of the EPSS file in use; `after` the last id that was read
+    again. `whole`: the pull lists every record."""
 
     stage: Stage = Stage.BEGIN
     index: int = 0
@@ -65,8 +65,8 @@ class NvdPosition:
         return {name: value for name, value in asdict(self).items() if value}
 
 
-def placed(cursor: Cursor) -> NvdPosition:
-    """The place that a cursor names, which may be from before an upgrade: what isn't known of it is left out."""
+def position_of(cursor: Cursor) -> NvdPosition:
+    """Returns the position of a cursor, which may be from before an upgrade: unknown fields are left out."""
     known = {each.name: cursor[each.name] for each in fields(NvdPosition) if each.name in cursor}
     return NvdPosition(**{**known, "stage": Stage(cursor.get("stage", Stage.BEGIN))})
 
@@ -74,12 +74,12 @@ def placed(cursor: Cursor) -> NvdPosition:
 API_URL = "https://services.nvd.nist.gov/rest/json/cves/2.0"
 MAX_RECORDS = 2_000
 MAX_RANGE = timedelta(days=119)
-"""A day less than is allowed: what counts as a day at the border is not documented."""
+"""A day less than allowed, as NVD doesn't document how it counts partial days."""
 
 MAX_IDS = 100
 PUBLIC_RATE = RateLimit(1, 6.0)
 KEY_RATE = RateLimit(1, 0.7)
-"""Evenly spaced, as bursts within the limit are refused, too; a little below 50 in 30 seconds, for delays of the way."""
+"""Evenly spaced, as bursts within the limit are refused, too; a little below 50 in 30 seconds, for network delays."""
 
 _MAX_BYTES = 192 * 1024 * 1024
 _BUSY_SECONDS = 30.0
@@ -101,7 +101,7 @@ class Records:
 
 
 class NvdApi:
-    """Asks with the key, if there is one."""
+    """Requests to NVD's API, with the key if there is one."""
 
     def __init__(self, web: WebClient, url: str, key: str) -> None:
         self._web = web
@@ -109,18 +109,19 @@ class NvdApi:
         self._headers = {"apiKey": key} if key else {}
 
     def now(self) -> Records:
-        """One record: for the number of all records, and the time."""
+        """Requests one record, for the number of all records and NVD's time."""
         return self.records({}, at=0, limit=1)
 
     def records(self, query: Mapping[str, str], *, at: int, limit: int = MAX_RECORDS) -> Records:
-        """The records from a position on. Raises `SourceUnavailableError`, `SourceRefusedError`, `SourceShapeError`."""
-        return self._asked({**query, "resultsPerPage": limit, "startIndex": at})
+        """Returns the records from a position on. Raises `SourceUnavailableError`, `SourceRefusedError`, or
+        `SourceShapeError`."""
+        return self._request({**query, "resultsPerPage": limit, "startIndex": at})
 
     def named(self, ids: list[str]) -> Records:
-        """The records with these ids, at most `MAX_IDS`; those that NVD doesn't have are left out."""
-        return self._asked({"cveIds": ",".join(ids)})
+        """Returns the records with these ids, at most `MAX_IDS`; those that NVD doesn't have are left out."""
+        return self._request({"cveIds": ",".join(ids)})
 
-    def _asked(self, query: Mapping[str, str | int]) -> Records:
+    def _request(self, query: Mapping[str, str | int]) -> Records:
         try:
             reply = self._web.get(self._url, query=query, headers=self._headers, limit=_MAX_BYTES)
         except SourceRefusedError as exc:
@@ -138,7 +139,7 @@ class NvdApi:
 
 
 def changed_within(start: datetime, end: datetime) -> dict[str, str]:
-    """The query for records that were changed last in a range. The zone is needed, though it is documented as optional."""
+    """Query for records that were changed last in a range. The zone is needed, though it is documented as optional."""
     return {"lastModStartDate": _written(start), "lastModEndDate": _written(end)}
 
 
@@ -155,37 +156,37 @@ class _Mark(Shape, frozen=True, rename="camel"):
 
 
 class _Marked(Shape, frozen=True):
-    """The part of a record that names it, if it does."""
+    """The part of a record with its id and status, if it has them."""
 
     cve: Loose[_Mark] = _Mark()
 
 
 Step = tuple[Page, NvdPosition]
-"""A page and the place behind it."""
+"""A page and the position behind it."""
 
 
-def listed(api: NvdApi, query: Mapping[str, str], place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
-    """The records of a query from `place.index` on, at least one page. Positions shift when a record leaves the listing,
-    as one does that is changed again while its range is read: then what may have been skipped is read, too."""
+def listed(api: NvdApi, query: Mapping[str, str], position: NvdPosition, feeds: Feeds) -> Iterator[Step]:
+    """Returns the records of a query from `position.index` on, at least one page. Positions shift when a record leaves the
+    listing, because it was changed again while its range is read: then records that may have been skipped are read, too."""
     while True:
-        records = api.records(query, at=place.index)
-        left = place.total - records.total
-        place = replace(place, total=records.total, now=records.moment)
+        records = api.records(query, at=position.index)
+        left = position.total - records.total
+        position = replace(position, total=records.total, now=records.moment)
         if left > 0:
-            place = replace(place, index=max(0, place.index - left))
+            position = replace(position, index=max(0, position.index - left))
             continue
-        if not records.found and place.index < place.total:
-            raise SourceUnavailableError(f"NVD: no records at {place.index:,} of {place.total:,}")
+        if not records.found and position.index < position.total:
+            raise SourceUnavailableError(f"NVD: no records at {position.index:,} of {position.total:,}")
         for at in range(0, max(1, len(records.found)), PAGE_RECORDS):
             some = records.found[at : at + PAGE_RECORDS]
-            place = replace(place, index=place.index + len(some))
-            yield page_of(some, feeds), place
-        if place.index >= place.total:
+            position = replace(position, index=position.index + len(some))
+            yield page_of(some, feeds), position
+        if position.index >= position.total:
             return
 
 
 def page_of(records: list[Any], feeds: Feeds) -> Page:
-    """Records as documents; CVEs that turned out to be none are withdrawn."""
+    """Converts records to documents; rejected CVEs are withdrawn."""
     rejected = {id(record): _named(record) for record in records if _mark(record).vuln_status == "Rejected"}
 
     def read(record: Any) -> SourceDocument:
@@ -208,15 +209,15 @@ OVERLAP = timedelta(hours=2)
 """NVD publishes changes every two hours ("CVEs and the NVD Process"): a record may show this long after its date."""
 
 QUIET = timedelta(hours=12)
-"""A longer range without any change is NVD's failing, which has happened, and is asked for again by the next pull."""
+"""A longer range without any change is an error of NVD's, which has happened; the next pull requests it again."""
 
 _DAYS = 3
 
 
 class NvdOptions(Options, frozen=True):
     """`filters` are parameters of the API (`keywordSearch=nginx`, `cvssV3Severity=CRITICAL`, `hasKev=`); with any, each
-    pull lists what they give, so that CVEs which don't match any more are withdrawn. An empty `kev_url` or `epss_url`
-    does without that feed; one of EPSS has `current` where a date may stand."""
+    pull lists all that match, so that CVEs which don't match any more are withdrawn. An empty `kev_url` or `epss_url`
+    disables that feed; that of EPSS has `current` in the position of a date."""
 
     api_key_secret: str = ""
     filters: Texts = ()
@@ -226,7 +227,7 @@ class NvdOptions(Options, frozen=True):
 
 
 class NvdConnector(Connector[NvdOptions]):
-    """One document a CVE."""
+    """Pulls one document per CVE."""
 
     @classmethod
     def rate_limit(cls, options: NvdOptions) -> RateLimit | None:
@@ -243,68 +244,68 @@ class NvdConnector(Connector[NvdOptions]):
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         api = self._api()
-        place = placed(request.cursor)
-        feeds = Feeds(self._kev(), self._epss_in_use(place.estimated))
-        if place.stage is Stage.BEGIN:
-            place = self._begun(api, request.since, NvdPosition(estimated=feeds.epss.date), feeds)
-        while place.stage is not Stage.END:
-            for page, reached in self._stage(api, place, feeds, request.since):
-                place = reached
-                yield replace(page, cursor=place.to_json())
-        yield Page(cursor=place.to_json(), seen_until=place.held or place.end, complete=place.whole)
+        position = position_of(request.cursor)
+        feeds = Feeds(self._kev(), self._epss_in_use(position.estimated))
+        if position.stage is Stage.BEGIN:
+            position = self._begun(api, request.since, NvdPosition(estimated=feeds.epss.date), feeds)
+        while position.stage is not Stage.END:
+            for page, reached in self._stage(api, position, feeds, request.since):
+                position = reached
+                yield replace(page, cursor=position.to_json())
+        yield Page(cursor=position.to_json(), seen_until=position.held or position.end, complete=position.whole)
 
-    def _begun(self, api: NvdApi, since: str, place: NvdPosition, feeds: Feeds) -> NvdPosition:
-        """Where a new pull begins. If reading CVEs again by id takes more requests, all are listed instead."""
+    def _begun(self, api: NvdApi, since: str, position: NvdPosition, feeds: Feeds) -> NvdPosition:
+        """Returns the position of a new pull. If reading CVEs again by id takes more requests, all are listed instead."""
         if not since or self.options.filters:
-            return replace(place, stage=Stage.ALL, whole=True)
+            return replace(position, stage=Stage.ALL, whole=True)
         now = api.now()
         if ceil(len(self._ids_again(since, feeds)) / MAX_IDS) > ceil(now.total / MAX_RECORDS):
-            return replace(place, stage=Stage.ALL, whole=True)
-        return replace(place, stage=Stage.CHANGED, start=_before(since, OVERLAP), end=now.moment)
+            return replace(position, stage=Stage.ALL, whole=True)
+        return replace(position, stage=Stage.CHANGED, start=_before(since, OVERLAP), end=now.moment)
 
     # -- stages: each ends at the beginning of the next one
 
-    def _stage(self, api: NvdApi, place: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
-        if place.stage is Stage.ALL:
-            return self._all(api, place, feeds)
-        if place.stage is Stage.CHANGED:
-            return self._changed(api, place, feeds)
-        return self._again(api, place, feeds, since)
+    def _stage(self, api: NvdApi, position: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
+        if position.stage is Stage.ALL:
+            return self._all(api, position, feeds)
+        if position.stage is Stage.CHANGED:
+            return self._changed(api, position, feeds)
+        return self._again(api, position, feeds, since)
 
-    def _all(self, api: NvdApi, place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
-        """Every record; what is changed meanwhile is read after it."""
+    def _all(self, api: NvdApi, position: NvdPosition, feeds: Feeds) -> Iterator[Step]:
+        """Lists every record; those that are changed meanwhile are read afterwards."""
         query = dict(parse_qsl("&".join(self.options.filters), keep_blank_values=True))
-        began = place.start
-        for page, reached in listed(api, query, place, feeds):
+        began = position.start
+        for page, reached in listed(api, query, position, feeds):
             began = began or reached.now
-            place = replace(reached, start=began)
-            yield page, place
-        if not (query or place.total):
+            position = replace(reached, start=began)
+            yield page, position
+        if not (query or position.total):
             raise SourceUnavailableError("NVD lists no record at all")
         stage = Stage.END if query else Stage.CHANGED
-        yield Page(), replace(place, stage=stage, start=_before(began, OVERLAP), end=place.now, index=0, total=0)
+        yield Page(), replace(position, stage=stage, start=_before(began, OVERLAP), end=position.now, index=0, total=0)
 
-    def _changed(self, api: NvdApi, place: NvdPosition, feeds: Feeds) -> Iterator[Step]:
-        """What was changed from `start` to `end`, range by range."""
-        end = _time(place.end)
-        while (start := _time(place.start)) < end:
+    def _changed(self, api: NvdApi, position: NvdPosition, feeds: Feeds) -> Iterator[Step]:
+        """Lists the records that were changed from `start` to `end`, range by range."""
+        end = _time(position.end)
+        while (start := _time(position.start)) < end:
             until = min(start + MAX_RANGE, end)
-            for page, reached in listed(api, changed_within(start, until), place, feeds):
-                place = reached
-                yield page, place
-            empty = not place.total and until - start > QUIET
-            held = place.held or (iso_time(start.timestamp()) if empty else "")
-            place = replace(place, start=iso_time(until.timestamp()), index=0, total=0, held=held)
-        yield Page(), replace(place, stage=Stage.END if place.whole else Stage.AGAIN)
+            for page, reached in listed(api, changed_within(start, until), position, feeds):
+                position = reached
+                yield page, position
+            empty = not position.total and until - start > QUIET
+            held = position.held or (iso_time(start.timestamp()) if empty else "")
+            position = replace(position, start=iso_time(until.timestamp()), index=0, total=0, held=held)
+        yield Page(), replace(position, stage=Stage.END if position.whole else Stage.AGAIN)
 
-    def _again(self, api: NvdApi, place: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
-        """The records whose mark or estimate changed, by id."""
-        ids = [name for name in sorted(self._ids_again(since, feeds)) if name > place.after]
+    def _again(self, api: NvdApi, position: NvdPosition, feeds: Feeds, since: str) -> Iterator[Step]:
+        """Reads the records whose mark or estimate changed, by id."""
+        ids = [name for name in sorted(self._ids_again(since, feeds)) if name > position.after]
         for at in range(0, len(ids), MAX_IDS):
             some = ids[at : at + MAX_IDS]
-            place = replace(place, after=some[-1])
-            yield page_of(api.named(some).found, feeds), place
-        yield Page(), replace(place, stage=Stage.END)
+            position = replace(position, after=some[-1])
+            yield page_of(api.named(some).found, feeds), position
+        yield Page(), replace(position, stage=Stage.END)
 
     # -- feeds
 
@@ -312,8 +313,8 @@ class NvdConnector(Connector[NvdOptions]):
         return feeds.kev.ids_changed_since(since) | self._ids_estimated_anew(since, feeds.epss)
 
     def _ids_estimated_anew(self, since: str, current: Estimates) -> frozenset[str]:
-        """CVEs in another band than the last pull may have seen: it used the file of its day, or of one of the two days
-        before. If none of these files is there any more, all CVEs."""
+        """Returns the CVEs in another band than the last pull may have seen: it used the file of its day, or of one of the
+        two days before. If none of these files is there any more, all CVEs."""
         if "current" not in self.options.epss_url:
             return frozenset()
         days = [_before(since, timedelta(days=days))[:10] for days in range(_DAYS)]
@@ -330,20 +331,20 @@ class NvdConnector(Connector[NvdOptions]):
             return KevCatalogue()
         reply = self.web.get(self.options.kev_url)
         if reply.gone:
-            raise SourceRefusedError(f"{reply.url}: CISA's catalogue isn't there; set kev_url", reply.status)
+            raise SourceRefusedError(f"{reply.url}: CISA's catalogue was not found; set kev_url", reply.status)
         return parse_kev(reply.json())
 
     def _epss_in_use(self, day: str) -> Estimates:
-        """The estimates of the day that the pull began with, or the current ones."""
+        """Returns the estimates of the day that the pull began with, or the current ones."""
         if not self.options.epss_url:
             return Estimates()
         found = self._epss(day) if day else Estimates()
         if not found.date and not (found := self._epss("current")).date:
-            raise SourceRefusedError(f"{self.options.epss_url}: the EPSS file isn't there; set epss_url")
+            raise SourceRefusedError(f"{self.options.epss_url}: the EPSS file was not found; set epss_url")
         return found
 
     def _epss(self, day: str) -> Estimates:
-        """The estimates of a day, none if there is no file of it."""
+        """Returns the estimates of a day, none if there is no file of it."""
         if day not in self._estimates:
             reply = self.web.get(self.options.epss_url.replace("current", day))
             self._estimates[day] = Estimates() if reply.gone else parse_epss(reply.body)

@@ -1,4 +1,4 @@
-"""Reads and keeps streams whose records become documents: declared in `knowledge.yaml`, or subscribed to later."""
+"""Reads stream definitions from `knowledge.yaml`, and stores streams that are subscribed to later."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ONLY_OF = {
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{1,248}\Z")
-"""Of Kafka, as Lambda takes it (API reference, `Topics`)."""
+"""Kafka's topic names, as Lambda accepts them (API reference, `Topics`)."""
 
 _SECRET_ARN = re.compile(r"arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+\Z")
 _NETWORK_ID = re.compile(r"(subnet|sg)-[0-9a-f]+\Z")
 
 
 def declared_streams(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, StreamDefinition]:
-    """The streams of the file by name. Raises `KnowledgeConfigError` with file and line."""
+    """Returns the streams of the file by name. Raises `KnowledgeConfigError` with file and line."""
     section = read_section("streams", path)
     found: dict[str, StreamDefinition] = {}
     for name, entry in section.entries().items() if section else ():
@@ -57,7 +57,7 @@ def declared_streams(knowledge: KnowledgeModel, path: Path | None = None) -> dic
 
 
 def refuse_shared(definition: StreamDefinition, others: Iterable[StreamDefinition]) -> None:
-    """Raise `InvalidInputError` if another reads the same stream: each of the two would get a part of it."""
+    """Raises `InvalidInputError` if another definition reads the same stream: each of the two would get a part of it."""
     for other in others:
         if other.name != definition.name and other.is_of(definition.source, definition.topic):
             raise InvalidInputError(
@@ -66,7 +66,7 @@ def refuse_shared(definition: StreamDefinition, others: Iterable[StreamDefinitio
 
 
 def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> StreamDefinition:
-    """A definition from its fields, as knowledge.yaml has them. Raises `InvalidInputError` that names the field."""
+    """Parses a definition from its fields, as in knowledge.yaml. Raises `InvalidInputError` that names the field."""
     if not _NAME.match(name):
         raise InvalidInputError(f"stream {name!r}: names are up to 48 of a-z, 0-9, - and _")
     for key in given:
@@ -94,14 +94,14 @@ def stream_of(name: str, given: Mapping[str, Any], knowledge: KnowledgeModel) ->
 
 
 def _check_kind(found: StreamDefinition) -> None:
-    """Refuse what this kind of stream doesn't have, or has to have."""
+    """Raises `InvalidInputError` for fields that this kind of stream doesn't have, or lacks."""
     for key, kinds in _ONLY_OF.items():
         if getattr(found, key) and found.kind not in kinds:
             raise InvalidInputError(f"stream {found.name}: {found.kind} has no {key}")
     if found.kind in _ONLY_OF["topic"] and not found.topic:
         raise InvalidInputError(f"stream {found.name}: {found.kind} needs a topic")
     if found.kind is StreamKind.KAFKA and not _TOPIC.match(found.topic):
-        raise InvalidInputError(f"stream {found.name}: {found.topic!r} is no name that a topic of Kafka can have")
+        raise InvalidInputError(f"stream {found.name}: {found.topic!r} is not a valid name of a Kafka topic")
     if found.credentials_arn and not _SECRET_ARN.match(found.credentials_arn):
         raise InvalidInputError(f"stream {found.name}: credentials_arn must be the ARN of a secret of Secrets Manager")
     if not all(_NETWORK_ID.match(one) for one in found.network):
@@ -111,15 +111,15 @@ def _check_kind(found: StreamDefinition) -> None:
 
 
 def _check_category(found: StreamDefinition) -> None:
-    """Values are added up, documents are not."""
+    """Raises `InvalidInputError` for fields that a category of values, or of documents, doesn't have."""
     values = found.category == BASELINES_CATEGORY
     for key in ("identity", "tags") if values else ("json",):
         if getattr(found, key):
-            raise InvalidInputError(f"stream {found.name}: what is of {found.category} has no {key}")
+            raise InvalidInputError(f"stream {found.name}: a stream of category {found.category} has no {key}")
 
 
 def _paths(given: Any, name: str) -> dict[str, str]:
-    """Where records have the parts of a value."""
+    """JSONPaths of the parts of a value."""
     if not given:
         return {}
     from opx.formats.data.json_mapping import compile_paths
@@ -137,7 +137,7 @@ def _source(given: Any, name: str) -> str:
     source = _text(given, "source", name)
     if not (QUEUE_OR_STREAM.match(source) or REDIS.match(source) or BROKERS.match(source)):
         raise InvalidInputError(
-            f"stream {name}: source {source!r} is none; allowed: the ARN of a Kinesis stream, SQS queue or MSK cluster, "
+            f"stream {name}: source {source!r} is invalid; allowed: the ARN of a Kinesis stream, SQS queue or MSK cluster, "
             "kafka://host:port, redis://host:port/0"
         )
     if REDIS.match(source):
@@ -146,7 +146,7 @@ def _source(given: Any, name: str) -> str:
 
 
 def _check_address(source: str, name: str) -> None:
-    """Refuse what is no address of Redis, without saying the password that may be in it."""
+    """Raises `InvalidInputError` for an invalid address of Redis, without quoting the password that may be in it."""
     try:
         parts = urlsplit(source)
         complete = bool(parts.hostname) and parts.port is not None and not parts.query
@@ -161,22 +161,22 @@ def _check_address(source: str, name: str) -> None:
 
 
 def subscription_id(source: str, topic: str, category: str) -> str:
-    """The name of a stream that is subscribed to without one: the same stream again has the same."""
+    """Name of a stream that is subscribed to without one: the same stream always has the same."""
     return f"stream-{stable_hash('stream', source, topic, category)[:12]}"
 
 
 def _text(value: Any, key: str, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInputError(f"stream {name}: {key} must be a text")
+        raise InvalidInputError(f"stream {name}: {key} must be a string")
     return value.strip()
 
 
 def _texts(value: Any, key: str, name: str) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidInputError(f"stream {name}: {key} must be a list of texts")
+        raise InvalidInputError(f"stream {name}: {key} must be a list of strings")
     found = tuple(_text(one, key, name) for one in value)
     if "" in found:
-        raise InvalidInputError(f"stream {name}: {key} has an empty text")
+        raise InvalidInputError(f"stream {name}: {key} has an empty string")
     return found
 
 
@@ -184,7 +184,7 @@ REGISTERED = "#streams"
 
 
 class StreamRepository:
-    """Above the table of sources. A stream that `declared` has can't be subscribed to under its name."""
+    """Streams, declared and in the table of sources. The name of a `declared` stream can't be used for a subscription."""
 
     def __init__(self, table: Table, declared: Mapping[str, StreamDefinition], knowledge: KnowledgeModel) -> None:
         self._table = table
@@ -193,7 +193,7 @@ class StreamRepository:
         self._wrong: set[str] = set()
 
     def all(self) -> list[StreamDefinition]:
-        """Every stream, by name. A subscription that has become wrong, as its category is gone, is logged once and left
+        """Returns all streams, by name. A subscription that became invalid, as its category is gone, is logged once and left
         out."""
         found = {definition.name: definition for definition in self._subscribed()}
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.name)
@@ -208,7 +208,7 @@ class StreamRepository:
                 self._wrong.add(item["entry"])
 
     def put(self, definition: StreamDefinition) -> None:
-        """Keep a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name, and for a
+        """Stores a subscription, replacing the one of its name. Raises `InvalidInputError` for a declared name, and for a
         stream that is read under another."""
         if definition.name in self._declared:
             raise InvalidInputError(f"stream {definition.name} is declared in knowledge.yaml; change it there")
@@ -216,25 +216,25 @@ class StreamRepository:
         self._table.put({"sourceId": REGISTERED, "entry": definition.name, "definition": definition.fields()})
 
     def subscribed(self, name: str) -> StreamDefinition:
-        """A subscription. Raises `InvalidInputError` for a declared stream, and for one that isn't there."""
+        """Returns a subscription. Raises `InvalidInputError` for a declared stream, and for an unknown one."""
         if name in self._declared:
             raise InvalidInputError(f"stream {name} is declared in knowledge.yaml; remove it there")
         item = self._table.get({"sourceId": REGISTERED, "entry": name}) if name else None
         if item is None:
             known = ", ".join(definition.name for definition in self.all()) or "none yet"
-            raise InvalidInputError(f"no stream {name!r}; there are: {known}")
+            raise InvalidInputError(f"no stream {name!r}; known are: {known}")
         return stream_of(name, item["definition"], self._knowledge)
 
     def remove(self, name: str) -> None:
-        """Forget a subscription; its documents stay. Nothing happens if it isn't there."""
+        """Removes a subscription; its documents stay. No-op if it is unknown."""
         self._table.delete({"sourceId": REGISTERED, "entry": name})
 
 
-# -- control
+# -- subscriptions
 
 
 class StreamControl:
-    """The streams of an installation. `subscriptions` has them read on AWS; None where this machine's process reads."""
+    """Starts and ends subscriptions to streams. `subscriptions` reads them on AWS; None if this machine's process does."""
 
     def __init__(
         self, streams: StreamRepository, knowledge: KnowledgeModel, subscriptions: StreamSubscriptions | None
@@ -246,7 +246,7 @@ class StreamControl:
     def subscribe(
         self, source: str, category: str, pattern: Mapping[str, Any] | None, *, name: str = "", **more: Any
     ) -> str:
-        """Have records become documents from now on. Returns the stream's name. Raises `InvalidInputError`."""
+        """Ingests the records of a stream from now on. Returns the stream's name. Raises `InvalidInputError`."""
         topic = str(more.get("topic", ""))
         chosen = name or subscription_id(source, topic, category)
         given = {"source": source, "category": category, "filter": dict(pattern or {}), **more}
@@ -262,11 +262,12 @@ class StreamControl:
         return chosen
 
     def _check_reader(self, definition: StreamDefinition) -> None:
-        """Redis is read by this machine's process, all else by a function of a deployed system."""
+        """Raises `InvalidInputError` if this installation can't read the stream: Redis is read by this machine's process, all
+        others by a function of a deployed system."""
         deployed = self._subscriptions is not None
         if deployed and definition.kind is StreamKind.REDIS:
             raise InvalidInputError(
-                f"stream {definition.name}: functions don't read Redis; `opx run` on a machine does"
+                f"stream {definition.name}: Redis is not read by functions, but by `opx run` on a machine"
             )
         if not deployed and definition.kind is not StreamKind.REDIS:
             raise InvalidInputError(
@@ -275,8 +276,8 @@ class StreamControl:
             )
 
     def end(self, name: str) -> None:
-        """End a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for one that
-        isn't there."""
+        """Ends a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for an unknown
+        one."""
         definition = self._streams.subscribed(name)
         if self._subscriptions is not None:
             self._subscriptions.delete(definition)

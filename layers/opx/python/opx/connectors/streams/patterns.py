@@ -1,12 +1,13 @@
-"""Which records of a stream are wanted, in the form of filters that Lambda's event source mappings take.
+"""Matches records of streams against filters, and builds Lambda's event source mappings with them.
 
-A pattern is an object whose leaves are lists of what a field may be: values as they are, or one of the tests
+A pattern is an object whose leaves are lists of allowed values of a field: literal values, or one of the tests
 `{"prefix": "a"}`, `{"suffix": "z"}`, `{"anything-but": [...]}`, `{"exists": true}`, `{"numeric": [">", 5, "<=", 9]}`,
-`{"equals-ignore-case": "x"}`. All fields must fit, any of a list's entries does; of the objects of `"$or"` one must. A
-field that is a list fits if one of its values does. Source: AWS Lambda Developer Guide, "Filter rule syntax".
+`{"equals-ignore-case": "x"}`. All fields must match, each with any entry of its list; of the objects of `"$or"`
+one must match. A field that is a list matches if one of its values does. Source: AWS Lambda Developer Guide, "Filter rule
+syntax".
 
-Lambda compares numbers as they are written (`300` is not `300.0`). Here they are compared by value: whatever Lambda lets
-through fits here, too.
+Lambda compares numbers as they are written (`300` is not `300.0`). Here they are compared by value: all that Lambda passes
+matches here, too.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from opx.domain.sources import StreamDefinition, StreamKind
 from opx.errors import InvalidInputError
 
 MAX_PATTERN_BYTES = 4096
-"""Of a pattern as Lambda takes it."""
+"""Size limit of a pattern in Lambda."""
 
 MAX_DEPTH = 20
-"""Of objects within objects, in a pattern."""
+"""Levels of nested objects in a pattern."""
 
 _OR = "$or"
 _ABSENT = object()
@@ -38,7 +39,7 @@ _TESTS = ("prefix", "suffix", "anything-but", "exists", "numeric", "equals-ignor
 
 
 def checked_pattern(pattern: Any) -> dict[str, Any]:
-    """The pattern, if it is one. Raises `InvalidInputError` that says where it is wrong."""
+    """Returns a valid pattern. Raises `InvalidInputError` that names the wrong field."""
     if not isinstance(pattern, Mapping) or not pattern:
         raise InvalidInputError('a filter is an object such as {"severity": ["critical"]}')
     _check(pattern, "")
@@ -48,35 +49,35 @@ def checked_pattern(pattern: Any) -> dict[str, Any]:
         raise InvalidInputError(f"the filter can't be written as JSON: {exc}") from exc
     if size > MAX_PATTERN_BYTES - 100:
         raise InvalidInputError(
-            f"the filter is longer than the {MAX_PATTERN_BYTES:,} bytes that there may be; shorten it"
+            f"the filter is longer than the {MAX_PATTERN_BYTES:,} bytes that are allowed; shorten it"
         )
     return dict(pattern)
 
 
 def matches(pattern: Mapping[str, Any], record: Any) -> bool:
-    """Whether a record (as read from JSON) fits a checked pattern; one that is no object fits none."""
-    return isinstance(record, Mapping) and _fields_fit(pattern, record)
+    """True if a record (as read from JSON) matches a checked pattern; one that is not an object matches none."""
+    return isinstance(record, Mapping) and _fields_match(pattern, record)
 
 
-def _fields_fit(pattern: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
-    return all(_field_fits(name, wanted, fields) for name, wanted in pattern.items())
+def _fields_match(pattern: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    return all(_field_matches(name, wanted, fields) for name, wanted in pattern.items())
 
 
-def _field_fits(name: str, wanted: Any, fields: Mapping[str, Any]) -> bool:
+def _field_matches(name: str, wanted: Any, fields: Mapping[str, Any]) -> bool:
     if name == _OR:
-        return any(_fields_fit(one, fields) for one in wanted)
+        return any(_fields_match(one, fields) for one in wanted)
     if isinstance(wanted, Mapping):
         return _within(wanted, fields.get(name))
-    return _fits(wanted, fields.get(name, _ABSENT))
+    return _matches_any(wanted, fields.get(name, _ABSENT))
 
 
 def _within(wanted: Mapping[str, Any], value: Any) -> bool:
-    """Whether the object that a field is, or one of those in its list, fits. One that is missing has no fields."""
+    """True if a field's object, or one of those in its list, matches. A missing one has no fields."""
     values = value if isinstance(value, list) and value else [value]
-    return any(_fields_fit(wanted, each if isinstance(each, Mapping) else {}) for each in values)
+    return any(_fields_match(wanted, each if isinstance(each, Mapping) else {}) for each in values)
 
 
-def _fits(wanted: list[Any], value: Any) -> bool:
+def _matches_any(wanted: list[Any], value: Any) -> bool:
     values = value if isinstance(value, list) else [value]
     return any(_is(one, each) for one in wanted for each in values or [_ABSENT])
 
@@ -130,7 +131,7 @@ def _check(pattern: Mapping[str, Any], path: str, depth: int = 0) -> None:
             for one in wanted:
                 _check_leaf(one, here)
         else:
-            raise InvalidInputError(f"filter field {here!r} must be a list of what it may be, or an object of fields")
+            raise InvalidInputError(f"filter field {here!r} must be a list of allowed values, or an object of fields")
 
 
 def _check_alternatives(wanted: Any, path: str, depth: int) -> None:
@@ -143,13 +144,13 @@ def _check_alternatives(wanted: Any, path: str, depth: int) -> None:
 def _check_leaf(wanted: Any, path: str) -> None:
     if not isinstance(wanted, Mapping):
         if isinstance(wanted, list):
-            raise InvalidInputError(f"filter field {path!r}: a list within a list is no test")
+            raise InvalidInputError(f"filter field {path!r}: a list within a list is not a test")
         return
     if len(wanted) != 1 or next(iter(wanted)) not in _TESTS:
         raise InvalidInputError(f"filter field {path!r}: unknown test {list(wanted)}; allowed: {', '.join(_TESTS)}")
     ((test, argument),) = wanted.items()
     if not _is_argument(test, argument):
-        raise InvalidInputError(f"filter field {path!r}: {argument!r} is nothing that {test} can be of")
+        raise InvalidInputError(f"filter field {path!r}: {argument!r} is not a valid argument of {test}")
 
 
 def _is_argument(test: str, argument: Any) -> bool:
@@ -168,28 +169,29 @@ def _is_argument(test: str, argument: Any) -> bool:
     return isinstance(argument, str)
 
 
-# -- mappings
+# -- event source mappings
 
 
 BATCH_SIZE = 100
 FIFO_BATCH_SIZE = 10
-"""The most that there is; such queues wait for no batch to fill either."""
+"""Lambda's maximum; such queues have no batching window either."""
 
 WINDOW_SECONDS = 5
 RETRIES = 3
 REPORTED = "ReportBatchItemFailures"
 
 _BODY = {StreamKind.KINESIS: "data", StreamKind.SQS: "body", StreamKind.KAFKA: "value"}
-"""Where a filter finds the record itself."""
+"""Field of the event that holds the record itself."""
 
 
 def mapping_of(definition: StreamDefinition, function: str, *, failed: str = "") -> dict[str, Any]:
-    """The settings of an event source mapping: batches of 100, three retries, a poison record alone at last.
+    """Returns the settings of an event source mapping: batches of 100, three retries, then bisected to isolate a poison
+    record.
 
-    `failed` is the ARN of the queue where what is given up is noted. Queues count deliveries themselves, by their
+    `failed` is the ARN of the queue for abandoned batches. Queues count deliveries themselves, by their
     redrive policy. Kafka has retries and partial reports only with pollers of its own (AWS Lambda Developer Guide,
-    "Configuring error handling controls for Kafka event sources"). Streams are read from their beginning: what arrives
-    while a mapping is being made would be missed otherwise ("Polling and stream starting positions").
+    "Configuring error handling controls for Kafka event sources"). Streams are read from their beginning: records that
+    arrive while a mapping is being created would be missed otherwise ("Polling and stream starting positions").
     """
     wanted: dict[str, Any] = {
         "BatchSize": FIFO_BATCH_SIZE if definition.is_fifo else BATCH_SIZE,
@@ -212,7 +214,7 @@ def mapping_of(definition: StreamDefinition, function: str, *, failed: str = "")
 
 
 def consumer_group(definition: StreamDefinition, function: str) -> str:
-    """As whom Kafka knows the function: its own name, so that a mapping that is made anew goes on where it was."""
+    """Kafka's consumer group of the function: its own, so that a recreated mapping resumes at its position."""
     return f"{function}-{definition.name}"
 
 
@@ -232,7 +234,7 @@ def _source(definition: StreamDefinition, group: str) -> dict[str, Any]:
 
 
 def _access(definition: StreamDefinition) -> list[dict[str, str]]:
-    """The user, and the way through a network. Without a user, MSK is asked in the name of the function's role."""
+    """Returns credentials and network of a source. Without credentials, MSK is accessed with the function's role."""
     found = [
         {"Type": "VPC_SUBNET", "URI": f"subnet:{one}"}
         if one.startswith("subnet-")

@@ -1,8 +1,7 @@
-"""Records of streams into the corpus.
+"""Writes records of streams to the corpus, and adds those with values to baselines.
 
-Nothing of a stream is lost: what can't be read as a document is put all the same, so that the pipeline notes it as a
-failed item with its reason, where it can be seen, corrected and tried again. A record that is delivered twice overwrites
-itself.
+No record is lost: one that can't be read as a document is put all the same, so that the pipeline reports it as a failed
+item with its reason, where it can be seen, corrected and retried. A record that is delivered twice overwrites itself.
 """
 
 from __future__ import annotations
@@ -35,8 +34,10 @@ from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading
 if TYPE_CHECKING:
     from opx.telemetry.baselines.store import BaselineStore
 
+log = logging.getLogger(__name__)
 
-# -- consuming
+
+# -- batches of Lambda
 
 
 _KINESIS, _SQS = "aws:kinesis", "aws:sqs"
@@ -45,9 +46,9 @@ _KAFKA = ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRecord:
-    """A record, the stream it is of (an ARN, or brokers), Kafka's topic, and what a report of its failure names.
+    """A record with its stream (an ARN, or brokers), Kafka's topic, and its identifier in a report of failures.
 
-    Records of one `lane` are in order: none may be done after one that failed. "" is for those that are in none.
+    Records of one `lane` are in order: none may be processed after one that failed. "" is for records without order.
     """
 
     record: StreamRecord
@@ -58,17 +59,18 @@ class DeliveredRecord:
 
 
 def delivered_records(event: Mapping[str, Any]) -> list[DeliveredRecord]:
-    """All records of a batch, in order. Raises `InvalidInputError` for what no stream sends."""
+    """Parses all records of a batch, in order. Raises `InvalidInputError` if it is not an event of a stream."""
     try:
         if event.get("eventSource") in _KAFKA:
             return list(_of_kafka(event))
         return [_of_record(record) for record in event["Records"]]
     except (KeyError, TypeError, AttributeError, ValueError) as exc:  # the last: data that isn't base64
-        raise InvalidInputError(f"the event is no batch of a stream: {type(exc).__name__}") from exc
+        raise InvalidInputError(f"the event is not a batch of a stream: {type(exc).__name__}") from exc
 
 
 def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
-    """A number of Kinesis is unique in its shard alone, hence the event's id, which begins with the shard's."""
+    """Parses a record of Kinesis or SQS. Kinesis' sequence numbers are unique within a shard only; the event's id begins with
+    the shard's."""
     source = _text(record, "eventSourceARN")
     if record["eventSource"] == _KINESIS:
         number = _text(record["kinesis"], "sequenceNumber")
@@ -81,11 +83,12 @@ def _of_record(record: Mapping[str, Any]) -> DeliveredRecord:
         attributes = {"MessageGroupId": "", **record.get("attributes", {})}
         group = _text(attributes, "MessageGroupId") if source.endswith(".fifo") else ""
         return DeliveredRecord(StreamRecord(message, body), source, "", group, message)
-    raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not taken")
+    raise InvalidInputError(f"records of {str(record['eventSource'])[:50]!r} are not supported")
 
 
 def _of_kafka(event: Mapping[str, Any]) -> Iterator[DeliveredRecord]:
-    """A record without a value says that its key is gone, which says nothing about documents: it has no body."""
+    """Parses records of Kafka. One without a value marks its key as deleted, which doesn't concern documents: it has no
+    body."""
     source = _text(event, "eventSourceArn") if event.get("eventSourceArn") else "kafka://" + event["bootstrapServers"]
     for partition, records in event["records"].items():
         for record in records:
@@ -97,15 +100,15 @@ def _of_kafka(event: Mapping[str, Any]) -> Iterator[DeliveredRecord]:
 
 
 def _text(record: Mapping[str, Any], field: str) -> str:
-    """A text that every record has. Raises `InvalidInputError` if it is anything else."""
+    """Returns a string that every record has. Raises `InvalidInputError` if it is anything else."""
     found = record[field]
     if not isinstance(found, str):
-        raise InvalidInputError(f"the event is no batch of a stream: {field} is no text")
+        raise InvalidInputError(f"the event is not a batch of a stream: {field} is not a string")
     return found
 
 
 TakerOf = Callable[[StreamDefinition], "BaselineTaker"]
-"""What adds the values of a stream to baselines."""
+"""Returns the taker that adds the values of a stream to baselines."""
 
 
 def consume_batch(
@@ -116,12 +119,12 @@ def consume_batch(
     *,
     values_of: TakerOf,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Put a batch's records. Returns Lambda's report of those that are to be delivered again, as the store was away.
+    """Puts a batch's records. Returns Lambda's report of those to be delivered again, as the store was unavailable.
 
-    After one that fails, those behind it in its shard, partition or message group come again, too, and keep their order.
-    Values of baselines have none: all of a stream are added together.
-    Raises `InvalidInputError` for what is no batch, and for a stream that nobody declared: Lambda then halves the batch
-    until the record that is to blame is alone.
+    After a failed record, those behind it in its shard, partition or message group are delivered again, too, and keep
+    their order. Values of baselines have no order: all of a stream are added together.
+    Raises `InvalidInputError` for an event that is not a batch, and for an undeclared stream: Lambda then halves the batch
+    until the offending record is alone.
     """
     takers: dict[str, StreamTaker] = {}
     held: set[str] = set()
@@ -133,7 +136,7 @@ def consume_batch(
             values.setdefault(definition.name, []).append(one)
             continue
         taker = takers.setdefault(definition.name, StreamTaker(definition, writer))
-        if one.lane in held or not _taken(taker, one, report):
+        if one.lane in held or not _put(taker, one, report):
             report(Metric.STREAM_RETRIES)
             again.append({"itemIdentifier": one.failure})
             if one.lane:
@@ -144,11 +147,11 @@ def consume_batch(
 
 
 def _added(taker: BaselineTaker, delivered: Sequence[DeliveredRecord], report: Report) -> list[dict[str, Any]]:
-    """Those that are to come again: all if the store was away, as none is counted twice."""
+    """Adds values, and returns those to be delivered again: all if the store was unavailable, as none is counted twice."""
     try:
         wanted = taker.take_all([one.record for one in delivered])
     except StoreUnavailableError as exc:
-        log.warning("%d values are to come again: %s", len(delivered), type(exc).__name__)
+        log.warning("%d values are to be delivered again: %s", len(delivered), type(exc).__name__)
         report(Metric.STREAM_RETRIES, float(len(delivered)))
         return [{"itemIdentifier": one.failure} for one in delivered]
     for one in wanted:
@@ -156,11 +159,11 @@ def _added(taker: BaselineTaker, delivered: Sequence[DeliveredRecord], report: R
     return []
 
 
-def _taken(taker: StreamTaker, one: DeliveredRecord, report: Report) -> bool:
+def _put(taker: StreamTaker, one: DeliveredRecord, report: Report) -> bool:
     try:
         key = taker.take(one.record)
     except StoreUnavailableError as exc:
-        log.warning("record %s is to come again: %s", one.record.position, type(exc).__name__)
+        log.warning("record %s is to be delivered again: %s", one.record.position, type(exc).__name__)
         return False
     report(Metric.STREAM_RECORDS if key else Metric.STREAM_RECORDS_UNWANTED)
     return True
@@ -173,7 +176,7 @@ def _definition_of(one: DeliveredRecord, streams: Sequence[StreamDefinition]) ->
     raise InvalidInputError(f"no stream is declared for {one.source} {one.topic}".strip())
 
 
-# -- taking
+# -- records
 
 
 MAX_IDENTITY = 200
@@ -182,30 +185,30 @@ MAX_TITLE = 100
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """`position` tells the record from all others of its stream, and is the same when it comes again. One without a body
-    is no document."""
+    """A record of a stream. `position` identifies it within the stream, and is the same when it is delivered again. One
+    without a body is not a document."""
 
     position: str
     body: bytes | None
 
 
 class RecordTaker(Protocol):
-    """Does with a record what its stream is for."""
+    """Processes the records of a stream."""
 
     def take(self, record: StreamRecord) -> str:
-        """Something that names what became of the record, "" for one that isn't wanted. Raises
+        """Processes a record, and returns a name of the result, "" for one that the filter excludes. Raises
         `StoreUnavailableError`."""
 
 
 class StreamTaker:
-    """Puts the records of one stream."""
+    """Puts the records of one stream as documents."""
 
     def __init__(self, definition: StreamDefinition, writer: CorpusWriter) -> None:
         self._definition = definition
         self._writer = writer
 
     def take(self, record: StreamRecord) -> str:
-        """Put a record's document. Returns its object key, "" for one that isn't wanted. Raises
+        """Puts a record's document. Returns its object key, "" for one that the filter excludes. Raises
         `StoreUnavailableError`."""
         if record.body is None:
             return ""
@@ -214,12 +217,12 @@ class StreamTaker:
             return ""
         try:
             return self._put(self._identity(found.value) or record.position, found.content, found.suffix)
-        except InvalidInputError:  # half of a character in a text, or a name that no object can have
+        except InvalidInputError:  # half of a surrogate pair, or an invalid name of an object
             return self.put_unread(record, record.body)
 
     def put_unread(self, record: StreamRecord, content: bytes) -> str:
-        """Put what can't be taken in as JSON, which the pipeline says it is not, or not of its category. Returns the
-        object key."""
+        """Puts a record that can't be ingested with the extension .json, so that the pipeline reports it as a failed item.
+        Returns the object key."""
         return self._put(stable_hash("record", record.position), content, ".json")
 
     def _put(self, name: str, content: Content, suffix: str) -> str:
@@ -237,14 +240,14 @@ class StreamTaker:
         for path in compile_paths(self._definition.identity):
             for one in path.values(value):
                 text = one if isinstance(one, str) else json.dumps(one, sort_keys=True)
-                text = text.encode(errors="replace").decode()  # half of a character can't be part of a name
+                text = text.encode(errors="replace").decode()  # half of a surrogate pair can't be part of a name
                 return text if len(text) <= MAX_IDENTITY else stable_hash("identity", text)
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A body as a document, and as what filters and identities look at."""
+    """A body as a document, and as the value for filters and identities."""
 
     content: Content
     value: Any
@@ -252,8 +255,8 @@ class _Read:
 
 
 def _read(body: bytes) -> _Read:
-    """An object is a record of the category, other text is Markdown. What is neither is put as JSON, which it is not: the
-    pipeline says so."""
+    """Parses a body: an object is a record of the category, other text is Markdown. Anything else is put as JSON, so that
+    the pipeline reports it as malformed."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -269,8 +272,8 @@ def _read(body: bytes) -> _Read:
 
 
 def _title(text: str) -> str:
-    """What a text calls itself, since a position in a stream says nothing: its first main heading, or else its first line
-    with words. "" if its front matter has a title or can't be read, which is the pipeline's to say."""
+    """Title of Markdown, as a position in a stream is not readable: its first main heading, or else its first line with
+    words. "" if its front matter has a title, or can't be read, which the pipeline reports."""
     lines: Iterator[str] = io.StringIO(text.removeprefix("\ufeff"), newline=None)
     try:
         known, read = read_front_matter(lines, "record")
@@ -287,10 +290,7 @@ def _title(text: str) -> str:
     return one_line(first, MAX_TITLE)
 
 
-# -- baseline values
-
-
-log = logging.getLogger(__name__)
+# -- values of baselines
 
 
 class BaselineTaker:
@@ -303,12 +303,12 @@ class BaselineTaker:
         self._clock = clock
 
     def take(self, record: StreamRecord) -> str:
-        """Add a record; "" for one that isn't wanted, else its position. Raises `StoreUnavailableError`."""
+        """Adds a record; returns its position, "" if the filter excludes it. Raises `StoreUnavailableError`."""
         return record.position if self.take_all([record])[0] else ""
 
     def take_all(self, records: Sequence[StreamRecord]) -> list[bool]:
-        """Add records together, so that a day of a series is written once; for each whether it was wanted. Raises
-        `StoreUnavailableError`: all of them may come again, and what was added isn't added twice."""
+        """Adds records together, so that a day of a series is written once. Returns for each True if the filter includes it.
+        Raises `StoreUnavailableError`: all of them may be delivered again, as none is added twice."""
         pattern = self._definition.pattern
         wanted: list[bool] = []
         readings: list[tuple[StreamRecord, Reading]] = []
@@ -342,7 +342,7 @@ class BaselineTaker:
 
 
 def _fields(value: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a reading: from where the definition says that they are, else from those of the same name."""
+    """Returns the fields of a reading: by the JSONPaths of the definition, else the fields of the same name."""
     found = {name: value[name] for name in FIELDS if name in value and name not in paths}
     if paths:
         from opx.formats.data.json_mapping import compile_paths
@@ -355,7 +355,7 @@ def _fields(value: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any
 
 
 def _value_of(body: bytes | None) -> Any:
-    """The JSON of a record; None for what is none."""
+    """Parses the JSON of a record; None if it is not JSON."""
     try:
         return json.loads(body) if body is not None else None
     except (ValueError, RecursionError):

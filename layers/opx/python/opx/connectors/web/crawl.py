@@ -1,4 +1,4 @@
-"""Web sites and their documents: `crawl` follows links from start addresses, and reads the pages of sitemaps."""
+"""Pulls web sites: the connector `crawl` follows links from start addresses, and reads the pages of sitemaps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from opx.errors import InvalidInputError, SourceRefusedError
 from opx.hygiene.addresses import shown_address
 from opx.ports.sources import PageMemory
 
-_NO_PAGES = "the sitemaps list no page that `include`, `exclude` and the hosts leave"
+_NO_PAGES = "the sitemaps list no page within `include`, `exclude` and the hosts"
 
 
 class CrawlOptions(Options, frozen=True, kw_only=True):
-    """Where a crawl begins, and how far it goes.
+    """Start addresses, scope and limits of a crawl.
 
-    Links are followed from the `start` addresses, `depth` of them in a row; pages of `sitemaps` (also indexes, packed,
-    or an address a line) are read, and links in them are not. Both stay on the hosts of these addresses and on `hosts`.
-    `include` and `exclude` are patterns as in robots.txt: the beginning of the path, with `*` and `$`. `max_pages`
-    counts all addresses that are visited; a crawl that has more withdraws nothing. Larger pages than `max_bytes` are
-    reported, not read.
+    Links are followed from the `start` addresses, `depth` of them in a row; pages of `sitemaps` (also indexes,
+    compressed, or one address per line) are read, and links in them are not followed. Both stay on the hosts of these
+    addresses and on `hosts`. `include` and `exclude` are patterns as in robots.txt: the beginning of the path, with `*` and
+    `$`. `max_pages` counts all addresses that are visited; a crawl that has more withdraws nothing. Pages larger than
+    `max_bytes` are reported, not read.
     """
 
     start: Texts = ()
@@ -38,7 +38,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.start and not self.sitemaps:
-            raise InvalidInputError("a crawl needs an address to begin at: set `start` or `sitemaps`")
+            raise InvalidInputError("a crawl needs a start address: set `start` or `sitemaps`")
         for address in (*self.start, *self.sitemaps):
             if not page_url(address, ""):
                 raise InvalidInputError(
@@ -49,7 +49,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True):
 
 
 class WebCrawl(Connector[CrawlOptions]):
-    """Pages as Markdown without what surrounds their content, and files of the formats that are read.
+    """Pulls the main content of pages as Markdown, and files of supported formats.
 
     A page's key is its address. Robots rules, canonical addresses, `noindex` and `nofollow` are followed.
     """
@@ -98,7 +98,7 @@ class WebCrawl(Connector[CrawlOptions]):
             yield Visit(page_url(address, ""), 0)
         for sitemap in self.options.sitemaps:
             for listed in listed_pages(self.web, sitemap):
-                if not scope.has(listed.url):  # the cheap question first: some sites list a million pages
+                if not scope.has(listed.url):  # the cheap check first: some sites list a million pages
                     continue
                 url = page_url(sitemap, listed.url)
                 if url and scope.has(url):

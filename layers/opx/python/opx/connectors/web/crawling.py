@@ -1,8 +1,8 @@
-"""One crawl: visits addresses breadth first, and gives what it finds away in batches that it can go on behind.
+"""Runs one crawl: visits addresses breadth first, and returns documents in batches after which it can be resumed.
 
 A page that did not change is not sent again, yet its links have to be followed: they are noted with the page's
-validators. The notes also let an interrupted crawl find its way back to where it was without asking for anything. They
-outlive the page's document, which is withdrawn while nothing links to it: then it is read whole again.
+validators. The notes also let an interrupted crawl return to its position without a request. They outlive the page's
+document, which is withdrawn while nothing links to it: then it is read whole again.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ MAX_UNPACKED = 16 * 1024 * 1024
 
 
 class State(StrEnum):
-    """How the last visit went."""
+    """Result of the last visit."""
 
     READ = ""
     NOTHING = "nothing"
-    """No page of this crawl: it is gone, leads elsewhere, or could not be read."""
+    """Not a page of this crawl: it is gone, redirects elsewhere, or could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageNotes:
-    """`url` is where redirects led, "" if nowhere; `digest` is of the text, "" for a page without a document;
-    `put`: its document was given away."""
+    """Notes on a visited page. `url` is the target of redirects, "" without; `digest` is of the text, "" for a page without
+    a document; `put`: its document was returned."""
 
     url: str = ""
     canonical: str = ""
@@ -70,7 +70,7 @@ NOTHING = {"state": State.NOTHING.value}
 
 
 def notes_of(texts: Mapping[str, str]) -> PageNotes | None:
-    """The notes, or None if there are none of a page (or none that can be read)."""
+    """Parses the notes of a page; None if there are none, or none that can be read."""
     if "links" not in texts:
         return PageNotes(state=State.NOTHING) if texts.get("state") == State.NOTHING else None
     try:
@@ -95,24 +95,24 @@ def _unpacked(text: str) -> tuple[str, ...]:
 BATCH_VISITS = 20
 BATCH_BYTES = 4 * 1024 * 1024
 BATCH_SECONDS = 60.0
-"""A site that wants a minute between two pages would else have a batch take longer than a function may run."""
+"""With a site that requires a minute between two pages, a batch would else take longer than a function may run."""
 
 
 @dataclass(slots=True)
 class CrawlBatch(Batch):
-    """`visits` counts addresses, with and without a document; it `began` with the first."""
+    """A batch of a crawl. `visits` counts addresses, with and without a document; it `began` with the first."""
 
     began: float = 0.0
     visits: int = 0
 
     def full(self, now: float) -> bool:
-        """Whether it should be given away, `now` being by the clock that `began` is by."""
+        """True if the batch should be returned; `now` is by the same clock as `began`."""
         return self.visits >= BATCH_VISITS or self.size >= BATCH_BYTES or now - self.began >= BATCH_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """`depth`: how many links lie between a start page and this one; `changed` is from the sitemap, "" without."""
+    """An address to visit. `depth`: number of links from a start page; `changed` is from the sitemap, "" without."""
 
     url: str
     depth: int
@@ -120,9 +120,9 @@ class Visit:
 
 
 class Frontier:
-    """First in, first out: breadth first. Takes `size` addresses in all; `overflowed` once there were more.
+    """Queue of addresses, first in, first out. Accepts `size` addresses in all; `overflowed` once there were more.
 
-    The same pages give the same order, so that a position in it is enough to go on from.
+    The same pages give the same order, so that a position in it is enough to resume.
     """
 
     def __init__(self, size: int) -> None:
@@ -133,7 +133,7 @@ class Frontier:
         self.overflowed = False
 
     def add(self, visit: Visit) -> None:
-        """Visit an address, unless it was added before."""
+        """Adds an address to visit, unless it was added before."""
         if not self.claim(visit.url):
             return
         if len(self._seen) > self._size:
@@ -142,17 +142,17 @@ class Frontier:
         self._waiting.append(visit)
 
     def seed(self, visit: Visit) -> None:
-        """Add an address that the crawl begins with."""
+        """Adds a start address."""
         self._digest.update(f"{visit.url} {visit.depth}\n".encode())
         self.add(visit)
 
     def knows(self, url: str) -> bool:
-        """Whether the address was added or claimed before."""
+        """True if the address was added or claimed before."""
         return hash(identity(url)) in self._seen
 
     def claim(self, url: str) -> bool:
-        """Whether nobody added or claimed the address before; from now on somebody has. Beyond the size, it isn't kept:
-        a site may have no end."""
+        """Claims an address; False if it was added or claimed before. Beyond the size, claims aren't kept: a site may have
+        no end."""
         mark = hash(identity(url))
         if mark in self._seen:
             return False
@@ -161,12 +161,12 @@ class Frontier:
         return True
 
     def seeds(self) -> str:
-        """A mark of what the crawl begins with, and in which order."""
+        """Hash of the start addresses in their order."""
         return self._digest.hexdigest()[:16]
 
     @property
     def empty(self) -> bool:
-        """Whether no address is left."""
+        """True if no address is left."""
         return not self._waiting
 
     def next(self) -> Visit | None:
@@ -174,11 +174,11 @@ class Frontier:
 
 
 MAX_FAILURES = 5
-"""Pages in a row that a site doesn't serve, until it counts as a whole as unavailable."""
+"""Failed pages in a row after which a whole site counts as unavailable."""
 
 
 class CrawlingWeb(WebClient, PageMemory, Protocol):
-    """What a crawl asks with."""
+    """HTTP client of a crawl, which remembers pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class CrawlLimits:
 
 
 class Crawl:
-    """A crawl from seeds that were put into `frontier`. `whole`: nothing that could be reached was missed so far."""
+    """A crawl from the seeds in `frontier`. `whole`: no reachable page was missed so far."""
 
     def __init__(
         self,
@@ -222,31 +222,31 @@ class Crawl:
         self._batch = CrawlBatch(began=clock())
 
     def pages(self) -> Iterator[Page]:
-        """Batches of what was found. Raises as `Connector.pull`, after what was found until then was given."""
+        """Returns documents in batches. Raises as `Connector.pull`, after returning those found until then."""
         while visit := self._frontier.next():
             if self._visited < self._done and not self._retraced(visit):
-                self._done = self._visited  # nothing is known of it any more: read on from here
+                self._done = self._visited  # its notes are gone: continue reading from here
             if self._visited >= self._done:
                 if not self._batch.visits:
                     self._batch.began = self._clock()
                 try:
                     self._visit(visit)
                 except SourceUnavailableError:
-                    yield self._taken()
+                    yield self._flushed()
                     raise
                 self._batch.visits += 1
             self._visited += 1
             if self._batch.full(self._clock()):
-                yield self._taken()
-        yield self._taken(complete=self._whole and not self._frontier.overflowed)
+                yield self._flushed()
+        yield self._flushed(complete=self._whole and not self._frontier.overflowed)
 
-    def _taken(self, *, complete: bool = False) -> Page:
+    def _flushed(self, *, complete: bool = False) -> Page:
         batch, self._batch = self._batch, CrawlBatch(began=self._clock())
         done = max(self._visited, self._done)
         return batch.page({"done": done, "mark": self._mark, "whole": self._whole}, complete=complete)
 
     def _retraced(self, visit: Visit) -> bool:
-        """Whether it is known what the visit led to, before the crawl was interrupted."""
+        """Follows the noted links of a visit from before the crawl was interrupted; False without notes."""
         notes = notes_of(self._web.recall(visit.url))
         if notes is not None and notes.state is State.READ:
             self._follow(visit, notes)
@@ -258,7 +258,7 @@ class Crawl:
         notes = notes_of(self._web.recall(visit.url))
         known = notes.key if notes and notes.key else page_key(visit.url)
         try:
-            self._ask(visit, notes, known)
+            self._request(visit, notes, known)
         except (SourceRefusedError, ForbiddenAddressError, UnparsableDocumentError) as exc:
             if not self._visited and self._frontier.empty and not isinstance(exc, UnparsableDocumentError):
                 raise
@@ -272,7 +272,7 @@ class Crawl:
         else:
             self._failures = 0
 
-    def _ask(self, visit: Visit, notes: PageNotes | None, known: str) -> None:
+    def _request(self, visit: Visit, notes: PageNotes | None, known: str) -> None:
         if not self._robots.allows(visit.url):
             self._batch.refuse(known, f"robots.txt of {urlsplit(visit.url).netloc} forbids {visit.url}")
             self._web.note(visit.url, NOTHING)
@@ -295,14 +295,15 @@ class Crawl:
         self._web.note(visit.url, NOTHING)
 
     def _refuse(self, visit: Visit, key: str, reason: str) -> None:
-        """What it would have linked to isn't known, which may be more than is missed."""
+        """Reports a page that can't be read. Its links are unknown, so that pages may be missed if they were to be
+        followed."""
         if visit.depth < self._limits.depth:
             self._whole = False
         self._batch.refuse(key, reason)
         self._web.note(visit.url, NOTHING)
 
     def _is_listed_as_before(self, visit: Visit, notes: PageNotes) -> bool:
-        """Whether the sitemap says that the page is older than the last pull."""
+        """True if the page is older than the last pull, according to the sitemap."""
         changed = iso_date(visit.changed)
         return bool(changed and self._since and notes.state is State.READ and changed < self._since[: len(changed)])
 
@@ -314,7 +315,7 @@ class Crawl:
             if reply.gone:
                 self._gone(visit, notes.key, reply)
             else:
-                self._store(visit, *self._understood(visit, reply))
+                self._store(visit, *self._parsed(visit, reply))
             return
         if wanted:
             self._batch.unchanged.append(notes.key)
@@ -322,7 +323,7 @@ class Crawl:
             self._web.note(visit.url, {**replace(notes, put=wanted).to_texts(), "state": State.READ.value})
 
     def _read(self, visit: Visit, reply: WebReply) -> None:
-        notes, document = self._understood(visit, reply)
+        notes, document = self._parsed(visit, reply)
         self._store(visit, notes, document if self._follow(visit, notes) else None)
 
     def _store(self, visit: Visit, notes: PageNotes, document: SourceDocument | None) -> None:
@@ -330,10 +331,10 @@ class Crawl:
             self._batch.add(document)
         self._web.note(visit.url, replace(notes, put=document is not None).to_texts())
 
-    # -- what a page means for the crawl
+    # -- links and documents of a page
 
     def _follow(self, visit: Visit, notes: PageNotes) -> bool:
-        """Add what the page leads to; whether its own document is wanted."""
+        """Adds the page's links to the frontier; True if its own document is to be stored."""
         if notes.url and not (self._scope.has(notes.url) and self._frontier.claim(notes.url)):
             return False
         if visit.depth < self._limits.depth:
@@ -351,19 +352,19 @@ class Crawl:
         return True
 
     def _is_elsewhere(self, address: str, canonical: str) -> bool:
-        """Whether the page's document is at another address. Sites that name their start page on every page are wrong,
-        and of two pages that name each other the second one stays."""
+        """True if the page's document is at another address. A start page that is named on every page is ignored as an error
+        of the site, and of two pages that name each other the second one stays."""
         if not canonical or not self._scope.has(canonical) or hash(identity(canonical)) in self._deferred:
             return False
         return urlsplit(canonical).path not in ("", "/") or urlsplit(address).path in ("", "/")
 
-    def _understood(self, visit: Visit, reply: WebReply) -> tuple[PageNotes, SourceDocument | None]:
+    def _parsed(self, visit: Visit, reply: WebReply) -> tuple[PageNotes, SourceDocument | None]:
         address = page_url(reply.url, "")
         redirected = address if identity(address) != identity(visit.url) else ""
         if redirected and not (self._scope.has(address) and self._robots.allows(address)):
             if not visit.depth:
                 self._batch.refuse(
-                    page_key(visit.url), f"{visit.url} leads to {address}, which does not belong to the crawl"
+                    page_key(visit.url), f"{visit.url} redirects to {address}, which does not belong to the crawl"
                 )
             return PageNotes(url=redirected), None
         extension = extension_of(reply)

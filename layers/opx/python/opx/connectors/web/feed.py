@@ -1,6 +1,6 @@
 """Pulls the entries of RSS and Atom feeds, such as engineering blogs, and the articles behind them.
 
-The parser is feedparser's, which also takes feeds that aren't well formed.
+The parser is feedparser's, which also accepts feeds that aren't well formed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENDS = (b"</rss>", b"</feed>", b"</rdf:rdf>")
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """An entry. `link` is the address of its article, "" without; `text` is what the feed has of it, as Markdown;
+    """An entry of a feed. `link` is the address of its article, "" without; `text` is its text in the feed, as Markdown;
     `changed` is ISO 8601, "" for an entry without dates."""
 
     key: str
@@ -51,8 +51,8 @@ class FeedEntry:
 
 
 def feed_entries(reply: WebReply, *, limit: int) -> Iterator[FeedEntry]:
-    """The entries of a feed in its order, each key once, `limit` at most. Raises `SourceShapeError` for what is no feed,
-    and for one that breaks off."""
+    """Parses the entries of a feed in its order, each key once, `limit` at most. Raises `SourceShapeError` if it is not a
+    feed, or is cut off."""
     import feedparser
 
     prolog = _ROOT.split(reply.body.replace(b"\0", b""), maxsplit=1)[0]  # without the zeros of UTF-16
@@ -63,7 +63,7 @@ def feed_entries(reply: WebReply, *, limit: int) -> Iterator[FeedEntry]:
             io.BytesIO(reply.body),
             response_headers={"content-location": reply.url, "content-type": reply.headers.get("content-type", "")},
             resolve_relative_uris=False,
-            sanitize_html=False,  # scripts and styles are left out where it becomes Markdown
+            sanitize_html=False,  # the conversion to Markdown leaves out scripts and styles
         )
     except (ValueError, LookupError, RecursionError) as exc:
         raise SourceShapeError(f"{reply.url}: not readable as a feed: {exc}") from exc
@@ -84,7 +84,7 @@ def _entries(found: list[Mapping[str, Any]], url: str) -> Iterator[FeedEntry]:
 
 
 def _key(entry: Mapping[str, Any], feed: str) -> str:
-    """From the entry's id, which stays when its article moves; or else from its link, or what is written in it."""
+    """Key of an entry: from its id, which stays when its article moves; or else from its link, or its content."""
     name = str(entry.get("id") or entry.get("link") or "").strip()
     if page_url(name, ""):
         return page_key(page_url(name, ""))
@@ -109,7 +109,7 @@ def _entry(entry: Mapping[str, Any], key: str, feed: str) -> FeedEntry:
 
 
 def _raw(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Media type and text of the longest that the entry has: its content, or its summary."""
+    """Returns media type and text of the longest part of an entry: its content, or its summary."""
     parts = [*entry.get("content", ()), entry.get("summary_detail") or {}]
     values = [(str(part.get("type") or "text/html"), str(part.get("value") or "")) for part in parts]
     return max(values, key=lambda value: len(value[1]))
@@ -140,7 +140,7 @@ def _tags(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _moment(entry: Mapping[str, Any], name: str) -> str:
-    """feedparser gives times in UTC; "" for none, and for one that nobody wrote an entry at."""
+    """Returns a time of an entry, which feedparser has in UTC; "" for none, and for an implausible one."""
     parsed = entry[name] if name in entry else None  # noqa: SIM401 - `get` falls back to another name, and warns
     try:
         return iso_time(calendar.timegm(parsed)) if parsed and 1970 < parsed[0] < 2100 else ""
@@ -151,15 +151,15 @@ def _moment(entry: Mapping[str, Any], name: str) -> str:
 BATCH = 100
 BATCH_OF_ARTICLES = 10
 BATCH_SECONDS = 60.0
-"""A site that wants a minute between two articles would else have a batch take longer than a function may run."""
+"""With a site that requires a minute between two articles, a batch would else take longer than a function may run."""
 
 _NO_VALIDATORS = {"etag": "", "last-modified": ""}
 _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, ForbiddenAddressError)
 
 
 class FeedOptions(Options, frozen=True, kw_only=True):
-    """Addresses of feeds. `full_article` reads the page that an entry links to, where robots.txt allows it; else the
-    text is what the feed has. At most `max_entries` of a feed are read, from its beginning on."""
+    """Addresses of feeds. `full_article` reads the page that an entry links to, where robots.txt allows it; else the text
+    of the feed is used. At most `max_entries` of a feed are read, from its beginning on."""
 
     urls: Texts
     full_article: bool = False
@@ -178,7 +178,7 @@ class FeedOptions(Options, frozen=True, kw_only=True):
 
 
 class WebFeed(Connector[FeedOptions]):
-    """Entries of feeds, by their ids. What is no longer in a feed stays: it has scrolled out, not vanished."""
+    """Pulls entries of feeds, by their ids. Entries that are no longer in a feed stay: they are older, not deleted."""
 
     def __init__(self, definition: SourceDefinition, options: FeedOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
@@ -189,7 +189,7 @@ class WebFeed(Connector[FeedOptions]):
         return RateLimit(1, 1 / options.requests_per_second)
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        """A feed that can't be read is reported, and the others go on; if none can, that is raised."""
+        """Pulls all feeds. A feed that can't be read is reported, and the others are pulled; raises if none can."""
         first = int(request.cursor.get("feed", 0))
         failures: list[Exception] = []
         for number, url in islice(enumerate(self.options.urls), first, None):
@@ -209,7 +209,8 @@ class WebFeed(Connector[FeedOptions]):
         next(self._entries(reply), None)
 
     def _pages(self, number: int, url: str, cursor: Cursor, since: str) -> Iterator[Page]:
-        """A feed that is gone on with is asked for whole, although its validators are kept since the first page."""
+        """Returns pages of a feed. A resumed feed is requested whole, although its validators are kept since the first
+        page."""
         after = str(cursor.get("after", ""))
         reply = self.web.get(url, conditional=not after, limit=self.options.max_bytes)
         if reply.not_modified:
@@ -228,7 +229,7 @@ class WebFeed(Connector[FeedOptions]):
         yield Page(cursor={"feed": number + 1})
 
     def _send_whole(self, url: str) -> None:
-        """Have the feed sent the next time though it did not change, so that what could not be read is tried again."""
+        """Forgets a feed's validators, so that the next pull gets it even if unchanged, and retries unreadable entries."""
         if isinstance(self.web, PageMemory):
             self.web.note(url, _NO_VALIDATORS)
 
@@ -238,7 +239,7 @@ class WebFeed(Connector[FeedOptions]):
         return feed_entries(reply, limit=self.options.max_entries)
 
     def _page(self, entries: list[FeedEntry], since: str, number: int) -> tuple[Page, Collection[FeedEntry]]:
-        """The page of some entries of a feed, and those for which there was no time."""
+        """Returns a page of some entries of a feed, and the entries for which there was no time."""
         batch = Batch()
         known = self.known([entry.key for entry in entries]) if self.options.full_article else ()
         began, unread = self.clock(), deque(entries)
@@ -256,7 +257,7 @@ class WebFeed(Connector[FeedOptions]):
         return batch.page({"feed": number, "after": entry.key}), unread
 
     def _read(self, entry: FeedEntry, since: str, known: Collection[str]) -> SourceDocument | Refused | None:
-        """The entry's document, why there is none, or None if it is as it was."""
+        """Returns the entry's document, the reason for its refusal, or None if it is unchanged."""
         if not (self.options.full_article and entry.link):
             return _from_feed(entry)
         if entry.key in known and "" < entry.changed < since:
@@ -277,7 +278,7 @@ class WebFeed(Connector[FeedOptions]):
 
 
 def _behind(key: str, entries: list[FeedEntry]) -> Iterator[FeedEntry]:
-    """The entries behind one; all of them if it is no longer there."""
+    """Returns the entries behind a key; all if it is no longer there."""
     rest = dropwhile(lambda entry: entry.key != key, entries)
     return islice(rest, 1, None) if any(entry.key == key for entry in entries) else iter(entries)
 

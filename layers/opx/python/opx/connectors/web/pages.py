@@ -1,7 +1,7 @@
 """Reads web pages for a crawl: text, canonical address, links, and instructions to crawlers.
 
-Menus, banners and asides are taken out: themes name these parts alike, by class, id or role. What a page marks as its
-main part is found later, where HTML becomes Markdown.
+Menus, banners and asides are removed: themes name these parts alike, by class, id or role. The part that a page marks as
+its main one is found later, where HTML becomes Markdown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opx.formats.markup.html import read_html
 from opx.formats.source import declared_charset
 from opx.ports.sources import WebReply
 
-_PLACE = (
+_POSITION = (
     r"(?:(?:site|page|main|global|top|left|right|bottom|docs?|app|md|td|bd|wy|theme|primary|secondary|local)[-_]+)*"
 )
 _PART = (
@@ -32,7 +32,7 @@ _PART = (
     r"|hljs-ln-numbers|gutter|mw-editsection|printfooter|catlinks|noprint)"
 )
 _REST = r"(?:[-_]+(?:container|wrapper|wrap|list|menu|bar|inner|links|nav|widget|section|block|buttons?|primary|secondary))*"
-_BESIDE = re.compile(f"{_PLACE}{_PART}{_REST}\\Z", re.IGNORECASE)
+_BESIDE = re.compile(f"{_POSITION}{_PART}{_REST}\\Z", re.IGNORECASE)
 _BESIDE_ROLES = ("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog")
 _CONTENT = re.compile(
     r"(?:main|page|post|article|entry|doc|docs|document|theme-doc)[-_]?(?:content|body|text|markdown)\Z"
@@ -46,8 +46,8 @@ _MANY_LINKS = 4
 _MOSTLY = 0.8
 
 
-def take_out(soup: BeautifulSoup) -> None:
-    """Leave a page's content, and what tells its main part; change the page."""
+def remove_surroundings(soup: BeautifulSoup) -> None:
+    """Removes everything but a page's content and the marks of its main part, in place."""
     for tag in soup.find_all(["button", "dialog", "select", "input"]):
         tag.decompose()
     _unwrap_code_tables(soup)
@@ -76,7 +76,7 @@ def _classes(tag: Tag) -> list[str]:
 
 
 def _unwrap_code_tables(soup: BeautifulSoup) -> None:
-    """Code beside its line numbers is laid out as a table."""
+    """Replaces tables that lay out code beside its line numbers by the code."""
     for table in soup.find_all("table"):
         if table.decomposed or not any(name in _CODE_TABLES for name in _classes(table)):
             continue
@@ -86,7 +86,7 @@ def _unwrap_code_tables(soup: BeautifulSoup) -> None:
 
 
 def _mark_main_part(soup: BeautifulSoup) -> None:
-    """Say which part is the main one if a class does; or else take out the lists that are nothing but links."""
+    """Marks the main part if a class names it; or else removes the lists that are nothing but links."""
     whole = len(soup.get_text())
     for tag in soup.find_all(True):
         if any(_CONTENT.match(name) for name in _classes(tag)) and len(tag.get_text()) * 2 > whole:
@@ -115,7 +115,7 @@ _ROBOTS = ("robots", "opx-knowledge")
 
 @dataclass(slots=True)
 class WebPage:
-    """A page as it was read. `canonical` is "" unless the page names another address; `links` are in the page's order,
+    """A parsed page. `canonical` is "" unless the page names another address; `links` are in the page's order,
     each once. `metadata` is that of the document."""
 
     text: str = ""
@@ -127,7 +127,7 @@ class WebPage:
 
 
 def read_page(reply: WebReply) -> WebPage:
-    """An HTML page's content as Markdown, with what it says of itself. Raises `UnparsableDocumentError`."""
+    """Converts an HTML page's content to Markdown, with the metadata that it states. Raises `UnparsableDocumentError`."""
     page = WebPage()
 
     def prepare(soup: BeautifulSoup) -> None:
@@ -139,7 +139,7 @@ def read_page(reply: WebReply) -> WebPage:
         page.canonical = canonical if identity(canonical) != identity(page_url(reply.url, "")) else ""
         page.links = tuple(dict.fromkeys(_links(soup, base))) if page.followed else ()
         page.metadata = _dates(soup) | _title(soup)
-        take_out(soup)
+        remove_surroundings(soup)
 
     html = read_html(html_text(reply), reply.url, prepare)
     page.text = html.text if html.text.strip() else ""
@@ -150,14 +150,14 @@ def read_page(reply: WebReply) -> WebPage:
 
 
 def html_text(reply: WebReply) -> str:
-    """The page as text, in the charset of the reply's header, or else of the page itself."""
+    """Decodes a page, in the charset of the reply's header, or else of the page itself."""
     if "charset=" in reply.headers.get("content-type", "").lower():
         return reply.text()
     return reply.body.decode(declared_charset(reply.body, within=4096) or "utf-8", errors="replace")
 
 
 def iso_date(value: object) -> str:
-    """A date or time as ISO 8601, times in UTC; "" for what is none."""
+    """Returns a date or time as ISO 8601, times in UTC; "" if it is not one."""
     text = str(value).strip()
     if not _DATE.match(text):
         return ""
@@ -172,9 +172,9 @@ def iso_date(value: object) -> str:
 
 
 def _heed_robots(soup: BeautifulSoup, reply: WebReply, page: WebPage) -> None:
-    said = [reply.headers.get("x-robots-tag", "")]
-    said += [_text(tag, "content") for tag in soup.find_all("meta") if _text(tag, "name").lower() in _ROBOTS]
-    words = set(re.split(r"[\s,:]+", " ".join(said).lower()))
+    rules = [reply.headers.get("x-robots-tag", "")]
+    rules += [_text(tag, "content") for tag in soup.find_all("meta") if _text(tag, "name").lower() in _ROBOTS]
+    words = set(re.split(r"[\s,:]+", " ".join(rules).lower()))
     page.indexed = not words & {"noindex", "none"}
     page.followed = not words & {"nofollow", "none"}
 
@@ -200,7 +200,7 @@ def _links(soup: BeautifulSoup, base: str) -> Iterator[str]:
 
 
 def _title(soup: BeautifulSoup) -> dict[str, str]:
-    """The first heading, where the page's title is that and the name of the site."""
+    """Returns the first heading if the page's title is that and the name of the site."""
     heading, title = soup.find("h1"), soup.find("title")
     if not isinstance(heading, Tag) or not isinstance(title, Tag):
         return {}
@@ -212,8 +212,8 @@ def _dates(soup: BeautifulSoup) -> dict[str, str]:
     known = {**_meta(soup), **_structured(soup)}
     found = {}
     for name, keys in (("last_updated", _CHANGED), ("created_at", _CREATED)):
-        said = (iso_date(known.get(key)) for key in keys)
-        value = next(filter(None, said), "")
+        dates = (iso_date(known.get(key)) for key in keys)
+        value = next(filter(None, dates), "")
         if value:
             found[name] = value
     return found
@@ -225,7 +225,7 @@ def _meta(soup: BeautifulSoup) -> dict[str, Any]:
 
 
 def _structured(soup: BeautifulSoup) -> dict[str, Any]:
-    """The page's JSON-LD, if it is one object."""
+    """Returns the page's JSON-LD, if it is one object."""
     for tag in soup.find_all("script", attrs={"type": "application/ld+json"}):
         try:
             found = json.loads(tag.get_text())

@@ -1,7 +1,7 @@
 """Pulls Internet standards and the other RFCs from the RFC Editor.
 
-The text of an RFC never changes; what others did to it does, and stands in the index. Each text is asked for together with
-a mark of its entry in the index, and only if there is no text with this mark yet is it sent again.
+The text of an RFC never changes; its status and its relations to other RFCs do, and are in the index. Each text is
+requested together with a hash of its entry in the index, so that it is sent again only if the entry changed.
 
 Source of the index's format: RFC Editor, "RFC Index" (`rfc-index.xml`, namespace
 `https://www.rfc-editor.org/rfc-index`).
@@ -32,8 +32,8 @@ _MONTHS = {date(2000, month, 1).strftime("%B"): month for month in range(1, 13)}
 
 @dataclass(frozen=True, slots=True)
 class RfcEntry:
-    """An RFC of the index. Others are named as `RFC 9110`; `published` is the first of the month, if the day isn't told.
-    `texts`: there is a plain text of it."""
+    """An RFC of the index. Others are named as `RFC 9110`; `published` is the first of the month if the day is unknown.
+    `texts`: it has a plain text."""
 
     number: int
     title: str
@@ -59,12 +59,12 @@ class RfcEntry:
 
     @property
     def mark(self) -> str:
-        """Differs as soon as anything in the entry does."""
+        """Hash of the entry: differs as soon as anything in it does."""
         return stable_hash("rfc", *map(str, astuple(self)))[:12]
 
 
 def read_index(body: bytes, url: str) -> Iterator[RfcEntry]:
-    """The entries, in the order of the index. Raises `SourceShapeError`, also in the middle, if the index is cut."""
+    """Parses the entries, in the order of the index. Raises `SourceShapeError`, also in the middle, if the index is cut."""
     if b"<!DOCTYPE" in body[:4096] or b"<!ENTITY" in body:
         raise SourceShapeError(f"{url}: expected an index without a document type")
     found = 0
@@ -109,8 +109,8 @@ def _entry(element: ET.Element, url: str) -> RfcEntry:
 
 
 def _published(element: ET.Element) -> str:
-    for told in _children(element, "date"):
-        year, month, day = (_text(told, part) for part in ("year", "month", "day"))
+    for found in _children(element, "date"):
+        year, month, day = (_text(found, part) for part in ("year", "month", "day"))
         if year.isdigit() and len(year) == 4:
             return f"{year}-{_MONTHS.get(month, 1):02d}-{int(day) if day.isdigit() else 1:02d}"
     return ""
@@ -122,7 +122,7 @@ def _others(element: ET.Element, name: str) -> tuple[str, ...]:
 
 
 def _number(doc_id: str) -> str:
-    """`RFC 793` for `RFC0793`, and likewise for STD, BCP and FYI."""
+    """Formats an id: `RFC 793` for `RFC0793`, and likewise for STD, BCP and FYI."""
     match = _NUMBER.match(doc_id)
     return f"{match[1]} {match[2]}" if match else doc_id
 
@@ -150,13 +150,14 @@ _RANGE = re.compile(r"(?:RFC\s*)?(\d{1,5})(?:\s*-\s*(?:RFC\s*)?(\d{1,5}))?\Z", r
 _MAX_TAGS = 12
 _MAX_TAG = 60
 _MAX_AUTHORS = 250
-"""Characters. Metadata of an object in S3 have 2 KB in all; RFCs have up to 30 authors and 50 keywords."""
+"""Characters of the list of authors. Metadata of an object in S3 have 2 KB in all; RFCs have up to 30 authors and 50
+keywords."""
 
 
 class RfcOptions(Options, frozen=True):
-    """Which RFCs: those of `numbers` (`9110`, `9000-9002`), and of them those with one of `statuses` (`INTERNET STANDARD`,
-    `BEST CURRENT PRACTICE`) and one of `topics`, which are words of title, keywords or working group. Each that is empty
-    allows all; `obsolete: false` leaves out those that were obsoleted."""
+    """Selection of RFCs: those of `numbers` (`9110`, `9000-9002`), and of them those with one of `statuses` (`INTERNET
+    STANDARD`, `BEST CURRENT PRACTICE`) and one of `topics`, which are words of title, keywords or working group. An empty
+    option allows all; `obsolete: false` leaves out obsoleted RFCs."""
 
     numbers: Texts = ()
     statuses: Texts = ()
@@ -166,12 +167,12 @@ class RfcOptions(Options, frozen=True):
 
 
 class RfcConnector(Connector[RfcOptions]):
-    """One document an RFC."""
+    """Pulls one document per RFC."""
 
-    limit = RateLimit(3, 1.0)  # none is documented; the whole series takes an hour so
+    limit = RateLimit(3, 1.0)  # none is documented; the whole series takes an hour with this one
 
     def probe(self) -> None:
-        """A short RFC tells that texts are there; the index is large."""
+        """Requests a short RFC to check the address, as the index is large."""
         self._ranges()
         reply = self._text_of(2119, "")
         if reply.gone:
@@ -200,19 +201,19 @@ class RfcConnector(Connector[RfcOptions]):
     def _base(self) -> str:
         return self.options.base_url.rstrip("/")
 
-    # -- which
+    # -- selection
 
     def _choice(self) -> str:
-        """A mark of the options that choose: with others, an index that did not change is gone through again."""
+        """Hash of the options that select RFCs: if they change, an unchanged index is processed again."""
         options = self.options
         return stable_hash("rfcs", options.numbers, options.statuses, options.topics, options.obsolete)[:16]
 
     def _ranges(self) -> list[range]:
         ranges = []
-        for told in self.options.numbers:
-            match = _RANGE.match(told.strip())
+        for given in self.options.numbers:
+            match = _RANGE.match(given.strip())
             if not match:
-                raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {told!r}")
+                raise InvalidInputError(f"source {self.name}: numbers are such as 9110 or 9000-9002, not {given!r}")
             ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1))
         return ranges
 
@@ -242,26 +243,26 @@ class RfcConnector(Connector[RfcOptions]):
             if reply and reply.not_modified:
                 batch.unchanged.append(key)
             elif reply and reply.gone:
-                batch.refuse(key, f"{reply.url}: the index lists it, and there is no text of it")
+                batch.refuse(key, f"{reply.url}: the index lists it, but it has no text")
             elif reply and _is_no_text(reply.body):
-                batch.refuse(key, f"{reply.url}: what was sent is no plain text of an RFC")
+                batch.refuse(key, f"{reply.url}: the reply is not a plain text of an RFC")
             else:
                 batch.add(rfc_document(entry, reply.text() if reply else "", self._base))
         return batch.page(cursor, complete=last)
 
     def _text_of(self, number: int, mark: str, *, conditional: bool = True) -> WebReply:
-        """The text, unless it was sent with this mark before. Servers of files don't look at what follows `?`."""
+        """Requests the text, unless it was sent with this hash before. File servers ignore the query string."""
         url = f"{self._base}/rfc/rfc{number}.txt"
         return self.web.get(url, query={"entry": mark} if mark else None, conditional=conditional and bool(mark))
 
 
 def _is_no_text(body: bytes) -> bool:
-    """Nothing, something binary, or a page that stands in for what isn't there."""
+    """True if a body is empty, binary, or a page that replaces a missing text."""
     return not body.strip() or b"\0" in body or body.lstrip().startswith(b"<")
 
 
 def rfc_document(entry: RfcEntry, text: str, base: str) -> SourceDocument:
-    """The document of an RFC; of one without plain text, what the index says."""
+    """Renders the document of an RFC; without a plain text, from the index alone."""
     abstract = "\n\n".join(entry.abstract)
     body = rfc_markdown(text) if text else ""
     has_own = "\n## Abstract\n" in f"\n{body[:4096]}\n"
@@ -311,13 +312,13 @@ def _tags(entry: RfcEntry) -> list[str]:
 
 
 def _listed_authors(entry: RfcEntry) -> str:
-    told = ", ".join(entry.authors)
-    return told if len(told) <= _MAX_AUTHORS else told[:_MAX_AUTHORS].rpartition(", ")[0] + " and others"
+    names = ", ".join(entry.authors)
+    return names if len(names) <= _MAX_AUTHORS else names[:_MAX_AUTHORS].rpartition(", ")[0] + " and others"
 
 
 def _is_about(entry: RfcEntry, topics: list[str]) -> bool:
-    told = " ".join((entry.title, entry.group, *entry.keywords)).lower()
-    return any(re.search(rf"(?<!\w){re.escape(topic)}(?!\w)", told) for topic in topics)
+    words = " ".join((entry.title, entry.group, *entry.keywords)).lower()
+    return any(re.search(rf"(?<!\w){re.escape(topic)}(?!\w)", words) for topic in topics)
 
 
 def _key(entry: RfcEntry) -> str:

@@ -1,4 +1,4 @@
-"""The plain text of an RFC as Markdown: without pages, with headings, diagrams and code as they are.
+"""Converts the plain text of an RFC to Markdown: without page breaks, with headings, and diagrams and code unchanged.
 
 Source of the form: RFC 7994, "Requirements for Plain-Text RFCs"; RFC 2223, "Instructions to RFC Authors", for pages.
 """
@@ -33,17 +33,17 @@ _LEFT_OUT = (
     "intellectual property statement",
     "disclaimer of validity",
 )
-"""Sections that are the same in all RFCs, or say what the headings do; in lower case."""
+"""Sections that are the same in all RFCs, or repeat the headings; in lower case."""
 
 _MAX_HEADING = 100
 _MAX_LINE = 200
-"""Characters of a line that tell whether it is drawn; lines of RFCs have 72."""
+"""Characters of a line that are searched for drawings; lines of RFCs have 72."""
 
 _MAX_LEVEL = 6
 
 
 def rfc_markdown(text: str) -> str:
-    """The text from its first heading on, at headings of level 2 and below; all of it, if it has none."""
+    """Converts the text from its first heading on, with headings from level 2 on; all of it if it has none."""
     lines = list(_unpaged(text))
     parts: list[str] = []
     kept = begun = False
@@ -64,7 +64,7 @@ def rfc_markdown(text: str) -> str:
 
 
 def _unpaged(text: str) -> Iterator[str]:
-    """The lines without the heads and feet of pages. A paragraph that goes on behind a page's end is one again."""
+    """Returns the lines without headers and footers of pages. A paragraph that a page break divides is joined."""
     pages = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\f")
     last = ""
     for at, page in enumerate(pages):
@@ -91,7 +91,7 @@ def _drop_blank(lines: list[str]) -> None:
 
 
 def _goes_on(last: str, first: str) -> bool:
-    """Whether a page begins in the middle of a sentence: with the same indentation, after a line without an end."""
+    """True if a page begins in the middle of a sentence: with the same indentation, after a line without an end."""
     same = _indent(last) == _indent(first)
     return same and not _SENTENCE_END.search(last) and first.strip()[:1].islower()
 
@@ -113,7 +113,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _heading(block: list[str]) -> tuple[int, str] | None:
-    """The level (from 1) and title of a heading: it begins in the first column, where body text doesn't."""
+    """Returns level (from 1) and title of a heading, which begins in the first column, unlike body text."""
     title = one_line(" ".join(block))
     odd = _indent(block[0]) or len(title) > _MAX_HEADING or len(block) > 2 or _LEADERS.search(block[0])
     if odd or (len(block) == 2 and not _indent(block[1])):
@@ -128,7 +128,7 @@ def _heading(block: list[str]) -> tuple[int, str] | None:
 
 
 def _inner_heading(block: list[str], chapter: str) -> tuple[int, str] | None:
-    """The same of a heading within a chapter that is indented, as some authors have them."""
+    """Returns level and title of an indented heading within a chapter, as some authors have them."""
     title = one_line(block[0])
     numbered = _NUMBERED.match(title)
     if (
@@ -145,13 +145,13 @@ def _inner_heading(block: list[str], chapter: str) -> tuple[int, str] | None:
 
 
 def _is_title(line: str) -> bool:
-    """Whether a line of text at the first column is an unnumbered heading, such as `Abstract`."""
+    """True if a line of text at the first column is an unnumbered heading, such as `Abstract`."""
     words = line.split()
     return len(words) <= 8 and line[:1].isupper() and not _SENTENCE_END.search(line) and "  " not in line
 
 
 def _body(block: list[str]) -> str:
-    """A paragraph, a list, or what must stay as it is: diagrams, tables, grammars, code."""
+    """Converts a paragraph or a list; diagrams, tables, grammars and code stay as they are."""
     first = min(_indent(line) for line in block)
     lines = [line[min(first, 3) :] for line in block]
     drawn = sum(bool(_DRAWN.search(line[:_MAX_LINE])) for line in lines)
@@ -161,18 +161,18 @@ def _body(block: list[str]) -> str:
 
 
 def _items(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without indentation; what begins an item is a bullet, and nothing else is a heading or a quote."""
+    """Returns the lines without indentation, items as bullets; marks of headings, quotes and code are escaped."""
     for line in lines:
-        told = line.strip()
-        mark = _ITEM.match(told)
+        text = line.strip()
+        mark = _ITEM.match(text)
         if mark:
-            yield f"- {told[mark.end() :]}"
+            yield f"- {text[mark.end() :]}"
         else:
-            yield f"\\{told}" if told[0] in "#>=`~" else told
+            yield f"\\{text}" if text[0] in "#>=`~" else text
 
 
 def _joined_code(parts: Iterable[str]) -> Iterator[str]:
-    """Parts, with code that follows on code in one fence: blank lines within it had parted it."""
+    """Joins consecutive code blocks in one fence, as blank lines within code had divided them."""
     held = ""
     for part in parts:
         code = part.startswith("```\n")

@@ -1,6 +1,6 @@
-"""Reads what sites tell crawlers: robots.txt and sitemaps.
+"""Reads the instructions of sites to crawlers: robots.txt and sitemaps.
 
-robots.txt says what is allowed (RFC 9309, "Robots Exclusion Protocol"; the parser is protego's). Sitemaps are lists of
+robots.txt declares the allowed pages (RFC 9309, "Robots Exclusion Protocol"; the parser is protego's). Sitemaps are lists of
 pages, and indexes of such lists (sitemaps.org, "Sitemaps XML format").
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 ROBOT = "opx-knowledge"
 MAX_ROBOTS_BYTES = 2 * 1024 * 1024
 MAX_DELAY = 60.0
-"""Seconds; with more between two pages, a crawl would not end."""
+"""Seconds between two pages; with more, a crawl would not end."""
 
 
 class Robots:
-    """The rules of each host, asked for once."""
+    """The rules of each host, requested once."""
 
     def __init__(self, web: WebClient) -> None:
         self._web = web
@@ -36,8 +36,8 @@ class Robots:
         self._delay = 0.0
 
     def allows(self, url: str) -> bool:
-        """Whether the page may be fetched. Raises `SourceUnavailableError` if the rules can't be read for now: then
-        nothing may be."""
+        """True if the page may be fetched. Raises `SourceUnavailableError` if the rules can't be read for now: then no page
+        may be fetched."""
         return self._of(url).can_fetch(url, ROBOT)
 
     def _of(self, url: str) -> Protego:
@@ -64,14 +64,16 @@ class Robots:
         rate = rules.request_rate(ROBOT)
         delay = max(float(rules.crawl_delay(ROBOT) or 0), rate.seconds / rate.requests if rate else 0.0)
         if delay > MAX_DELAY:
-            raise SourceRefusedError(f"{site}/robots.txt wants {delay:g} seconds between two pages: too slow to crawl")
+            raise SourceRefusedError(
+                f"{site}/robots.txt requires {delay:g} seconds between two pages: too slow to crawl"
+            )
         if delay > self._delay and isinstance(self._web, PageMemory):
             self._delay = delay
             self._web.slow_down(RateLimit(1, delay))
 
 
 MAX_SITEMAP_BYTES = 52 * 1024 * 1024
-"""50 MB unpacked are allowed; some are a little more."""
+"""Sitemaps may have 50 MB unpacked; some have a little more."""
 
 MAX_SITEMAPS = 20_000
 MAX_DEPTH = 3
@@ -81,16 +83,16 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class SitemapPage:
-    """`changed` is as the sitemap has it (W3C date or time), "" if it doesn't say."""
+    """A page of a sitemap. `changed` is as the sitemap has it (W3C date or time), "" without."""
 
     url: str
     changed: str = ""
 
 
 def listed_pages(web: WebClient, sitemap: str) -> Iterator[SitemapPage]:
-    """The pages of a sitemap, and of those that it lists, in order. One after the other is held, none twice.
+    """Returns the pages of a sitemap, and of those that it lists, in order. Sitemaps are read one at a time, none twice.
 
-    Raises `SourceRefusedError` if one isn't there, and `SourceShapeError` if one is no sitemap.
+    Raises `SourceRefusedError` if one is missing, and `SourceShapeError` if one is not a sitemap.
     """
     waiting = [(sitemap, 0)]
     seen = {sitemap}
@@ -123,7 +125,7 @@ def _fetched(web: WebClient, url: str) -> bytes:
 
 
 def _entries(body: bytes, url: str) -> Iterator[tuple[str, SitemapPage]]:
-    """`url` or `sitemap` with the page that it names."""
+    """Returns `url` or `sitemap` with the page that it names."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         yield from _lines(body, url)
         return
@@ -151,7 +153,7 @@ def _entries(body: bytes, url: str) -> Iterator[tuple[str, SitemapPage]]:
 
 
 def _joined(url: str, reference: str) -> str:
-    """ "" for what is no address: one odd entry makes no odd sitemap."""
+    """Resolves an address; "" if it is invalid, as one bad entry doesn't invalidate a sitemap."""
     try:
         return urljoin(url, reference) if reference else ""
     except ValueError:
@@ -159,9 +161,9 @@ def _joined(url: str, reference: str) -> str:
 
 
 def _lines(body: bytes, url: str) -> Iterator[tuple[str, SitemapPage]]:
-    """A text file with an address a line is a sitemap as well."""
+    """Reads a plain sitemap: a file with one address per line."""
     found = [line.strip() for line in body.decode("utf-8", errors="replace").splitlines() if line.strip()]
     if not found or not all(line.startswith(("http://", "https://")) for line in found):
-        raise SourceShapeError(f"{url}: a sitemap was expected, XML or an address a line")
+        raise SourceShapeError(f"{url}: a sitemap was expected, XML or one address per line")
     for line in found:
         yield "url", SitemapPage(line)

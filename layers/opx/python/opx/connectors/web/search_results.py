@@ -1,4 +1,4 @@
-"""Standing questions to a search engine, whose results become documents."""
+"""Pulls results of a search engine for fixed queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, Brav
 
 
 class WebResultsOptions(Options, frozen=True, kw_only=True):
-    """`queries` are asked in each pull; of each the first `results` (10 at most) are taken."""
+    """Each pull sends all `queries`, and keeps the first `results` (10 at most) of each."""
 
     queries: Texts
     key_secret: str
@@ -38,18 +38,19 @@ O = TypeVar("O", bound=WebResultsOptions)  # noqa: E741 - options
 
 
 class _WebResults(Connector[O], Generic[O]):
-    """A page a question. What an engine doesn't find any more isn't gone: it expires with its category."""
+    """Pulls a page per query. Results that an engine doesn't return any more aren't withdrawn: they expire with their
+    category."""
 
     limit = RateLimit(1, 1.1)  # what the smallest plans allow
 
     def __init__(self, definition: SourceDefinition, options: O, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not options.queries or not 1 <= options.results <= MAX_RESULTS:
-            raise InvalidInputError(f"source {self.name}: needed are queries, and results from 1 to {MAX_RESULTS}")
+            raise InvalidInputError(f"source {self.name}: set queries, and results from 1 to {MAX_RESULTS}")
 
     @abstractmethod
     def engine(self) -> WebSearch:
-        """Who is asked."""
+        """Returns the search engine."""
 
     def probe(self) -> None:
         self.engine().search(self.options.queries[0], 1)

@@ -1,4 +1,4 @@
-"""Normalises addresses of pages, tells which belong to a crawl, and by which extension a reply is read."""
+"""Normalises addresses of pages, decides which belong to a crawl, and maps replies to file extensions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _NO_PAGES = frozenset(
 
 
 def page_url(base: str, reference: str) -> str:
-    """The address that a page refers to, in the form in which it is asked for: without fragment, tracking parameters
-    and session ids, other parameters in order. "" for what is no address on the web."""
+    """Resolves a reference to the address that is requested: without fragment, tracking parameters and session ids, other
+    parameters in order. "" if it is not an address on the web."""
     try:
         return _normalised(urljoin(base, _SESSION.sub("", reference.strip())))
     except ValueError:
@@ -45,7 +45,7 @@ def page_url(base: str, reference: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _normalised(url: str) -> str:
-    """Cached, as the pages of a site have most of their links in common."""
+    """Normalises an address. Cached, as the pages of a site have most of their links in common."""
     if not url.lower().startswith(("http://", "https://")) or len(url) > MAX_URL:
         return ""
     try:
@@ -60,21 +60,21 @@ def _normalised(url: str) -> str:
 
 
 def identity(url: str) -> str:
-    """What is the same for the forms of a page's address: without scheme, and without a slash at the end."""
+    """Common form of a page's addresses: without scheme, and without a slash at the end."""
     rest = url.partition("://")[2]
     path, mark, query = rest.partition("?")
     return path.rstrip("/") + mark + query
 
 
 def page_key(url: str) -> str:
-    """The key of a page's document, which is Markdown; one that ends like a file of another format gets `.md`."""
+    """Key of a page's document, which is Markdown; `.md` is added if it ends like a file of another format."""
     key = identity(url)
     suffix = PurePosixPath(key).suffix.lower()
     return _bounded(key, ".md" if is_known(suffix) and suffix != ".md" else "")
 
 
 def file_key(url: str, extension: str) -> str:
-    """The key of a file's document, by whose extension it is read."""
+    """Key of a file's document, with the extension of its format."""
     key = identity(url)
     return _bounded(key, "" if PurePosixPath(key).suffix.lower() == extension else extension)
 
@@ -86,7 +86,7 @@ def _bounded(key: str, extension: str) -> str:
 
 
 def may_be_document(url: str) -> bool:
-    """Whether the address's extension lets expect a page or a file that is read, not a picture or an archive."""
+    """True if the address's extension is that of a page or of a supported file, not of a picture or an archive."""
     return _is_read(PurePosixPath(urlsplit(url).path).suffix.lower())
 
 
@@ -100,7 +100,7 @@ def _is_read(suffix: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CrawlScope:
-    """Which addresses belong to a crawl: those of its hosts whose path `include` takes (all, if there are none) and
+    """The addresses that belong to a crawl: those of its hosts whose path `include` matches (all, if it is empty) and
     `exclude` doesn't."""
 
     hosts: frozenset[str]
@@ -108,11 +108,11 @@ class CrawlScope:
     exclude: tuple[re.Pattern[str], ...]
 
     def has(self, url: str) -> bool:
-        """Whether the address belongs to the crawl."""
+        """True if the address belongs to the crawl."""
         return self.has_host(url) and self.has_path(url)
 
     def has_host(self, url: str) -> bool:
-        """Whether the host does."""
+        """True if the host belongs to the crawl."""
         return host_of(url) in self.hosts
 
     def has_path(self, url: str) -> bool:
@@ -126,14 +126,14 @@ class CrawlScope:
 def crawl_scope(
     seeds: Iterable[str], hosts: Iterable[str], include: Sequence[str], exclude: Sequence[str]
 ) -> CrawlScope:
-    """The scope of a crawl from these addresses. Patterns are those of robots.txt (RFC 9309): the beginning of path and
-    query, with `*` for anything and `$` for the end."""
+    """Returns the scope of a crawl from these addresses. Patterns are those of robots.txt (RFC 9309): the beginning of
+    path and query, with `*` for anything and `$` for the end."""
     known = {host_of(url) for url in seeds} | {host.lower().removeprefix("www.") for host in hosts}
     return CrawlScope(frozenset(known), tuple(map(_pattern, include)), tuple(map(_pattern, exclude)))
 
 
 def host_of(url: str) -> str:
-    """Host and port; with and without `www.` it is the same site. "" for what is no address."""
+    """Host and port, without `www.`, which is the same site. "" if it is not an address."""
     try:
         return urlsplit(url).netloc.lower().removeprefix("www.")
     except ValueError:
@@ -161,11 +161,11 @@ _EXTENSIONS = {
     "application/vnd.oasis.opendocument.text": ".odt",
 }
 _RECORDS = (".json", ".jsonl", ".ndjson")
-"""Read through a category's mapping; what sites serve as such is data of their scripts."""
+"""Formats that are read through a category's mapping; on web sites such files are data of scripts."""
 
 
 def extension_of(reply: WebReply) -> str:
-    """`.html` for a page, the extension of a file of a format that is read, or "" for anything else."""
+    """Returns `.html` for a page, the extension of a file of a supported format, or "" for anything else."""
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     suffix = PurePosixPath(urlsplit(reply.url).path).suffix.lower()
     if kind in _HTML_TYPES or (not kind and reply.body.lstrip()[:1] == b"<"):

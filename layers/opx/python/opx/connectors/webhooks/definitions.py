@@ -1,4 +1,4 @@
-"""Reads the webhooks that `knowledge.yaml` declares: who may send what to which address, and how it is verified."""
+"""Reads the webhooks that `knowledge.yaml` declares: their addresses, formats, and the verification of deliveries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from opx.errors import InvalidInputError
 from opx.runtime.knowledge_file import Marked, read_section
 
 TOPIC_FORMAT = "cloudwatch"
-"""Signed by AWS with a certificate, so that there is no secret, and a topic to name instead."""
+"""Format of SNS. AWS signs deliveries with a certificate, so that a webhook has a topic instead of a secret."""
 
 TIMED = {"generic": 300.0, TOPIC_FORMAT: 3900.0}
-"""Formats that sign the time at which they were sent, and for how many seconds a delivery is good unless the webhook
-says otherwise. Amazon SNS tries again for 3,600 seconds at most (its page on delivery retries), with the first time."""
+"""Formats that sign the time of sending, with the seconds for which a delivery is valid unless the webhook sets another
+window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
 VERIFIED_BY_SECRET = ("github", "pagerduty", "statuspage", "alertmanager", "jira", "generic")
 FORMATS = (*VERIFIED_BY_SECRET, TOPIC_FORMAT)
@@ -30,7 +30,7 @@ _OPTIONAL = ("secret", "topic", "window", "events", "tags", "json")
 
 
 def load_webhooks(knowledge: KnowledgeModel, path: Path | None = None) -> dict[str, WebhookDefinition]:
-    """The webhooks of the file by name. Raises `KnowledgeConfigError` with file and line."""
+    """Returns the webhooks of the file by name. Raises `KnowledgeConfigError` with file and line."""
     section = read_section("webhooks", path)
     if section is None:
         return {}
@@ -104,7 +104,9 @@ def _window(kind: str, given: Mapping[str, Marked]) -> float:
 def _mapping(kind: str, given: Mapping[str, Marked], has_own: bool, entry: Marked) -> dict[str, str]:
     if "json" not in given:
         if kind == "generic" and not has_own:
-            raise entry.error("format generic needs `json`: where a delivery has its parts; its category has none")
+            raise entry.error(
+                "format generic needs `json`, the JSONPaths of a delivery's parts, as its category has none"
+            )
         return {}
     if kind != "generic":
         raise given["json"].error("only format generic has `json`; the other formats are known")
@@ -113,7 +115,7 @@ def _mapping(kind: str, given: Mapping[str, Marked], has_own: bool, entry: Marke
 
 
 def _texts(entry: Marked | None) -> tuple[str, ...]:
-    """A list of texts, or one alone. Raises `KnowledgeConfigError` for an empty list."""
+    """Returns a list of strings, or a single one. Raises `KnowledgeConfigError` for an empty list."""
     if entry is None:
         return ()
     if isinstance(entry.plain(), list):
@@ -125,11 +127,11 @@ def _texts(entry: Marked | None) -> tuple[str, ...]:
 
 
 LOCAL = "http://127.0.0.1:8321"
-"""Where `opx run --listen` answers unless it is told otherwise."""
+"""Default address of `opx run --listen`."""
 
 
 def webhook_endpoint(base: str, tier: str, category: str, name: str = "") -> str:
-    """`https://.../ingest/internal/operations/alerts?source=grafana`.
+    """Builds an address such as `https://.../ingest/internal/operations/alerts?source=grafana`.
 
     `base` is the address of the server, "" for this machine. Without a name, the address is that of the only webhook
     which the category has.

@@ -1,4 +1,4 @@
-"""Each format: what kind of event a delivery is, and what it changes."""
+"""Reads deliveries of each format: their event, and the documents that they change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": al
 
 @dataclass(frozen=True, slots=True)
 class ReadDelivery:
-    """What a genuine delivery says: its event, and the documents that it changes."""
+    """The content of a genuine delivery: its event, and the documents that it changes."""
 
     event: str
     changes: tuple[DocumentUpdate, ...]
@@ -44,8 +44,8 @@ class ReadDelivery:
 def read(
     definition: WebhookDefinition, category: Category, delivery: Delivery, message: dict[str, Any] | None = None
 ) -> ReadDelivery:
-    """What a verified delivery says. `message` is the one of SNS's that it is. Without changes for an event that the
-    webhook doesn't want. Raises `PayloadError`, and `WebhookSetupError` for a wrong mapping."""
+    """Reads a verified delivery. `message` is its message of SNS, if it is one. Returns no changes for an event that the
+    webhook excludes. Raises `PayloadError`, and `WebhookSetupError` for a wrong mapping."""
     if definition.format == "github":
         event = github.event_of(delivery)
         return _wanted(definition, event, lambda: github.changes_of(event, github.payload_of(delivery)))
@@ -64,7 +64,7 @@ def _wanted(definition: WebhookDefinition, event: str, changes: Any) -> ReadDeli
 
 
 def sample(definition: WebhookDefinition) -> tuple[bytes, dict[str, str]]:
-    """A small delivery of the format for a test, and the headers that go with it beside its signature."""
+    """Returns a small delivery of the format for a test, and its headers except the signature."""
     body = _SAMPLES[definition.format]
     headers = {"content-type": "application/json"}
     if definition.format == "github":
@@ -113,21 +113,21 @@ _SAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-# -- generic
+# -- the generic format
 
 
 EVENT_HEADER = "x-opx-event"
 
 
 def generic_event(payload: Mapping[str, Any]) -> str:
-    """The record's `event`, if it is a text."""
+    """Event type: the record's field `event`, if it is a string."""
     found = payload.get("event")
     return found if isinstance(found, str) else ""
 
 
 def generic_changes(definition: WebhookDefinition, category: Category, delivery: Delivery) -> list[DocumentUpdate]:
-    """The record as a document. Without an id in the mapping each record is one of its own. A true `deleted` at the top
-    of a record with an id removes its document. Raises `PayloadError`."""
+    """Returns the record as a document. Without an id in the mapping, each record is a document of its own. A true
+    `deleted` at the top of a record with an id removes its document. Raises `PayloadError`."""
     from opx.formats.data.json_mapping import parse_json
     from opx.formats.source import HEAD_BYTES, Source
 
@@ -173,7 +173,7 @@ def _time(category: Category, record: Mapping[str, Any]) -> str:
 
 
 def _first(expressions: str, record: Mapping[str, Any]) -> str:
-    """The first text or number that a mapping entry leads to, "" for none."""
+    """Returns the first string or number that a mapping entry selects, "" for none."""
     if not expressions:
         return ""
     from opx.errors import InvalidInputError

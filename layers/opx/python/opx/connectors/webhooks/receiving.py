@@ -1,6 +1,6 @@
-"""Takes deliveries in: finds the webhook, verifies, and puts what is said into the corpus.
+"""Receives deliveries: finds the webhook, verifies, and writes the changed documents to the corpus.
 
-Nothing of a body is parsed before its signature holds, except that of Amazon SNS, which has the signature in it.
+No body is parsed before its signature is verified, except that of Amazon SNS, which contains the signature.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RETRY_AFTER_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReply:
-    """What the sender is told."""
+    """The reply to the sender."""
 
     status: int
     payload: Mapping[str, Any]
@@ -61,7 +61,7 @@ class DeliveryReply:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """How an error looks to the sender; without a `message`, it has the error's own."""
+    """The reply to the sender for an error; without a `message`, it has the error's own."""
 
     status: int
     code: str
@@ -76,15 +76,15 @@ _FAILURES: dict[type[OpxError], _Failure] = {
     ExpiredError: _Failure(401, "expired"),
     WebhookSetupError: _NOT_SET_UP,
     KnowledgeConfigError: _NOT_SET_UP,
-    StoreUnavailableError: _Failure(503, "unavailable", "nothing was taken in; try again later"),
+    StoreUnavailableError: _Failure(503, "unavailable", "nothing was ingested; try again later"),
     InvalidInputError: _Failure(400, "invalid_payload"),
     OpxError: _Failure(500, "internal", "the delivery failed; the error was logged"),
 }
-"""The first that fits counts."""
+"""Replies by type of error; the first that matches is used."""
 
 
 def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> DeliveryReply:
-    """Take a delivery in, and say how that ended. Raises no `OpxError`."""
+    """Receives a delivery, and returns the reply. Raises no `OpxError`."""
     if len(delivery.body) > MAX_BODY_BYTES:
         return too_large()
     try:
@@ -92,31 +92,31 @@ def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Deliv
     except OpxError as exc:
         failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
         is_ours = failure.status >= 500
-        # Messages may quote a delivery, so that lines about refusals have none.
+        # Messages may quote a delivery, so that log lines of refusals omit them.
         log.log(logging.ERROR if is_ours else logging.WARNING, "webhook: %s", failure.code, exc_info=is_ours)
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
         return failed(failure.status, failure.code, failure.message or str(exc), headers)
 
 
 def too_large() -> DeliveryReply:
-    """The answer to a body that is not even looked at."""
+    """Reply to a body that exceeds the limit and is not read."""
     return failed(
         413, "too_large", f"a delivery may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
     )
 
 
 def failed(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> DeliveryReply:
-    """An error, in the form in which the HTTP API has them."""
+    """Returns an error in the form of the HTTP API."""
     return DeliveryReply(status, {"error": {"code": code, "message": message}}, headers or {})
 
 
 FOLDER = "webhooks"
 SNS_SECONDS = 5.0
-"""For fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
+"""Time limit for fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
 
 
 class WebhookReceiver:
-    """Takes deliveries of the declared webhooks in, for one scope: the manager's, whose folder is `prefix`."""
+    """Receives deliveries of the declared webhooks for one scope: the manager's, whose folder is `prefix`."""
 
     def __init__(
         self,
@@ -140,8 +140,7 @@ class WebhookReceiver:
         self._clock = clock
 
     def receive(self, delivery: Delivery) -> DeliveryReply:
-        """Take a delivery in. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should try
-        again."""
+        """Receives a delivery. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should retry."""
         definition = self._definition(delivery)
         verified, message = self._verified(definition, delivery)
         check_time(verified.sent_at, definition.window, self._clock())
@@ -152,10 +151,10 @@ class WebhookReceiver:
         found = read(definition, self._knowledge.category(definition.category), delivery, message)
         written = [key for change in found.changes if (key := self._write(definition, change, verified))]
         self._deliveries.remember(verified.delivery_id, definition.name, found.event)
-        return _told(found, written)
+        return _reply(found, written)
 
     def _definition(self, delivery: Delivery) -> WebhookDefinition:
-        """The webhook that is named, or the only one of the category. Raises `UnknownWebhookError`."""
+        """Returns the webhook that is named, or the only one of the category. Raises `UnknownWebhookError`."""
         name = delivery.parameter("source")
         of_category = [
             each
@@ -164,7 +163,7 @@ class WebhookReceiver:
         ]
         if len(of_category) != 1:
             raise UnknownWebhookError(
-                "no webhook takes deliveries here; the address needs its category and ?source=NAME"
+                "no webhook accepts deliveries here; the address needs its category and ?source=NAME"
             )
         return of_category[0]
 
@@ -174,7 +173,7 @@ class WebhookReceiver:
         return VERIFIERS[definition.format](definition, delivery, self._keys(definition)), None
 
     def _keys(self, definition: WebhookDefinition) -> list[bytes]:
-        """The secrets that there are. One may be missing while another is put in its place; an empty one is none."""
+        """Returns the secrets that are set. One may be missing while it is replaced; an empty one is ignored."""
         keys = []
         for name in definition.secrets:
             try:
@@ -192,7 +191,7 @@ class WebhookReceiver:
         return keys
 
     def _subscribed(self, definition: WebhookDefinition, verified: Verified, message: dict[str, Any]) -> DeliveryReply:
-        """The topic asks whether this endpoint wants its messages, or says that it no longer gets them."""
+        """Handles a topic's request to confirm the subscription, or its notice that the subscription has ended."""
         if message["Type"] != CONFIRMATION:
             log.warning("webhook %s: its subscription to the topic has ended", definition.name)
             return DeliveryReply(200, {"state": "ignored"})
@@ -201,7 +200,7 @@ class WebhookReceiver:
         return DeliveryReply(200, {"state": "confirmed"})
 
     def _write(self, definition: WebhookDefinition, change: DocumentUpdate, verified: Verified) -> str:
-        """The key of the object, "" if the change is older than what is known."""
+        """Writes a change, and returns the object's key, "" if a newer state is known."""
         name = f"{FOLDER}/{definition.name}/{change.key}.md"
         if not change.time and verified.sent_at is not None:
             change = replace(change, time=moment(verified.sent_at, "the time"))
@@ -224,7 +223,7 @@ class WebhookReceiver:
         self._manager.put_document(definition.category, change.text, known)
 
 
-def _told(found: ReadDelivery, written: list[str]) -> DeliveryReply:
+def _reply(found: ReadDelivery, written: list[str]) -> DeliveryReply:
     if not found.changes:
         return DeliveryReply(200, {"state": "ignored"})
     if not written:
@@ -235,8 +234,7 @@ def _told(found: ReadDelivery, written: list[str]) -> DeliveryReply:
 def receiver_of(
     installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager, open_web: OpenWeb
 ) -> WebhookReceiver:
-    """Receives the deliveries that knowledge.yaml declares. Raises `KnowledgeConfigError` for webhooks that are declared
-    wrongly."""
+    """Builds the receiver for the webhooks of knowledge.yaml. Raises `KnowledgeConfigError` for invalid declarations."""
     table, clock = tables.table(DELIVERIES), installation.clock
     return WebhookReceiver(
         definitions=load_webhooks(installation.knowledge, installation.knowledge_path),
@@ -251,5 +249,6 @@ def receiver_of(
 
 
 def no_pause(seconds: float) -> None:
-    """Instead of a pause before another try: SNS sends its message again by itself, and doesn't wait that long."""
+    """Raises `SourceUnavailableError` instead of pausing before a retry: SNS retries its message by itself, and doesn't
+    wait that long."""
     raise SourceUnavailableError("Amazon SNS doesn't answer for now", seconds)

@@ -1,4 +1,4 @@
-"""What was taken in before: deliveries, so that none counts twice, and how new each document is."""
+"""Records processed deliveries, so that none counts twice, and the newest known time of each document."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from opx.ports import AllOf, AnyOf, Clock, Equals, KeyAbsent, LessThan, Table
 log = logging.getLogger(__name__)
 
 KEEP_DAYS = 90
-"""How long a delivery is remembered. What is sent again later still can't replace what is newer: see `Order`."""
+"""Days for which a delivery is remembered. One that is sent again later still can't replace newer content: see `Order`."""
 
 LEASE_SECONDS = 60
-"""Longer than a request may take."""
+"""Lease of a document; longer than a request may take."""
 
 FREE = 0.0
 
 
 class Deliveries:
-    """Over the table DELIVERIES. Raises `StoreUnavailableError` when it can't be asked: nothing is taken in then, as a
-    replay could not be told from a first delivery."""
+    """Processed deliveries in the table DELIVERIES. Raises `StoreUnavailableError` if it is unavailable: nothing is ingested
+    then, as a replay could not be distinguished from a first delivery."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
@@ -32,7 +32,7 @@ class Deliveries:
         return self._table.get({"deliveryId": delivery_id}) is not None
 
     def remember(self, delivery_id: str, webhook: str, event: str) -> None:
-        """Note that the delivery was taken in, once all that it changes is stored."""
+        """Records that the delivery was processed, once all its changes are stored."""
         now = self._clock()
         self._table.put(
             {
@@ -46,16 +46,16 @@ class Deliveries:
 
 
 class Order:
-    """Which state of each document is the newest, by the times in the payloads. Kept for good: an old delivery must not
-    win because the newer one was forgotten. Two that are about one document don't write it at once."""
+    """Newest known time of each document, by the times in the payloads. Kept for good: an old delivery must not win because
+    the newer one was forgotten. A lease keeps two deliveries from writing one document at once."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
 
     def begin(self, document: str, change: DocumentUpdate) -> float | None:
-        """The lease under which the change is to be written now, for `end`; None if it is older than what is known, or
-        is overtaken by a deletion. Raises `StoreUnavailableError` while another delivery writes the document."""
+        """Returns the lease under which the change is to be written now, for `end`; None if a newer state is known, or a
+        deletion of the same time. Raises `StoreUnavailableError` while another delivery writes the document."""
         now = self._clock()
         lease = now + LEASE_SECONDS
         free = LessThan("busyUntil", now)
@@ -68,12 +68,12 @@ class Order:
         except ConditionFailedError as exc:
             known = self._table.get(self._key(document))
             if known is not None and known["busyUntil"] >= now:
-                raise StoreUnavailableError("another delivery about the same document is being taken in") from exc
+                raise StoreUnavailableError("another delivery about the same document is being processed") from exc
             return None
         return lease
 
     def end(self, document: str, change: DocumentUpdate, lease: float) -> None:
-        """The change is written. What another delivery noted after the lease was over stays."""
+        """Records that the change is written. A state that another delivery recorded after the lease expired stays."""
         try:
             self._table.put({**self._item(document, change), "busyUntil": FREE}, condition=Equals("busyUntil", lease))
         except ConditionFailedError:
@@ -93,5 +93,5 @@ class Order:
 
 
 def order_id(document: str) -> str:
-    """Under which key it is kept how new the document with this object key is."""
+    """Key of the item with the newest known time of an object."""
     return "document#" + stable_hash("document", document)

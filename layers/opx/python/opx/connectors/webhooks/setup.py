@@ -1,4 +1,4 @@
-"""Webhooks as an installation has them: their addresses, the secrets that verify deliveries, and deliveries for a test."""
+"""Manages the webhooks of an installation: lists their addresses, creates their secrets, and sends test deliveries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WebhookSetup:
         )
 
     def get(self, name: str) -> WebhookDefinition:
-        """A webhook. Raises `InvalidInputError` that lists those there are."""
+        """Returns a webhook. Raises `InvalidInputError` that lists the declared ones."""
         if name not in self.definitions:
             raise InvalidInputError(
                 f"there is no webhook {name!r}; declared are: {', '.join(self.definitions) or 'none'}"
@@ -52,9 +52,9 @@ class WebhookSetup:
         return webhook_endpoint(base, definition.tier.value, definition.category, definition.name)
 
     def make_secret(self, name: str, wanted: str = "", *, replace: bool = False) -> MadeSecret:
-        """Make up a secret of a webhook, by default the first that isn't set, and keep it where secrets can be set.
+        """Generates a secret of a webhook, by default the first that isn't set, and stores it where secrets can be set.
 
-        Raises `InvalidInputError` for one that is set, unless it is to be replaced.
+        Raises `InvalidInputError` for one that is set, unless `replace`.
         """
         chosen = self._chosen(self.get(name), wanted, replace=replace)
         value = randomness.token_hex(_SECRET_BYTES)
@@ -64,13 +64,13 @@ class WebhookSetup:
         return MadeSecret(chosen, value, kept=True)
 
     def signed(self, name: str, body: bytes, now: float) -> DeliveryProof:
-        """The headers and parameters with which a body is a genuine delivery. Raises `InvalidInputError` without a
+        """Returns the headers and parameters that make a body a genuine delivery. Raises `InvalidInputError` without a
         secret."""
         definition = self.get(name)
         return proof_of(definition, self._key(definition), body, now)
 
     def send(self, name: str, body: bytes | None, now: float) -> DeliveryAnswer:
-        """Send a signed delivery to a webhook, by default a small sample of its format. Raises `InvalidInputError` if
+        """Sends a signed delivery to a webhook, by default a small sample of its format. Raises `InvalidInputError` if
         nothing answers."""
         definition = self.get(name)
         key = self._key(definition)
@@ -79,7 +79,7 @@ class WebhookSetup:
         proof = proof_of(definition, key, body, now)
         address = self.address(definition)
         full = f"{address}&{urlencode(proof.query)}" if proof.query else address
-        status, answer = _posted(full, body, {**headers, **proof.headers})
+        status, answer = _post(full, body, {**headers, **proof.headers})
         return DeliveryAnswer(address, status, answer)
 
     # -- secrets
@@ -118,7 +118,7 @@ class WebhookSetup:
         return unset[0]
 
     def _key(self, definition: WebhookDefinition) -> str:
-        """A secret that is set. Raises `InvalidInputError` without one."""
+        """Returns a secret that is set. Raises `InvalidInputError` without one."""
         if not definition.secrets:
             raise InvalidInputError(f"deliveries of format {definition.format} can only be signed by AWS")
         for name in definition.secrets:
@@ -130,22 +130,22 @@ class WebhookSetup:
 
 
 def webhook_setup(settings: Settings, secrets: Callable[[], Secrets], *, on_aws: bool) -> WebhookSetup:
-    """The webhooks of the knowledge file that the settings name. Raises `KnowledgeConfigError` for wrong ones."""
+    """Loads the webhooks of the knowledge file of the settings. Raises `KnowledgeConfigError` for invalid ones."""
     path = Path(settings.knowledge_file) if settings.knowledge_file else None
     return WebhookSetup(load_webhooks(load_knowledge(path), path), settings, on_aws, secrets)
 
 
 def writable(secrets: Secrets) -> WritableSecrets:
-    """Secrets that can be set. Raises `InvalidInputError` for those of a deployed system."""
+    """Returns secrets that can be set. Raises `InvalidInputError` for those of a deployed system."""
     if not isinstance(secrets, WritableSecrets):
         raise InvalidInputError("secrets of a deployed system are in Secrets Manager: set them there")
     return secrets
 
 
-def _posted(address: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Status and text of the answer. Raises `InvalidInputError` if there is none."""
+def _post(address: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, str]:
+    """Sends a request, and returns status and text of the answer. Raises `InvalidInputError` if there is none."""
     if urlsplit(address).scheme not in ("http", "https"):
-        raise InvalidInputError(f"{address} is no address of a server: set OPX_WEBHOOK_URL to https://...")
+        raise InvalidInputError(f"{address} is not an address of a server: set OPX_WEBHOOK_URL to https://...")
     request = urllib.request.Request(address, data=body, headers=dict(headers), method="POST")  # noqa: S310 - checked above
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as reply:  # noqa: S310

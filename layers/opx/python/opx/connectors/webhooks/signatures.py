@@ -1,8 +1,8 @@
 """Verifies deliveries, and signs them for tests and generic senders.
 
-Shared secrets are compared in constant time. Messages of Amazon SNS are signed with a certificate of AWS's, which the
-message says where to find ("Verifying the signatures of Amazon SNS messages" and "Parsing Amazon SNS message formats" of
-the SNS Developer Guide). The outer message is parsed before its signature holds, as the signature is in it.
+Shared secrets are compared in constant time. Messages of Amazon SNS are signed with a certificate of AWS's, whose
+address is in the message ("Verifying the signatures of Amazon SNS messages" and "Parsing Amazon SNS message formats" of
+the SNS Developer Guide). The outer message is parsed before its signature is verified, as it contains the signature.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _SECONDS = re.compile(rb"[0-9]{1,12}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a genuine delivery is known by. `sent_at` is when it was sent, if that is signed too."""
+    """Identity of a genuine delivery. `sent_at` is the time of sending, if that is signed too."""
 
     delivery_id: str
     sent_at: float | None = None
 
 
 Verifier = Callable[[WebhookDefinition, Delivery, Sequence[bytes]], Verified]
-"""Raises `UnverifiedError`."""
+"""Verifies a delivery with the secrets of its webhook. Raises `UnverifiedError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _HubSignature:
 
 
 def _generic(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """`X-Opx-Signature: v1=<hex>`, HMAC-SHA256 of the timestamp's digits, a dot and the body."""
+    """Verifies `X-Opx-Signature: v1=<hex>`, HMAC-SHA256 of the timestamp's digits, a dot and the body."""
     stamp = delivery.header(TIMESTAMP_HEADER)
     given = _behind(b"v1=", delivery.header(SIGNATURE_HEADER))
     _check(given, (generic_signature(key, stamp, delivery.body) for key in keys))
@@ -74,18 +74,19 @@ def _generic(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[b
 
 
 def generic_signature(key: bytes, stamp: bytes, body: bytes) -> bytes:
-    """The hexadecimal part of `X-Opx-Signature`."""
+    """Returns the hexadecimal part of `X-Opx-Signature`."""
     return hmac.new(key, stamp + b"." + body, hashlib.sha256).hexdigest().encode()
 
 
 def _query_token(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """Statuspage signs nothing: whoever knows the address with its token is believed."""
+    """Verifies the token of Statuspage, which signs nothing: any sender that knows the address with its token is trusted."""
     _check([delivery.parameter("token").encode("utf-8", "surrogatepass")], keys)
     return Verified(_body_id(definition, delivery))
 
 
 def _authorization(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """Alertmanager signs nothing either: a bearer token, or `user:password` for basic authorization."""
+    """Verifies the credentials of Alertmanager, which signs nothing either: a bearer token, or `user:password` for basic
+    authorization."""
     scheme, _, credentials = delivery.header("authorization").strip().partition(b" ")
     expected: Iterable[bytes] = keys
     if scheme.lower() == b"basic":
@@ -107,12 +108,12 @@ VERIFIERS: Mapping[str, Verifier] = {
     "alertmanager": _authorization,
     "generic": _generic,
 }
-"""How each format that has secrets is verified. What GitHub and others say beside the body (ids of deliveries) isn't
-signed, so that a delivery is known by its body."""
+"""Verifier of each format that has secrets. Headers of GitHub and others (ids of deliveries) aren't signed, so that a
+delivery is identified by its body."""
 
 
 def check_time(sent_at: float | None, window: float, now: float) -> None:
-    """Raise `ExpiredError` for a delivery that was sent too long ago, or that claims to be sent later than now."""
+    """Raises `ExpiredError` for a delivery that was sent too long ago, or that claims to be sent later than now."""
     if sent_at is None:
         return
     if abs(now - sent_at) > window:
@@ -128,7 +129,7 @@ def _behind(prefix: bytes, header: bytes) -> list[bytes]:
 
 
 def _check(given: Sequence[bytes], expected: Iterable[bytes]) -> None:
-    """Raise `UnverifiedError` unless one of them is as expected. Takes as long whichever differs, and where."""
+    """Raises `UnverifiedError` unless one of them is expected. Takes constant time."""
     expectations = list(expected)
     found = False
     for signature in given:
@@ -143,7 +144,7 @@ def _body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
 
 
 def proof_of(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
-    """What shows that the body is from who knows the secret. Raises `InvalidInputError` for a format that only its
+    """Returns the proof that the sender of a body knows the secret. Raises `InvalidInputError` for a format that only its
     service can sign."""
     secret = key.strip().encode()
     verifier = VERIFIERS.get(definition.format)
@@ -178,15 +179,15 @@ _SUBJECT = "sns.amazonaws.com"
 
 
 class SnsMessages:
-    """Verifies messages of the topics that webhooks name. Certificates are fetched once, and kept while this is."""
+    """Verifies messages of the topics of webhooks. Certificates are fetched once, and cached in memory."""
 
     def __init__(self, web: Callable[[], WebClient]) -> None:
         self._web = web
         self._certificates: dict[str, Certificate] = {}
 
     def verify(self, definition: WebhookDefinition, delivery: Delivery) -> tuple[Verified, dict[str, Any]]:
-        """The message, which is what SNS sent from the webhook's topic. Raises `UnverifiedError`, and
-        `StoreUnavailableError` if the certificate can't be had now."""
+        """Returns the message if SNS sent it from the webhook's topic. Raises `UnverifiedError`, and `StoreUnavailableError`
+        if the certificate is unavailable."""
         try:
             message = delivery.json()
         except PayloadError:
@@ -204,16 +205,16 @@ class SnsMessages:
         return Verified(stable_hash("delivery", definition.name, message["MessageId"]), sent_at), message
 
     def confirm(self, definition: WebhookDefinition, message: Mapping[str, Any]) -> None:
-        """Tell SNS that the subscription, of a verified message, is wanted. Raises `PayloadError` for an address that
+        """Confirms the subscription of a verified message to SNS. Raises `PayloadError` for an address that
         isn't the topic's confirmation, and `StoreUnavailableError`."""
         url = message["SubscribeURL"]
-        asked = parse_qs(url.partition("?")[2])
+        query = parse_qs(url.partition("?")[2])
         if not (
             _is_of_region(url, definition.topic)
-            and asked.get("Action") == ["ConfirmSubscription"]
-            and asked.get("TopicArn") == [definition.topic]
+            and query.get("Action") == ["ConfirmSubscription"]
+            and query.get("TopicArn") == [definition.topic]
         ):
-            raise PayloadError("the subscription's address is not one that confirms the topic's")
+            raise PayloadError("the subscription's address does not confirm the webhook's topic")
         self._fetch(url, definition.topic)
 
     def _certificate(self, url: str, topic: str) -> Certificate:
@@ -230,22 +231,22 @@ class SnsMessages:
         try:
             reply = self._web().get(url, limit=_CERTIFICATE_BYTES)
         except (ForbiddenAddressError, SourceRefusedError) as exc:
-            raise StoreUnavailableError(f"Amazon SNS can't be asked at {url.split('/')[2]}") from exc
+            raise StoreUnavailableError(f"Amazon SNS can't be reached at {url.split('/')[2]}") from exc
         if reply.gone or not _is_of_region(reply.url, topic):
-            raise StoreUnavailableError(f"Amazon SNS has nothing there, or sends elsewhere: {url.split('/')[2]}")
+            raise StoreUnavailableError(f"Amazon SNS returned nothing, or redirected elsewhere: {url.split('/')[2]}")
         return reply.body
 
 
 def _is_of_region(url: str, topic: str) -> bool:
-    """Whether SNS answers there in the topic's region: nobody else has the name `sns.<region>`, and up to the first
-    slash the address is exactly that."""
+    """True if the address is that of SNS in the topic's region: only AWS has the name `sns.<region>`, and the address is
+    exactly that up to the first slash."""
     _, partition, _, region, *_ = topic.split(":")
     domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     return url.startswith(f"https://sns.{region}.{domain}/")
 
 
 def _signed_text(message: Mapping[str, Any]) -> bytes:
-    """What is signed: names and values, a line each. Raises `UnverifiedError` for no message of SNS's."""
+    """Returns the signed text: names and values, a line each. Raises `UnverifiedError` if it is not a message of SNS."""
     names = _SIGNED.get(str(message.get("Type")), ())
     present = [name for name in names if name != _OPTIONAL or message.get(name) is not None]
     if not present or not all(isinstance(message.get(name), str) for name in present):
@@ -259,7 +260,7 @@ def _check_signature(certificate: Certificate, message: Mapping[str, Any], signe
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
     from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
-    # SHA-1 is what topics sign with unless they are told otherwise.
+    # Topics sign with SHA-1 by default.
     algorithms = {"1": SHA1, "2": SHA256}
     algorithm = algorithms.get(str(message.get("SignatureVersion")))
     key = certificate.public_key()
@@ -280,7 +281,7 @@ def _loaded(pem: bytes) -> Certificate:
     try:
         found = load_pem_x509_certificate(pem)
     except ValueError as exc:
-        raise StoreUnavailableError("what Amazon SNS answered is no certificate") from exc
+        raise StoreUnavailableError("the answer of Amazon SNS is not a certificate") from exc
     names = [str(name.value) for name in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if not any(name == _SUBJECT or name.endswith("." + _SUBJECT) for name in names):
         raise UnverifiedError

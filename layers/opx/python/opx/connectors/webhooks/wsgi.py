@@ -1,4 +1,4 @@
-"""Takes deliveries over HTTP on this machine: a WSGI application, and a server that runs it in a thread of its own."""
+"""Receives deliveries over HTTP on this machine: a WSGI application, and a server that runs it in a thread of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def application(
     open_receiver: Callable[[], WebhookReceiver], accepted: Callable[[], object] = lambda: None
 ) -> WSGIApplication:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else. `accepted` is called after each delivery
-    that put something into the corpus, so that who works on it need not wait for its next look.
+    that changed the corpus, so that its consumer need not wait for the next poll.
 
     A body is read in blocks and never beyond the limit.
     """
@@ -79,12 +79,12 @@ def _answer(environ: WSGIEnvironment, receiver: Callable[[], WebhookReceiver]) -
 
 
 def _body(environ: WSGIEnvironment) -> bytes | None:
-    """None for a body that is too large, of which no more is read than shows it."""
+    """Reads the body; None if it exceeds the limit, in which case no more is read than necessary."""
     declared = str(environ.get("CONTENT_LENGTH") or "")
     if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
         return None
     stream = environ["wsgi.input"]
-    # Without a declared length, only a server that ends the stream itself lets it be read to its end.
+    # Without a declared length, the stream can be read to its end only if the server ends it.
     left = int(declared) if declared.isdecimal() else MAX_BODY_BYTES + 1 if environ.get("wsgi.input_terminated") else 0
     read = bytearray()
     while left > 0 and (block := stream.read(min(left, _BLOCK_BYTES))):
@@ -109,12 +109,12 @@ THREADS = 4
 
 
 class LocalServer:
-    """Answers webhooks while inside `with`. `arrived` is called after each that put something into the corpus."""
+    """Answers webhooks within a `with` block. `arrived` is called after each delivery that changed the corpus."""
 
     def __init__(
         self, open_receiver: Callable[[], WebhookReceiver], address: str, arrived: Callable[[], object]
     ) -> None:
-        """Listens at once. Raises `InvalidInputError` for what is no `host:port`, and for one that is taken."""
+        """Listens at once. Raises `InvalidInputError` if `address` is not `host:port`, or is in use."""
         from waitress.server import create_server
 
         match = _ADDRESS.match(address)
@@ -139,7 +139,7 @@ class LocalServer:
 
     @property
     def address(self) -> str:
-        """Where it listens: the port is the system's choice if 0 was asked for."""
+        """Address that it listens at; the system chooses the port if 0 was given."""
         return f"{self._server.effective_host}:{self._server.effective_port}"
 
     def __enter__(self) -> Self:
@@ -156,7 +156,7 @@ class LocalServer:
         self._close()
 
     def _close(self) -> None:
-        """The server leaves sockets open, as most live as long as their process."""
+        """Closes the sockets, which the server leaves open, as most servers live as long as their process."""
         from waitress.wasyncore import close_all
 
         close_all(self._sockets, ignore_all=True)

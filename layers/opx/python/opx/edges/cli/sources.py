@@ -140,9 +140,9 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
 
 def _ingest_pulled(session: Session, report: PullReport) -> bool:
     """Ingest what a pull put, and say what went wrong; whether anything did."""
-    from opx.connectors.runner import told
+    from opx.connectors.runner import pull_summary
 
-    click.echo(told(report))
+    click.echo(pull_summary(report))
     failed = bool(report.error or report.flag)
     for outcome in session.loader.outcomes((*report.put, *report.withdrawn)):
         if outcome.error:
