@@ -1,4 +1,4 @@
-"""Replies: pages of ordered items with tokens for the next page, each within the size of a Lambda reply, and text for agents."""
+"""Replies: pages of ordered items with tokens for the next page, each within the size of a Lambda reply, and their text."""
 
 from __future__ import annotations
 
