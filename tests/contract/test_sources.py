@@ -75,7 +75,7 @@ class SourcesContract:
         folder.rmdir()
         seat.call(pull_source, PullSource(source_id="notes"))
         (view,) = [view for view in sources(seat) if view.source_id == "notes"]
-        assert "no directory" in view.state.error
+        assert "not a directory" in view.state.error
 
     def test_health_is_asked_for(self, seat: Seat, folder: Path) -> None:
         self.registered(seat, folder)

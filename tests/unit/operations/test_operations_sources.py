@@ -135,7 +135,7 @@ class TestSources:
         folder.rmdir()
         health = check_source(context, CheckSource(source_id=notes)).health
         assert health is not None
-        assert (health.ok, "no directory" in health.reason) == (False, True)
+        assert (health.ok, "not a directory" in health.reason) == (False, True)
 
     def test_a_removed_source_is_gone(self, context: Context, notes: str) -> None:
         assert to_json(remove_source(context, RemoveSource(source_id=notes))) == {"removed": "notes"}

@@ -65,7 +65,7 @@ class TestSources:
         assert opx("source", "health", "notes").output.strip() == "notes: ok"
         (opx.folder / "docs").rmdir()
         result = opx("source", "health", "notes")
-        assert (result.exit_code, "no directory" in result.output) == (1, True)
+        assert (result.exit_code, "not a directory" in result.output) == (1, True)
 
     def test_kinds_are_listed_with_their_options(self, opx: Opx) -> None:
         output = opx("source", "kinds").output
@@ -166,7 +166,7 @@ class TestManager:
     def test_a_source_that_fails_is_raised(self, services: System, tmp_path: Path) -> None:
         given = {"name": "files", "kind": "directory", "options": {"path": str(tmp_path / "gone")}}
         source_id = services.manager.register_source(given, "", "internal", "runbooks/procedures")
-        with pytest.raises(OpxError, match="no directory"):
+        with pytest.raises(OpxError, match="not a directory"):
             services.manager.pull_now(source_id)
 
     def test_a_watched_directory_is_taken_in_and_followed(self, services: System, tmp_path: Path) -> None:
