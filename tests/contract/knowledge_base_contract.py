@@ -297,7 +297,7 @@ class KnowledgeBaseContract:
 
     @pytest.mark.parametrize("wanted", ["", "xyz", "a" * 33, "../status"])
     def test_what_is_no_id_is_refused(self, seat: Seat, wanted: str) -> None:
-        with pytest.raises(InvalidInputError, match="is no document id"):
+        with pytest.raises(InvalidInputError, match="is not a document id"):
             shown(seat, wanted)
 
     @pytest.mark.parametrize("wanted", ["0", "0" * 32])
