@@ -27,6 +27,8 @@ from opx.runtime.metrics import Metric, Report, unreported
 if TYPE_CHECKING:
     from opx.ports import Queue
 
+log = logging.getLogger(__name__)
+
 
 # -- requested pulls
 
@@ -99,8 +101,6 @@ def _parsed(body: str) -> dict[str, Any]:
 
 # -- pulls
 
-
-log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 900.0
 OVERLAP = timedelta(hours=1)

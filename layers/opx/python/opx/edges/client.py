@@ -34,6 +34,9 @@ from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, HttpRoute,
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
+log = logging.getLogger(__name__)
+
+
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
@@ -131,8 +134,6 @@ def _text(value: Any) -> Any:
 
 # -- api requests
 
-
-log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.5

@@ -104,14 +104,16 @@ def parse(
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
     suffix = PurePosixPath(name).suffix.lower()
-    kind = _EXTENSIONS.get(suffix, "") or (suffix if _own_parser(suffix) else binary_format(head))
+    own = None if suffix in _EXTENSIONS else _own_parser(suffix)
+    kind = _EXTENSIONS.get(suffix, "") or ("" if own else binary_format(head))
     if kind == "json" and category.path == ALERT_RULES_CATEGORY and not category.json_mapping:
         kind = "config"
     if not _is_binary(kind):
         problem = binary_problem(head)
         if problem:
             raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
-    return _parser(kind or text_format(head, category))(Source(name, head, stream, category, tools))
+    parser = own or _parser(kind or text_format(head, category))
+    return parser(Source(name, head, stream, category, tools))
 
 
 def is_known(extension: str) -> bool:
@@ -137,10 +139,6 @@ def _read_head(stream: BinaryIO) -> bytes:
 
 def _parser(kind: str) -> Parser:
     """Imports the parser on first use: most parsers' libraries take longer to load than most files to parse."""
-    if kind not in _FORMATS:
-        own = _own_parser(kind)
-        assert own is not None, kind
-        return own
     found = _FORMATS[kind]
     parser: Parser = getattr(importlib.import_module(f"opx.formats.{found.module}"), found.function)
     return parser
@@ -152,11 +150,13 @@ def _own_parser(extension: str) -> Parser | None:
     name = extension.removeprefix(".")
     if not name.isidentifier() or name.startswith("_"):
         return None
-    for family in _FAMILIES:
-        if importlib.util.find_spec(f"opx.formats.{family}.{name}"):
-            found: Parser | None = getattr(importlib.import_module(f"opx.formats.{family}.{name}"), "parse", None)
-            return found
-    return None
+    modules = (f"opx.formats.{family}.{name}" for family in _FAMILIES)
+    found = (
+        getattr(importlib.import_module(module), "parse", None)
+        for module in modules
+        if importlib.util.find_spec(module)
+    )
+    return next(filter(None, found), None)
 
 
 def binary_problem(head: bytes) -> str:

@@ -12,7 +12,6 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
 from opx.ports.search import GraphWriter
-from opx.ports.tables import EMBEDDINGS
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ class DocumentGraph(Protocol):
     @property
     def extractor(self) -> Extract:
         """Finds nodes and edges in documents."""
+
+    @property
+    def written_texts(self) -> ContextCache:
+        """Cache of texts that language models generated for passages."""
 
 
 class Ingestion:
@@ -108,15 +111,7 @@ class Ingestion:
             return None
         from opx.ingestion.contexts import ContextWriter
 
-        return ContextWriter(self._new_chat(model), self.written_contexts)
-
-    @cached_property
-    def written_contexts(self) -> ContextCache:
-        """Cache of generated contexts."""
-        from opx.ingestion.contexts import ContextCache
-
-        days = self._installation.settings.embedding_cache_days
-        return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)
+        return ContextWriter(self._new_chat(model), self._graph.written_texts)
 
     @cached_property
     def worker(self) -> IngestionWorker:

@@ -25,6 +25,9 @@ from opx.hygiene.untrusted import one_line
 from opx.ports import Clock, Table
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer
 
+log = logging.getLogger(__name__)
+
+
 # -- context cache
 
 
@@ -91,8 +94,6 @@ procedure it belongs to. Name things as the document does. Add nothing that the 
 judgement. Give every passage exactly one context, under its id."""
 
 _LIMITED = Remark(RemarkKind.UNREAD_PART, f"contexts are written for the first {MAX_CHUNKS} passages alone")
-
-log = logging.getLogger(__name__)
 
 
 class _Context(ModelAnswer, frozen=True):

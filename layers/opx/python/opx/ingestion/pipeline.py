@@ -33,6 +33,8 @@ from opx.runtime.threads import Each
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter
 
+log = logging.getLogger(__name__)
+
 
 # -- publishing
 
@@ -191,7 +193,6 @@ def _document_id(step: Step) -> str:
 
 __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress"]
 
-log = logging.getLogger(__name__)
 
 PIPELINE_VERSION = 5
 """Raise when parsing, chunking, the embedded text or the filtered fields change: unchanged documents are then

@@ -18,6 +18,8 @@ from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import IndexSync, Item, ObjectInfo, ObjectStore
 from opx.runtime.threads import Each
 
+log = logging.getLogger(__name__)
+
 
 class ObjectPhase(StrEnum):
     """Phase of an object's ingestion."""
@@ -85,9 +87,6 @@ class ObjectStates:
 
 
 # -- runs of a managed knowledge base
-
-
-log = logging.getLogger(__name__)
 
 
 def sync_request(since: float) -> str:

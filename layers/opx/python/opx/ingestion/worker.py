@@ -18,6 +18,9 @@ from opx.ingestion.pipeline import IngestionPipeline, Progress
 from opx.ports import Message, Queue
 from opx.runtime.metrics import Metric, Report
 
+log = logging.getLogger(__name__)
+
+
 # -- batches
 
 
@@ -113,8 +116,6 @@ def _measure(outcome: EventOutcome, report: Report) -> None:
 
 # -- worker
 
-
-log = logging.getLogger(__name__)
 
 MAX_DELAY_SECONDS = 900.0
 BATCH_MESSAGES = 40

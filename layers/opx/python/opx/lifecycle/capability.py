@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
     from opx.retrieval.calibration.calibrating import Calibrator
+    from opx.retrieval.calibration.models import CalibrationStore
 
 WRITERS_DONE_SECONDS = 330.0
 """Time after which no ingesting function that began before is still running: their timeout is 300 seconds."""
@@ -64,6 +65,7 @@ class Lifecycle:
         graph: Graph,
         ingestion: Ingestion,
         learning: Learning,
+        calibrations: Callable[[], CalibrationStore],
         schedule: Callable[[], None],
     ) -> None:
         self._installation = installation
@@ -75,6 +77,7 @@ class Lifecycle:
         self._graph = graph
         self._ingestion = ingestion
         self._learning = learning
+        self._calibrations = calibrations
         self._schedule = schedule
 
     # -- retention
@@ -217,7 +220,6 @@ class Lifecycle:
         item processed and the count so far. Raises `InvalidInputError` where a managed service scores relevance."""
         from opx.graph.naming import ScopeDirectory
         from opx.retrieval.calibration.calibrating import CalibrationCorpus, Calibrator
-        from opx.retrieval.calibration.models import CalibrationStore
 
         corpus, indexing, installation = self._corpus, self._indexing, self._installation
         embedder = indexing.query_embedder
@@ -231,8 +233,7 @@ class Lifecycle:
             index=indexing.index,
             embedder=embedder,
         )
-        calibrations = CalibrationStore(self._tables.table(LIFECYCLE), indexing.indexes.subject)
-        return Calibrator(calibration_corpus, calibrations, installation.clock, progress)
+        return Calibrator(calibration_corpus, self._calibrations(), installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
         """Due calibrations within the background loop of a single-process installation."""

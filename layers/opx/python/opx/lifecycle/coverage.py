@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from opx.ingestion.corpus.catalog import Catalog
     from opx.ingestion.corpus.failures import FailureLog
 
+log = logging.getLogger(__name__)
+
 
 # -- freshness
 
@@ -67,9 +69,6 @@ def overdue(schedule: str, last: datetime, now: datetime, *, missed: int = 0) ->
 
 
 # -- coverage
-
-
-log = logging.getLogger(__name__)
 
 
 class CoverageReport:

@@ -329,6 +329,7 @@ class System:
             graph=self.graph,
             ingestion=self.ingestion,
             learning=self.learning,
+            calibrations=lambda: self.questions.calibrations,
             schedule=self._schedule,
         )
 

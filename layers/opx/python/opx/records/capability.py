@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from opx.retrieval.capability import Questions
     from opx.retrieval.searching import RememberedVectors
 
+log = logging.getLogger(__name__)
+
 
 class QuestionRecords:
     """The audit log and the gaps of an installation."""
@@ -135,8 +137,6 @@ def _no_vector(_: str) -> None:
 
 # -- recording answers
 
-
-log = logging.getLogger(__name__)
 
 VectorOf = Callable[[str], Sequence[float] | None]
 

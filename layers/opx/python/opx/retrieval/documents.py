@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from opx.domain.procedures import Outline
     from opx.ingestion.corpus.capability import Corpus
 
+log = logging.getLogger(__name__)
+
 
 _ID = re.compile(r"[0-9a-f]+\Z")
 
@@ -77,8 +79,6 @@ class ReadableDocuments:
 
 # -- expansion
 
-
-log = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 30_000
 """Characters of an expanded result; longer ones are cut at chunks, around the found one."""

@@ -22,6 +22,8 @@ from opx.retrieval.query_language import ParsedQuery
 if TYPE_CHECKING:
     from opx.domain.outcomes import OutcomeScore
 
+log = logging.getLogger(__name__)
+
 
 MAX_COPIES = 10
 """Near-duplicate documents that are named with a result."""
@@ -158,7 +160,6 @@ def _copies(hit: FusedHit) -> list[dict[str, Any]]:
 
 # -- recorded outcomes: they adjust scores, and warn of steps
 
-log = logging.getLogger(__name__)
 
 NOT_READ = "the recorded outcomes of these documents could not be read: scores and warnings don't include them"
 

@@ -26,6 +26,9 @@ from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports import Clock
 from opx.settings import Settings
 
+T = TypeVar("T")
+
+
 PathCheck = Callable[[str], object]
 """Compiles a JSONPath expression. Raises `InvalidInputError` for a malformed one."""
 
@@ -319,9 +322,6 @@ def _refuse_shared_folders(entries: Marked, categories: Mapping[str, Category]) 
 
 
 # -- installation
-
-
-T = TypeVar("T")
 
 
 class Installation:

@@ -11,6 +11,10 @@ from typing import TypeVar
 from opx.errors import ModelError, OpxError
 from opx.runtime.metrics import Metric, Report
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+
 # -- deadlines
 
 
@@ -37,10 +41,6 @@ def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError
 
 
 # -- parallel
-
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Each:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.removal import Removal
     from opx.retrieval.calibration.calibrating import Calibrator
 
+log = logging.getLogger(__name__)
+
 
 # -- feeds of a single-process installation
 
@@ -101,8 +103,6 @@ class DailyCalibration:
 
 # -- pruning
 
-
-log = logging.getLogger(__name__)
 
 WORKED_AGAIN = "a pattern that has just worked again"
 _DAY_SECONDS = 86400

@@ -25,6 +25,9 @@ from opx.ingestion.reading import title_path
 from opx.ports import ObjectStore
 from opx.ports.objects import PastObject, PastObjects
 
+T = TypeVar("T")
+
+
 CONTEXT_LINES = 3
 MAX_CHARACTERS = 400_000
 """Limit of a diff, which is cut at a line."""
@@ -333,8 +336,6 @@ MAX_LIKENED = 2_500
 
 _MARK = re.compile(r"\W*(?:(?:step\s+)?\d{1,3}(?:\.\d{1,3})*[.):]\s+)?", re.IGNORECASE)
 """The marker of a list item or heading, with the author's number, which depends on the steps before it."""
-
-T = TypeVar("T")
 
 
 def unmarked(text: str) -> str:

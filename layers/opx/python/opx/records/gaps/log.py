@@ -18,6 +18,9 @@ from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailable
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 from opx.records.gaps.model import Gap, GapStatus, Wording, from_item, to_item
 
+log = logging.getLogger(__name__)
+
+
 # -- checking
 
 
@@ -103,8 +106,6 @@ def identity_of(scope_key: str) -> Identity:
 
 # -- store
 
-
-log = logging.getLogger(__name__)
 
 MAX_GAPS = 1000
 """Limit of gaps per scope. A further one replaces a closed one, or else the least frequent and oldest."""

@@ -17,6 +17,9 @@ from opx.telemetry.baselines.items import day_start_of
 from opx.telemetry.baselines.readings import KEPT_DAYS, Reading, day_of, names_of
 from opx.telemetry.baselines.store import BaselineStore
 
+log = logging.getLogger(__name__)
+
+
 MINUTE, DAY = 60, 86_400
 _STATISTICS = ("SampleCount", "Average", "Sum", "Minimum", "Maximum")
 _PERCENTILE = re.compile(r"(p|tm|wm|tc|ts)\d{1,2}(\.\d{1,10})?\Z")
@@ -84,8 +87,6 @@ def _period(entry: Marked) -> int:
 
 # -- rolling up
 
-
-log = logging.getLogger(__name__)
 
 PART = "cloudwatch"
 DAYS = 2
