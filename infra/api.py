@@ -5,16 +5,15 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.configuration import Deployment
 from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.http_stage import add_stage
+from infra.constructs.http_stage import add_stage, integrate
 from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.learning_functions import CHECKPOINTS, acknowledge_chunks, capturing_rights
+from infra.constructs.learning_functions import CHECKPOINTS, capturing_rights
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.edges.calling import token_scopes
@@ -114,7 +113,9 @@ class ApiStack(Stack):
             disable_execute_api_endpoint=False,
         )
         called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
-        targets = {function: self._integration(function, arn) for function, arn in called.items()}
+        targets = {
+            function: integrate(self, self.api, _construct_id(function.value), arn) for function, arn in called.items()
+        }
         tokens = self._token_authorizer(deployment) if deployment.api_auth == "jwt" else None
         for operation in load().routes.values():
             route = operation.route
@@ -141,27 +142,6 @@ class ApiStack(Stack):
         )
         CfnOutput(self, "ApiUrl", value=self.api.attr_api_endpoint)
 
-    def _integration(self, function: Function, arn: str) -> gateway.CfnIntegration:
-        """The way to a function, and this API's permission to take it: on every route, as all are from one list."""
-        name = _construct_id(function.value)
-        lambda_.CfnPermission(
-            self,
-            f"Call{name}",
-            action="lambda:InvokeFunction",
-            function_name=arn,
-            principal="apigateway.amazonaws.com",
-            source_account=self.account,
-            source_arn=self.format_arn(service="execute-api", resource=self.api.ref, resource_name="*"),
-        )
-        return gateway.CfnIntegration(
-            self,
-            f"To{name}",
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=arn,
-            payload_format_version="2.0",
-        )
-
     def _token_authorizer(self, deployment: Deployment) -> gateway.CfnAuthorizer:
         audience = [name.strip() for name in deployment.jwt_audience.split(",") if name.strip()]
         return gateway.CfnAuthorizer(
@@ -186,8 +166,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
     """The settings name the index and the model, which tell how files were taken in; there are no rights on them."""
     found = UseCaseFunction(
         scope,
-        "ManageKnowledge",
-        spec=MANAGE_KNOWLEDGE,
+        MANAGE_KNOWLEDGE,
         names=names,
         source=source,
         settings={
@@ -202,11 +181,10 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **answering_models.writing_settings(names),  # and so is this
         },
         rights=_manage_rights(names),
+        folders=(*rights.DOCUMENTS, *rights.CHUNKS),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
     )
-    rights.acknowledge_documents(found.role, names)
     rights.acknowledge_secrets(found.role, names)
-    acknowledge_chunks(found.role, names)
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
     return found
@@ -245,7 +223,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
     return [
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
         rights.allow(["s3:ListBucketVersions"], bucket),  # old versions are put back
-        rights.allow(_ON_DOCUMENTS, *rights.document_objects(names)),
+        rights.on_objects(names, rights.DOCUMENTS, _ON_DOCUMENTS),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges

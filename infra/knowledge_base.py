@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_bedrock as bedrock
-from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
 from infra.constructs import managed_index, managed_search, rights
@@ -120,8 +119,7 @@ class KnowledgeBaseStack(Stack):
         )
         sync = UseCaseFunction(
             self,
-            "SyncKnowledgeBase",
-            spec=SYNC_KNOWLEDGE_BASE,
+            SYNC_KNOWLEDGE_BASE,
             names=self._names,
             source=source,
             settings={
@@ -131,13 +129,10 @@ class KnowledgeBaseStack(Stack):
             },
             rights=[rights.allow(["bedrock:ListIngestionJobs", "bedrock:StartIngestionJob"], self.base.arn)],
         )
-        sync.function.add_event_source(
-            event_sources.SqsEventSource(
-                requests,
-                batch_size=1000,
-                max_batching_window=Duration.seconds(WINDOW_SECONDS),
-                max_concurrency=2,  # the least that there is
-                report_batch_item_failures=True,
-            )
+        sync.consume(
+            requests,
+            batch_size=1000,
+            window=Duration.seconds(WINDOW_SECONDS),
+            max_concurrency=2,  # the least that Lambda accepts
         )
         return sync

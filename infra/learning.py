@@ -5,7 +5,6 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -79,8 +78,8 @@ class LearningStack(Stack):
         parts = Parts(names, source, collection, managed)
         self.learn = learn_from_events(self, parts, self.failed.queue_url)
         self.checkpoint = process_checkpoint(self, parts, self.failed.queue_url)
-        self.learn.function.add_event_source(_reading(self.outcomes, EVENTS_A_BATCH))
-        self.checkpoint.function.add_event_source(_reading(self.checkpoints, 1, at_once=CHECKPOINTS_AT_ONCE))
+        self.learn.consume(self.outcomes, batch_size=EVENTS_A_BATCH)
+        self.checkpoint.consume(self.checkpoints, max_concurrency=CHECKPOINTS_AT_ONCE)
         self.tools = LearningTools(self, "LearningTools", parts) if tools_are_wanted() else None
         CfnOutput(self, "BusName", value=self.bus.event_bus_name)
         CfnOutput(self, "OutcomesQueueUrl", value=self.outcomes.queue_url)
@@ -118,9 +117,3 @@ class LearningStack(Stack):
             event_pattern=pattern,
             targets=[targets.SqsQueue(queue, dead_letter_queue=self.failed)],
         )
-
-
-def _reading(queue: sqs.Queue, batch: int, at_once: int | None = None) -> event_sources.SqsEventSource:
-    return event_sources.SqsEventSource(
-        queue, batch_size=batch, max_concurrency=at_once, report_batch_item_failures=True
-    )

@@ -15,9 +15,8 @@ from infra.constructs.code import LayerSource
 from infra.constructs.knowledge_alarms import KnowledgeAlarms
 from infra.constructs.knowledge_dashboards import KnowledgeDashboards
 from infra.constructs.measurements import Measurements
-from infra.constructs.queues import dead_letter_queue
-from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.schedules import invocations
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, table_settings
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.graph.daily import RELINK
@@ -97,28 +96,17 @@ class ObservabilityStack(Stack):
         """It never asks the index: that would keep a collection awake that sleeps when nobody asks."""
         reporter = UseCaseFunction(
             self,
-            "ReportCoverage",
-            spec=REPORT_COVERAGE,
+            REPORT_COVERAGE,
             names=names,
             source=source,
-            settings={
-                "backend": "aws",
-                "table_prefix": names.prefix,
-            },
+            settings=table_settings(names),
             rights=[
                 rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
                 rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
             ],
         )
-        failed = dead_letter_queue(self, "Failed", names.queue("coverage-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "Schedules",
-            names=names,
-            target=reporter.function.function_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        arn = reporter.function.function_arn
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "coverage-failed"))
         schedules.add("report-freshness", EVERY_HOUR, description="Report what failed and which sources are overdue")
         schedules.add(
             "report-holdings",
@@ -129,28 +117,15 @@ class ObservabilityStack(Stack):
 
     def _check_gaps(self, names: Names, retrieve_arn: str) -> None:
         """The function that searches does it. It wakes up a collection that sleeps, if there is any gap."""
-        failed = dead_letter_queue(self, "GapsFailed", names.queue("gaps-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "GapSchedules",
-            names=names,
-            target=retrieve_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        failed = ("GapsFailed", "gaps-failed")
+        schedules = invocations(self, "GapSchedules", names=names, function_arn=retrieve_arn, failed=failed)
         schedules.add("check-gaps", GAPS_CHECKED, description="Ask again what had no answer", payload=CHECK)
 
     def _relink(self, names: Names) -> None:
         """The function that takes documents in does it, as it may write what they say."""
-        failed = dead_letter_queue(self, "RelinkFailed", names.queue("relink-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "RelinkSchedules",
-            names=names,
-            target=names.function_arn(INGEST_DOCUMENTS.use_case),
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        arn = names.function_arn(INGEST_DOCUMENTS.use_case)
+        failed = ("RelinkFailed", "relink-failed")
+        schedules = invocations(self, "RelinkSchedules", names=names, function_arn=arn, failed=failed)
         about = "Have documents mention what was declared after them"
         schedules.add("relink-graph", RELINKED, description=about, payload=RELINK)
 

@@ -9,9 +9,8 @@ from infra.constructs import operational_queries, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.operational_queries import OperationalQueries
-from infra.constructs.queues import dead_letter_queue
-from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.constructs.schedules import invocations
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
 from infra.names import Names
 from opx.connectors.states import scheduler_cron
 from opx.domain.baselines import BASELINES_CATEGORY
@@ -53,11 +52,10 @@ class OperationsStack(Stack):
     def _roll_up(self, names: Names, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "RollUpBaselines",
-            spec=ROLL_UP_BASELINES,
+            ROLL_UP_BASELINES,
             names=names,
             source=source,
-            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            settings={**table_settings(names), **configured_identity(names)},
             rights=[rights.on_tables(names, (BASELINES,), rights.ADD_VALUES), rights.allow(READ_METRICS, "*")],
         )
         reason = "metrics are no resource: reading and listing them take none"
@@ -65,14 +63,8 @@ class OperationsStack(Stack):
         return function
 
     def _schedule(self, names: Names) -> None:
-        schedules = Schedules(
-            self,
-            "Schedules",
-            names=names,
-            target=self.roll_up.function.function_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=dead_letter_queue(self, "Failed", names.queue("roll-up-failed"), of="the scheduler"),
-        )
+        arn = self.roll_up.function.function_arn
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "roll-up-failed"))
         schedules.add(
             "roll-up-baselines",
             scheduler_cron(load_knowledge().category(BASELINES_CATEGORY).schedule or _AT_NIGHT),

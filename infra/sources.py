@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
@@ -97,8 +96,7 @@ class SourcesStack(Stack):
     def _function(self, names: Names, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "PullSources",
-            spec=PULL_SOURCES,
+            PULL_SOURCES,
             names=names,
             source=source,
             settings={
@@ -107,11 +105,9 @@ class SourcesStack(Stack):
                 "allowed_hosts": names.deployment.allowed_hosts,
             },
             rights=_rights(names, self.pulls.queue_arn),
+            folders=rights.DOCUMENTS,
         )
-        function.function.add_event_source(
-            event_sources.SqsEventSource(self.pulls, batch_size=1, max_concurrency=AT_ONCE)
-        )
-        rights.acknowledge_documents(function.role, names)
+        function.consume(self.pulls, max_concurrency=AT_ONCE, report_failures=False)
         rights.acknowledge_secrets(function.role, names)
         for arn in names.source_bucket_arns:
             acknowledge_wildcard(function.role, f"{arn}/*", "which of its objects are taken is up to the source")
@@ -121,15 +117,11 @@ class SourcesStack(Stack):
 def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
     """Of the corpus, what is there beside a document is looked up, and a document that was uploaded in parts. Listing is
     for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
     sources = names.source_bucket_arns
     return [
-        rights.allow(["s3:ListBucket"], bucket, *sources),
+        rights.allow(["s3:ListBucket"], names.corpus_arn, *sources),
         *([rights.allow(["s3:GetObject"], *(f"{arn}/*" for arn in sources))] if sources else []),
-        rights.allow(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            *rights.document_objects(names),
-        ),
+        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], pulls),

@@ -90,14 +90,13 @@ class StreamsStack(Stack):
     def _function(self, names: Names, source: LayerSource, streams: Sequence[StreamDefinition]) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "ConsumeStream",
-            spec=CONSUME_STREAM,
+            CONSUME_STREAM,
             names=names,
             source=source,
             settings=corpus_settings(names),
             rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
+            folders=rights.DOCUMENTS,
         )
-        rights.acknowledge_documents(function.role, names)
         if any(map(_joins_network, streams)):
             acknowledge_wildcard(function.role, "*", _NETWORK_REASON)
         return function
@@ -119,13 +118,9 @@ def _mapping(stack: StreamsStack, stream: StreamDefinition, names: Names) -> lam
 
 def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
     """Listing is for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            *rights.document_objects(names),
-        ),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.look_clients_up(names),

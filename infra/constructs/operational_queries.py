@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_cdk import Aws, Stack
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -12,7 +12,7 @@ from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
 from infra.names import Names
 from opx.operations.registry import OPERATIONS, REGISTRY, Run
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
@@ -54,26 +54,19 @@ class OperationalQueries(Construct):
         rules = read_telemetry()
         self.queries = UseCaseFunction(
             self,
-            "QueryOperations",
-            spec=QUERY_OPERATIONS,
+            QUERY_OPERATIONS,
             names=names,
             source=source,
-            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            settings={**table_settings(names), **configured_identity(names)},
             rights=[
                 rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
                 *telemetry_rights(rules),
             ],
         )
         _acknowledge(self.queries.role, rules)
-        self.target_arn = names.function_arn(QUERY_OPERATIONS.use_case)
-        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        self.target_arn = self.queries.target_arn
         if names.deployment.agent == "none":
-            self.queries.function.add_permission(
-                "BedrockAgents",
-                principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
-                source_account=Aws.ACCOUNT_ID,
-                source_arn=Stack.of(self).format_arn(service="bedrock", resource="agent", resource_name="*"),
-            )
+            self.queries.allow_bedrock_agents()
 
 
 def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:

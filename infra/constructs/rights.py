@@ -20,7 +20,15 @@ ADD_VALUES = (*READ_ITEMS, "dynamodb:BatchWriteItem", "dynamodb:PutItem")
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 """How Powertools looks up a record, and saves that one is done."""
 
-_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+DOCUMENTS = ("documents/*", "clients/*/documents/*")
+CHUNKS = ("chunks/*", "clients/*/chunks/*")
+"""Folders of the corpus as patterns of keys: the shared ones, and those of clients."""
+
+PUT_DOCUMENTS = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
+"""Reading included: each put looks up the metadata beside the document."""
+
+KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+"""Deleting included: the least asked question makes room for a new one."""
 
 _PROFILE = re.compile(r"[a-z-]+\.(?P<model>[a-z0-9-]+\.[a-z].*)")
 """A geography before a model's id. The name of a model has dots too, but only before digits: `zai.glm-4.6`."""
@@ -47,15 +55,9 @@ def look_clients_up(names: Names) -> iam.PolicyStatement:
     return allow(["dynamodb:GetItem"], names.table_arn(PROJECTS))
 
 
-def document_objects(names: Names) -> list[str]:
-    """The ARNs of all documents of the corpus: the shared ones, and those of clients."""
-    return [f"{names.corpus_arn}/{folder}" for folder in _DOCUMENT_FOLDERS]
-
-
-def acknowledge_documents(role: iam.Role, names: Names) -> None:
-    reason = "objects have no names known at deployment; the folders are those of documents"
-    for arn in document_objects(names):
-        acknowledge_wildcard(role, arn, reason)
+def on_objects(names: Names, folders: Iterable[str], actions: Iterable[str]) -> iam.PolicyStatement:
+    """These actions on all objects of these folders of the corpus."""
+    return allow(actions, *(f"{names.corpus_arn}/{folder}" for folder in folders))
 
 
 def read_secrets(names: Names) -> iam.PolicyStatement:

@@ -11,6 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs import rights
+from infra.constructs.queues import dead_letter_queue
 from infra.names import Names
 from opx.connectors.states import JITTER_MINUTES
 
@@ -85,4 +86,19 @@ def _scheduler(names: Names) -> iam.IPrincipal:
     return iam.PrincipalWithConditions(
         iam.ServicePrincipal("scheduler.amazonaws.com"),
         {"ArnLike": {"aws:SourceArn": names.schedule_group_arn}},
+    )
+
+
+def invocations(
+    scope: Construct, construct_id: str, *, names: Names, function_arn: str, failed: tuple[str, str]
+) -> Schedules:
+    """Schedules that invoke a function. `failed` are construct id and name of the queue for its dead letters."""
+    queue_id, queue = failed
+    return Schedules(
+        scope,
+        construct_id,
+        names=names,
+        target=function_arn,
+        action="lambda:InvokeFunction",
+        dead_letters=dead_letter_queue(scope, queue_id, names.queue(queue), of="the scheduler"),
     )
