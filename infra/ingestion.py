@@ -1,4 +1,4 @@
-"""From a changed object to the index."""
+"""The ingestion of changed objects into the index: queue and function."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ BATCH_SIZE = 10
 READ_PAGES = "textract:DetectDocumentText"
 _READ_FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
 ATTEMPTS, FIRST_PAUSE_SECONDS = 6, 20
-"""A store may be away for ten minutes (20 s, 40 s, ... 320 s) before a document counts as failed and waits for somebody
-to retry it: the library's own pauses are for somebody who sits in front of it. Fewer than the queue's deliveries."""
+"""A store may be unavailable for ten minutes (20 s, 40 s, ... 320 s) before a document becomes a failed item, which an
+operator has to retry; the library's default pauses are for interactive use. Fewer attempts than the queue's deliveries."""
 
 INGEST_DOCUMENTS = FunctionSpec(
     use_case="ingest_documents",
@@ -45,7 +45,7 @@ INGEST_DOCUMENTS = FunctionSpec(
 
 
 class IngestionStack(Stack):
-    """The queue of changes and the function that works on it."""
+    """The queue of changes and the function that consumes it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class IngestionStack(Stack):
 
 
 def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
-    """Listing is for telling a missing object (404) from a forbidden one (403)."""
+    """Listing distinguishes a missing object (404) from a forbidden one (403)."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, _READ_FOLDERS, ["s3:GetObject"]),
@@ -98,7 +98,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.admit_clients(names),
-        rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # whose documents may mention what is declared
+        rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # projects whose documents may mention declared nodes
         rights.use_collection(collection.arn),
         *rights.embed_texts(names),
         *_reading_rights(names),
@@ -108,7 +108,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
 
 
 def _reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Read scanned pages, and describe pictures if a model is chosen for that."""
+    """Rights to read scanned pages, and to describe pictures if a model is configured for that."""
     deployment = names.deployment
     ocr = [rights.allow([READ_PAGES], "*")] if deployment.ocr == "textract" else []
     return [*ocr, *([rights.embed(deployment.vision_model)] if deployment.vision_model else [])]

@@ -1,4 +1,4 @@
-"""What becomes of knowledge in time: it goes when its retention is over."""
+"""Retention and reindexing: the function that prunes expired documents, and the one that builds new indexes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCL
 
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",
-    dependencies="ingest",  # what leaves the index leaves it as in ingestion
+    dependencies="ingest",  # entries are removed from the index as in ingestion
     description="Removes what its retention is over for",
     memory=1024,
     timeout=900,
 )
 
 PRUNED = "cron(30 2-5 * * ? *)"
-"""Once a night, and thrice more in case a run ends for lack of time: one that has nothing left to do reads a few items."""
+"""Once a night, and three more times in case a run is out of time: a run without work reads only a few items."""
 
 CALIBRATED = "cron(0 6 * * ? *)"
-"""Once a day: a second's work if no calibration is due."""
+"""Once a day; takes a second if no calibration is due."""
 
 CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
 
@@ -38,7 +38,7 @@ _FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
 
 
 class LifecycleStack(Stack):
-    """The function that removes expired documents once a day, and the one that makes new indexes on request and calibrates
+    """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
     once a day if due. The schedules are in the sources stack's group."""
 
     def __init__(
@@ -96,8 +96,8 @@ class LifecycleStack(Stack):
 
 
 def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
-    """Chunks tell which entries of the index are a version's. Listing is for telling a missing object (404) from a
-    forbidden one (403), and for when a file was written."""
+    """Chunk files list the index entries of a version. Listing distinguishes a missing object (404) from a forbidden one
+    (403), and returns when a file was written."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:GetObject"]),

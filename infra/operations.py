@@ -1,4 +1,4 @@
-"""What is asked of other systems' measurements: baselines that are rolled up every night."""
+"""Telemetry of other systems: nightly roll-up of baselines, and operational queries of agents."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _AT_NIGHT = "0 2 * * *"
 
 
 class OperationsStack(Stack):
-    """The function that rolls metrics up into baselines, when the category's schedule says, and the one that asks for
-    logs, metrics and traces, if some agent may.
+    """The function that rolls up metrics into baselines, on the category's schedule, and the one that queries logs, metrics
+    and traces, if some agent may.
 
-    Where knowledge.yaml declares no metrics the schedule is kept, but not followed.
+    If knowledge.yaml declares no metrics, the schedule exists, but is disabled.
     """
 
     def __init__(self, scope: Construct, stack_id: str, *, names: Names, source: LayerSource, env: Environment) -> None:
@@ -46,7 +46,7 @@ class OperationsStack(Stack):
 
     @property
     def queries_arn(self) -> str:
-        """What agents call; "" where none may."""
+        """The function that agents invoke; "" if none may."""
         return self.queries.target_arn if self.queries else ""
 
     def _roll_up(self, names: Names, source: LayerSource) -> UseCaseFunction:

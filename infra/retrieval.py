@@ -1,4 +1,4 @@
-"""From a question to its answer, for agents."""
+"""Retrieval: the function that answers queries of agents and of the HTTP API."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
 
 
 class RetrievalStack(Stack):
-    """The function that searches. It can change no knowledge: what it writes is who asked what was returned, which it
-    can't read back one by one, nor remove, and what had no answer."""
+    """The function that searches. It can't change any knowledge: it writes audit records, which it can neither read one by
+    one nor delete, and gaps."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ def _searches_the_internet() -> bool:
 
 
 def _internet_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Only where knowledge.yaml names a search engine: its key, and answers that are kept for an hour."""
+    """Rights on the key of a web search engine and on its cached answers, if knowledge.yaml configures one."""
     if not _searches_the_internet():
         return []
     answers = rights.on_tables(names, (WEB_CACHE,), ["dynamodb:GetItem", "dynamodb:PutItem"])

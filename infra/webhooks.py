@@ -28,10 +28,10 @@ from opx.ports.tables import BASELINES, DELIVERIES
 from opx.runtime.knowledge_file import load_knowledge
 
 RATE, BURST = 10, 20
-"""Deliveries a second, and at once: an outage makes many, and anybody may send what is then refused."""
+"""Deliveries a second, and at once: an outage causes many, and any sender can cause refused ones."""
 
 CONCURRENCY = 5
-"""Of forged deliveries there can be as many as somebody likes: they must not take what the account has for others."""
+"""Limits forged deliveries, so that they can't use up the account's concurrency."""
 
 RECEIVE_WEBHOOK = FunctionSpec(
     use_case="receive_webhook",
@@ -50,7 +50,7 @@ _NO_AUTHORIZER = (
 
 
 class WebhooksStack(Stack):
-    """One open route, limited in how often it is called, and the function behind it.
+    """One open, rate-limited route, and the function behind it.
 
     The function may read the secrets that the `webhooks` declare, and no others.
     """
@@ -107,8 +107,8 @@ def _function(scope: Construct, names: Names, source: LayerSource, secrets: list
 
 
 def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
-    """Nothing can be read but what tells deliveries apart, the secrets, and metadata beside its own documents, which
-    each put looks up. Listing is for telling a missing object (404) from a forbidden one (403)."""
+    """Reads only the ids of known deliveries, the secrets, and sidecars of its own documents, which each put looks up.
+    Listing distinguishes a missing object (404) from a forbidden one (403)."""
     found = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:PutObject"]),

@@ -1,5 +1,5 @@
-"""What the retrieval function reads besides the index and tables: passages that prove relations, and where it also
-answers the HTTP API, documents and what became of them."""
+"""Settings and rights of the retrieval function beyond index and tables: passages that prove relations and, with the HTTP
+API, documents and the state of their ingestion."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opx.ports.tables import EMBEDDINGS, FAILURES, PATTERNS, STAGING
 
 
 def settings(names: Names) -> dict[str, str]:
-    """The corpus, whose texts it shows, and for the API the queue, whose length is part of the status."""
+    """Settings that name the corpus and, for the API, the queue whose length is part of the status."""
     corpus = {"corpus_bucket": names.corpus_bucket}
     return corpus if _without_api(names) else {**corpus, "ingest_queue_url": names.queue_url("ingest")}
 
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To read chunks, and for the API all of the corpus, vectors of old versions, what failed, what was learned, and how much
-    work waits; still nothing to change. Listing is for telling a missing object (404) from a forbidden one (403)."""
+    """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries, and
+    the queue's length; none to change anything. Listing distinguishes a missing object (404) from a forbidden one (403)."""
     corpus = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, folders(names), ["s3:GetObject"]),

@@ -26,8 +26,8 @@ LOGGED = {
     "integrationStatus": "$context.integration.status",
     "integrationError": "$context.integrationErrorMessage",
 }
-"""Enough to see what fails and how long it takes. Nothing of what was asked, and nothing of who did: ids and tokens in a path
-or a query and addresses of callers stay out; the request id leads to the function's own lines."""
+"""Fields for failures and latencies. Nothing about questions and callers: ids and tokens in a path or query and addresses of
+callers are left out; the request id leads to the function's log."""
 
 
 def integrate(scope: Construct, api: gateway.CfnApi, name: str, function_arn: str) -> gateway.CfnIntegration:
@@ -63,7 +63,7 @@ def add_stage(
     burst: int,
     also_logged: Mapping[str, str] | None = None,
 ) -> None:
-    """Deploy the API of a stack. `rate` is in requests a second, `burst` how many come at once; `kind` is the stack's."""
+    """Deploys the API of a stack. `rate` is in requests a second, `burst` how many come at once; `kind` is the stack's."""
     log_group = logs.LogGroup(
         scope,
         "AccessLogs",

@@ -1,4 +1,4 @@
-"""The functions that learn: from events as they come, at checkpoints, and from agents that call a tool."""
+"""The functions of learning: they handle events, process checkpoints, and serve the tools of agents."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from opx.ports.tables import (
 )
 
 LEARNED_TABLES = (OUTCOMES, PATTERNS, STAGING)
-"""What capturing and telling outcomes reads and writes."""
+"""Tables that capturing and reporting outcomes read and write."""
 
 LEARNING_FAILED, CHECKPOINTS = "learning-failed", "checkpoints"
 EVENT_SECONDS, CHECKPOINT_SECONDS = 60, 900
 
 LEARN_FROM_EVENTS = FunctionSpec(
     use_case="learn_from_events",
-    dependencies="ingest",  # as what puts a warning looks at documents
+    dependencies="ingest",  # putting a warning reads documents
     description="Keeps what events say that work taught",
     memory=512,
     timeout=EVENT_SECONDS,
@@ -76,7 +76,7 @@ _READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, PROJE
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the functions are made of, and where they find what they need."""
+    """Common inputs of the functions: names, code, collection and managed knowledge base."""
 
     names: Names
     source: LayerSource
@@ -85,18 +85,18 @@ class Parts:
 
 
 def tools_are_wanted() -> bool:
-    """Whether knowledge.yaml lets some agent tell or ask what work taught."""
+    """True if knowledge.yaml grants a learning tool to some agent."""
     return tool_grants().anyone_may_use(LEARNING)
 
 
 def searching_roles(names: Names) -> tuple[str, ...]:
-    """Roles of the functions that look for patterns in the index."""
+    """Roles of the functions that search for patterns in the index."""
     tools = (names.role_arn(LEARN_FROM_WORK.use_case),) if tools_are_wanted() else ()
     return (names.role_arn(PROCESS_CHECKPOINT.use_case), *tools)
 
 
 def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCaseFunction:
-    """It may not search, and puts no document: what it keeps waits for a checkpoint."""
+    """The function for learning events. It neither searches nor puts documents: captured entries wait for a checkpoint."""
     names = parts.names
     return UseCaseFunction(
         scope,
@@ -106,7 +106,7 @@ def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCas
         settings={**corpus_settings(names), "learning_failed_url": failed_url},
         rights=[
             *capturing_rights(names),
-            rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # what is known of an incident
+            rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # nodes of incidents
             rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
         ],
         folders=rights.CHUNKS,
@@ -114,7 +114,7 @@ def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCas
 
 
 def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCaseFunction:
-    """It puts documents into the two folders of what was learned, and nowhere else."""
+    """The function for checkpoints. It puts documents only into the folders of patterns and of warnings."""
     names, collection, managed = parts.names, parts.collection, parts.managed
     made = UseCaseFunction(
         scope,
@@ -146,7 +146,7 @@ def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCa
 
 
 class LearningTools(Construct):
-    """The function that agents call to tell and to ask, and who may call it."""
+    """The function of the learning tools, with the permission of agents to invoke it."""
 
     def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
@@ -179,8 +179,8 @@ class LearningTools(Construct):
 
 
 def capturing_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To keep entries and outcomes. An outcome is checked against the record of its answer, and against the document's
-    chunks, which tell its steps; a client is noted that is new."""
+    """Rights to capture entries and record outcomes. An outcome is checked against the audit record of its answer, and
+    against the document's chunks, which contain its steps; new clients are registered."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),

@@ -1,4 +1,4 @@
-"""The function that answers agents' questions about running systems: logs, metrics, traces and baselines."""
+"""The function that answers queries of agents about running systems: logs, metrics, traces and baselines."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _NO_RESOURCE = (
 
 
 def are_wanted() -> bool:
-    """Whether knowledge.yaml lets some agent ask about running systems."""
+    """True if knowledge.yaml grants a tool about running systems to some agent."""
     return tool_grants().anyone_may_use(OPERATIONS)
 
 
 class OperationalQueries(Construct):
-    """The function, which can change nothing, and who may call it.
+    """The read-only function, with the permission of agents to invoke it.
 
     It may query the log groups of knowledge.yaml, section `telemetry`, and read metrics and traces if some are listed
-    there. Bedrock agents of this account may call it where agents are made elsewhere, as they may the function that
-    searches.
+    there. Bedrock agents of this account may invoke it if agents are created elsewhere, as they may invoke the
+    function that searches.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, source: LayerSource) -> None:
@@ -70,7 +70,7 @@ class OperationalQueries(Construct):
 
 
 def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
-    """Exactly what the tools that some agent may use need, as far as there is something to ask."""
+    """Exactly the rights that the granted tools need, for the configured sources of telemetry."""
     found = []
     if rules.log_groups and _may(query_logs):
         found += [rights.allow(["logs:StartQuery"], *_log_groups(rules)), rights.allow(FOLLOW_QUERIES, "*")]
@@ -82,7 +82,7 @@ def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
 
 
 def _may(tool: Run[Any, Any]) -> bool:
-    """Whether some agent may use the tool, given by its function."""
+    """True if some agent may use the tool of this function."""
     return tool_grants().anyone_may(REGISTRY.of(tool).name)
 
 

@@ -1,4 +1,4 @@
-"""What makes a new index beside the one that answers: a queue of turns, and the function that takes them."""
+"""Reindexing beside the index that answers: a queue of slices, and the function that processes them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REBUILD_INDEX = FunctionSpec(
     dependencies="ingest",
     description="Makes a new index while the old one answers",
     memory=1024,
-    timeout=900,  # a new index takes hours, and goes on in the next invocation
+    timeout=900,  # a new index takes hours, and continues in the next invocation
 )
 
 
 class RebuildIndex(Construct):
-    """A message begins it, and each turn sends the next one. A message whose function was killed comes again after the
-    function's hold on the work has ended."""
+    """A message starts it, and each time-boxed slice sends the next one. The message of a killed function is delivered again
+    after the function's lease of the job has expired."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, names: Names, collection: SearchEngine, source: LayerSource
@@ -61,8 +61,8 @@ class RebuildIndex(Construct):
 
 
 def _rights(names: Names, collection: SearchEngine, turns: str) -> list[iam.PolicyStatement]:
-    """Of the corpus, chunks are read and nothing else; of the catalog, only claims are written, and how often the corpus
-    changed."""
+    """Rights of the function: of the corpus, it reads only chunks; of the catalog, it writes only claims and the corpus's
+    change counter."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),
