@@ -169,7 +169,7 @@ class Deployment:
             raise ContextError("context reranker=chat needs chat_model")
         if self.webhooks and self.vpc:
             raise ContextError(
-                "context webhooks=true and vpc=true exclude each other: the network has no way to secrets"
+                "context webhooks=true and vpc=true exclude each other: the network has no access to Secrets Manager"
             )
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")

@@ -56,7 +56,9 @@ def problems(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
         try:
             yield from check(deployment, clients)
         except EndpointConnectionError as exc:
-            yield Problem(f"{exc}: is the service there in this region, and does this machine reach it?", fatal=False)
+            yield Problem(
+                f"{exc}: is the service available in this region, and reachable from this machine?", fatal=False
+            )
         except ClientError as exc:
             yield Problem(f"{check.__name__.replace('_', ' ')} could not be checked: {exc}", fatal=False)
 
@@ -102,9 +104,9 @@ def concurrency(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     free = limits["UnreservedConcurrentExecutions"] - ALWAYS_FREE
     if wanted and free < wanted:
         yield Problem(
-            f"{wanted} concurrent executions are to be reserved, and {max(free, 0)} can be (Lambda keeps {ALWAYS_FREE} "
-            "free, and what other functions reserved is gone; ignore this if this environment exists already): raise "
-            "the quota, or deploy with -c ingest_concurrency=0 -c query_concurrency=0",
+            f"{wanted} concurrent executions would be reserved, but only {max(free, 0)} are available (Lambda keeps "
+            f"{ALWAYS_FREE} unreserved, and other functions may have reserved some; ignore this if this environment is "
+            "deployed already): raise the quota, or deploy with -c ingest_concurrency=0 -c query_concurrency=0",
             fatal=limits["ConcurrentExecutions"] - ALWAYS_FREE < wanted,
         )
 
@@ -129,7 +131,9 @@ def model_access(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     name = embedding_model(deployment.embedding_model).name
     found = clients("bedrock").get_foundation_model_availability(modelId=name)
     if "NOT_AVAILABLE" in (found["regionAvailability"], found["entitlementAvailability"]):
-        yield Problem(f"the embedding model {name} is not available here: choose another with -c embedding_model=...")
+        yield Problem(
+            f"the embedding model {name} is not available in this region: choose one with -c embedding_model=..."
+        )
     elif found["authorizationStatus"] == "NOT_AUTHORIZED":
         yield Problem(f"this account may not use {name}: see its model agreement in Bedrock, and policies that deny it")
 

@@ -64,8 +64,8 @@ class Account:
         return client
 
 
-def reported(account: Account, **context: object) -> list[tuple[str, bool]]:
-    return [(problem.text, problem.fatal) for problem in problems(Deployment.from_context(context), account)]
+def reported(clients: Account, **context: object) -> list[tuple[str, bool]]:
+    return [(problem.text, problem.fatal) for problem in problems(Deployment.from_context(context), clients)]
 
 
 def deployed(model: str) -> dict[str, Any]:
@@ -89,14 +89,14 @@ def test_an_account_without_problems_has_no_report() -> None:
             "get_account_settings",
             {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
             {},
-            "65 concurrent executions are to be reserved, and 0 can be .* -c ingest_concurrency=0",
+            "65 concurrent executions would be reserved, but only 0 are available .* -c ingest_concurrency=0",
             True,
         ),
         (
             "get_account_settings",
             {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
             {"webhooks": "true"},
-            "70 concurrent executions are to be reserved",
+            "70 concurrent executions would be reserved",
             True,
         ),
         ("list_collection_groups", "UnknownOperationException", {}, "-c search_generation=classic", True),
@@ -105,7 +105,7 @@ def test_an_account_without_problems_has_no_report() -> None:
             "get_foundation_model_availability",
             {**AVAILABLE, "regionAvailability": "NOT_AVAILABLE"},
             {},
-            "titan-embed-text-v2:0 is not available here",
+            "titan-embed-text-v2:0 is not available in this region",
             True,
         ),
         (
