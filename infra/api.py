@@ -1,20 +1,19 @@
-"""The HTTP API: one gateway, no route of which is open, before the function that reads and the one that may write."""
+"""The HTTP API: a gateway with an authorizer on every route, and the functions behind it, one for reads, one for writes."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.configuration import Deployment
 from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.http_stage import add_stage
+from infra.constructs.http_stage import add_stage, integrate
 from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.learning_functions import CHECKPOINTS, acknowledge_chunks, capturing_rights
+from infra.constructs.learning_functions import CHECKPOINTS, capturing_rights
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.edges.calling import token_scopes
@@ -23,12 +22,12 @@ from opx.operations.registry import Function
 from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
 
 RATE, BURST = 50, 100
-"""Requests a second, and at once. The function that reads has 50 instances by default, which answer about 100 questions
-a second: half of that leaves agents, which don't come this way, the other half."""
+"""Requests a second, and at once. The reading function has 50 instances by default, which answer about 100 questions a
+second: half of that is left to agents, which don't use the API."""
 
 MANAGE_CONCURRENCY = 5
-"""Its work is short, and what it puts into the corpus is worked on elsewhere. Small, as it comes off what the account
-has for everything else."""
+"""Its work is short, and documents are ingested by another function. Small, as it reduces the account's concurrency for
+everything else."""
 
 _ON_DOCUMENTS = ["s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
 
@@ -73,12 +72,12 @@ _DEPLOYED_AS = {
     "check_source": "source_health",
     "crawl_site": "crawl",
 }
-"""Names that logical ids of routes were made of before: with another id, CloudFormation would make a route a second time
-before it removes the first, and API Gateway takes a route key once."""
+"""Former names of operations, kept in logical ids of routes: with another id, CloudFormation would create a route a second
+time before it deletes the first, and API Gateway accepts a route key once."""
 
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
-    dependencies="ingest",  # whether a file is taken in as it would be now is a question to the pipeline
+    dependencies="ingest",  # the pipeline decides whether a file is ingested as it would be now
     description="Takes documents in and out of the corpus, for the HTTP API",
     memory=512,
     timeout=29,  # a second less than the API waits
@@ -88,7 +87,7 @@ MANAGE_KNOWLEDGE = FunctionSpec(
 class ApiStack(Stack):
     """API Gateway with an authorizer on every route, and the function that may write.
 
-    The function that reads is the retrieval stack's, named and not imported: `retrieve_arn`.
+    The reading function is the retrieval stack's, referred to by name without an import: `retrieve_arn`.
     """
 
     def __init__(
@@ -114,7 +113,9 @@ class ApiStack(Stack):
             disable_execute_api_endpoint=False,
         )
         called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
-        targets = {function: self._integration(function, arn) for function, arn in called.items()}
+        targets = {
+            function: integrate(self, self.api, _construct_id(function.value), arn) for function, arn in called.items()
+        }
         tokens = self._token_authorizer(deployment) if deployment.api_auth == "jwt" else None
         for operation in load().routes.values():
             route = operation.route
@@ -127,7 +128,7 @@ class ApiStack(Stack):
                 target=f"integrations/{targets[route.function].ref}",
                 authorization_type="JWT" if tokens else "AWS_IAM",
                 authorizer_id=tokens.ref if tokens else None,
-                # With IAM, a caller's own policy says which routes it may call.
+                # With IAM, a caller's own policy lists the routes it may call.
                 authorization_scopes=list(token_scopes(operation.access)) or None if tokens else None,
             )
         add_stage(
@@ -140,27 +141,6 @@ class ApiStack(Stack):
             burst=BURST,
         )
         CfnOutput(self, "ApiUrl", value=self.api.attr_api_endpoint)
-
-    def _integration(self, function: Function, arn: str) -> gateway.CfnIntegration:
-        """The way to a function, and this API's permission to take it: on every route, as all are from one list."""
-        name = _construct_id(function.value)
-        lambda_.CfnPermission(
-            self,
-            f"Call{name}",
-            action="lambda:InvokeFunction",
-            function_name=arn,
-            principal="apigateway.amazonaws.com",
-            source_account=self.account,
-            source_arn=self.format_arn(service="execute-api", resource=self.api.ref, resource_name="*"),
-        )
-        return gateway.CfnIntegration(
-            self,
-            f"To{name}",
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=arn,
-            payload_format_version="2.0",
-        )
 
     def _token_authorizer(self, deployment: Deployment) -> gateway.CfnAuthorizer:
         audience = [name.strip() for name in deployment.jwt_audience.split(",") if name.strip()]
@@ -183,11 +163,11 @@ def _construct_id(name: str) -> str:
 
 
 def _manage_function(scope: Construct, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
-    """The settings name the index and the model, which tell how files were taken in; there are no rights on them."""
+    """The function for writes. Its settings name index and model, which are part of how files were ingested; it has no rights
+    on them."""
     found = UseCaseFunction(
         scope,
-        "ManageKnowledge",
-        spec=MANAGE_KNOWLEDGE,
+        MANAGE_KNOWLEDGE,
         names=names,
         source=source,
         settings={
@@ -198,22 +178,21 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             "checkpoint_queue_url": names.queue_url(CHECKPOINTS),
             "rebuild_queue_url": names.queue_url(REBUILDS),
             **_source_settings(names),
-            **managed_search.copying_settings(names),  # which is part of how a document was taken in,
-            **answering_models.writing_settings(names),  # and so is this
+            **managed_search.copying_settings(names),  # part of how a document was ingested
+            **answering_models.writing_settings(names),  # likewise
         },
         rights=_manage_rights(names),
+        folders=(*rights.DOCUMENTS, *rights.CHUNKS),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
     )
-    rights.acknowledge_documents(found.role, names)
     rights.acknowledge_secrets(found.role, names)
-    acknowledge_chunks(found.role, names)
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
     return found
 
 
 def _source_settings(names: Names) -> dict[str, str]:
-    """Who pulls, and who says when, for sources that are registered while the system runs."""
+    """Queue, role and schedule group for sources that are registered at run time."""
     return {
         "pull_queue_url": names.queue_url(PULLS),
         "pull_queue_arn": names.queue_arn(PULLS),
@@ -225,7 +204,7 @@ def _source_settings(names: Names) -> dict[str, str]:
 
 
 def _source_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Keep sources, schedule them, ask for pulls, and check with their own credentials whether they can be pulled."""
+    """Rights to store sources, schedule them, request pulls, and check with their credentials whether they can be pulled."""
     pass_role = rights.allow(["iam:PassRole"], names.role_arn("source-schedules"))
     pass_role.add_condition("StringEquals", {"iam:PassedToService": "scheduler.amazonaws.com"})
     schedule = ["scheduler:CreateSchedule", "scheduler:DeleteSchedule", "scheduler:UpdateSchedule"]
@@ -239,13 +218,13 @@ def _source_rights(names: Names) -> list[iam.PolicyStatement]:
 
 
 def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Who puts with a signed address does so with this role's rights. Listing is for telling a missing object (404)
-    from a forbidden one (403), and for whether a bucket that is a source can be read."""
+    """Rights of the function for writes; uploads to signed addresses use them, too. Listing distinguishes a missing object
+    (404) from a forbidden one (403), and checks whether a bucket that is a source can be read."""
     bucket = names.corpus_arn
     return [
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
         rights.allow(["s3:ListBucketVersions"], bucket),  # old versions are put back
-        rights.allow(_ON_DOCUMENTS, *rights.document_objects(names)),
+        rights.on_objects(names, rights.DOCUMENTS, _ON_DOCUMENTS),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges

@@ -1,4 +1,4 @@
-"""Puts the stacks of one environment together: who depends on whom, and under which rules they are checked."""
+"""Composes the stacks of one environment with their dependencies, and adds keys, network, tags and checks to all."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ FEATURE_FLAGS = {
     "@aws-cdk/core:enablePartitionLiterals": True,
     "@aws-cdk/core:target-partitions": ["aws", "aws-cn", "aws-us-gov"],
 }
-"""Here and not in cdk.json, so that `python app.py` and `cdk synth` make the same templates."""
+"""Here and not in cdk.json, so that `python app.py` and `cdk synth` synthesise the same templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
     storage: StorageStack
     search: SearchStack | None
-    """None where a collection that exists already is used."""
+    """None if an existing collection is used."""
     ingestion: IngestionStack
     retrieval: RetrievalStack
     sources: SourcesStack
     learning: LearningStack
     agent: AgentStack | None
-    """None where agents are made elsewhere."""
+    """None if agents are created elsewhere."""
     api: ApiStack | None
-    """None where there is no HTTP API."""
+    """None without an HTTP API."""
     key: KeyStack | None
     """None without a key of its own."""
     network: NetworkStack | None
-    """None where functions run outside of any."""
+    """None if functions run outside a network."""
     observability: ObservabilityStack
     operations: OperationsStack
     lifecycle: LifecycleStack
     webhooks: WebhooksStack | None = None
-    """None where nothing is delivered."""
+    """None without webhooks."""
     streams: StreamsStack | None = None
-    """None where no stream is read."""
+    """None without streams."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -97,7 +97,7 @@ class _Adding:
 
 
 def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
-    """Add the stacks that the app's context asks for. Raises `ContextError` for context that isn't known."""
+    """Adds the stacks that the app's context selects. Raises `ContextError` for context that isn't known."""
     deployment = Deployment.from_context(app.node.get_all_context())
     names = Names(deployment)
     platform = Platform(deployment.architecture, deployment.python)
@@ -158,7 +158,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
 
 
 def _apply_to_all(app: cdk.App, deployment: Deployment, key: KeyStack | None, network: NetworkStack | None) -> None:
-    """What holds for the resources of every stack: keys, network, tags and rules."""
+    """Applies keys, network, tags and cdk-nag rules to the resources of every stack."""
     if deployment.kms_key:
         cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
     if network:

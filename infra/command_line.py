@@ -13,9 +13,9 @@ _OPTIONS = ("-c", "--context")
 
 
 def context_of(arguments: Sequence[str], cdk_json: Path = ROOT / "cdk.json") -> dict[str, Any]:
-    """What `cdk.json` says, and above it `-c key=value`, `--context key=value` or `--context=key=value`.
+    """Context of `cdk.json`, overridden by `-c key=value`, `--context key=value` or `--context=key=value`.
 
-    Other arguments are the command's own business.
+    Other arguments are ignored.
     """
     context: dict[str, Any] = dict(json.loads(cdk_json.read_text()).get("context", {})) if cdk_json.exists() else {}
     following = iter(arguments)

@@ -1,4 +1,4 @@
-"""What can be chosen at deployment, read from CDK context in this one place."""
+"""The options of a deployment, read from CDK context and validated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.errors import InvalidInputError
 from opx.settings import MANAGED_ENGINE, ON_OR_OFF, RERANKERS, SEARCH_ENGINES, Settings
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
-"""Ten characters leave room for the longest name that the environment is put before: 32 for an access policy."""
+"""Ten characters leave room for the longest name with the environment as prefix: 32 for an access policy."""
 
 CHOICES = {
     "architecture": ("arm64", "x86_64"),
@@ -30,8 +30,8 @@ CHOICES = {
     "learned_words": ON_OR_OFF,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
-"""Allowed values. `api_auth` none: there is no HTTP API at all, not an open one. The runtime of Python 3.11 is missing
-since its C library is older than the wheels of some packages need."""
+"""Allowed values. `api_auth` none: no HTTP API at all, not an open one. Python 3.11 is missing because the C library of its
+runtime is too old for the wheels of some packages."""
 
 _BUCKETS = re.compile(r"([a-z0-9.-]{3,63}( *, *[a-z0-9.-]{3,63})*)?\Z")
 _STREAM_ARN = r"arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:\d{12}:stream/|sqs:[a-z0-9-]+:\d{12}:)[A-Za-z0-9_.-]+"
@@ -56,7 +56,7 @@ _FORMS = {
     "source_buckets": (_BUCKETS, "names of buckets, separated by commas"),
     "stream_arns": (_STREAM_ARNS, "ARNs of Kinesis streams and SQS queues, separated by commas"),
 }
-"""What a value has to look like."""
+"""Patterns of values, each with a description for error messages."""
 
 _FOREIGN = re.compile(r"[:/@]")
 """Context keys of CDK itself and of its look-ups all have one of these characters."""
@@ -70,23 +70,23 @@ class ContextError(InvalidInputError):
 class Deployment:
     """One environment. Each field is the context key of its name: `cdk synth -c environment=prod`.
 
-    `account` and `region` empty: the template fits every account and region. `ephemeral`: stateful resources go with
-    their stack. `bundle`: layers get their dependencies, which takes network. `corpus_bucket` and `deploy_role` (an
-    ARN) replace the names that follow from the environment. `client_id` and `project_id` are who a caller is that names
-    nobody. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name a
-    collection that exists already, in place of one of our own; another `search_index` is a new, empty index;
-    `search_standby` false leaves out the replicas of a classic one.
-    `next_embedding_model` is one that functions may call besides, so that a new index can be made for it.
-    `search_engine` is what answers questions where there is a managed knowledge base besides. `kms_key`: empty for keys of
-    AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve
-    nothing, for accounts whose quota is too small for it. `jwt_audience` may list several, separated by commas;
-    so may `allowed_hosts`, which sources may be fetched from although their addresses are private, and
-    `source_buckets`, which may be sources, and `stream_arns` (Kinesis, SQS), which may be subscribed to while the system
-    runs. `vision_model`, none if empty, describes pictures. `reranker` reads the candidates of thorough searches again:
-    the library itself, Bedrock's `rerank_model`, or `chat_model`, which also plans searches; `rewording` corrects and
-    translates words of questions, and `learned_words` takes them for pages that resolved incidents. `context_model` writes
-    a sentence about each chunk as it is taken in, and `graph_model` reads relations out of it. `webhooks`: other services
-    may deliver, at an address of their own.
+    `account` and `region` empty: the template fits every account and region. `ephemeral`: stateful resources are deleted
+    with their stack. `bundle`: layers contain their dependencies, which takes network. `corpus_bucket` and `deploy_role`
+    (an ARN) replace the names that follow from the environment. `client_id` and `project_id` are the identity of callers
+    that state none. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name an
+    existing collection to use instead of one of our own; another `search_index` is a new, empty index; `search_standby`
+    false leaves out the replicas of a classic one.
+    `next_embedding_model` is a further model that functions may call, so that a new index can be built for it.
+    `search_engine` selects the engine that answers questions if there is also a managed knowledge base. `kms_key`: empty
+    for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0
+    reserve nothing, for accounts whose quota is too small for it. Lists separated by commas are `jwt_audience`,
+    `allowed_hosts` (private addresses that sources may be fetched from), `source_buckets` (buckets that may be sources)
+    and `stream_arns` (Kinesis and SQS streams that may be subscribed to at run time). `vision_model`, none if empty,
+    describes pictures. `reranker` judges the candidates of thorough searches: the library itself, Bedrock's
+    `rerank_model`, or `chat_model`, which also plans searches; `rewording` corrects and translates words of queries, and
+    `learned_words` learns words of queries for pages that resolved incidents. `context_model` writes a sentence about
+    each chunk during ingestion, and `graph_model` extracts relations from it. `webhooks`: other services may send
+    deliveries, to an address of their own.
     """
 
     environment: str = "dev"
@@ -156,7 +156,7 @@ class Deployment:
         self._check_pairs()
 
     def _check_pairs(self) -> None:
-        """Keys that mean something only together."""
+        """Raises `ContextError` for keys that are valid only together, or exclude each other."""
         if bool(self.search_endpoint) != bool(self.search_arn):
             raise ContextError("context search_endpoint and search_arn go together: give both, or neither")
         if (self.api_auth == "jwt") != bool(self.jwt_issuer and self.jwt_audience):
@@ -169,7 +169,7 @@ class Deployment:
             raise ContextError("context reranker=chat needs chat_model")
         if self.webhooks and self.vpc:
             raise ContextError(
-                "context webhooks=true and vpc=true exclude each other: the network has no way to secrets"
+                "context webhooks=true and vpc=true exclude each other: the network has no access to Secrets Manager"
             )
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
@@ -181,7 +181,8 @@ class Deployment:
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any]) -> Deployment:
-        """Raises `ContextError` for a key or a value that isn't known. Keys of CDK itself are left alone."""
+        """The deployment that a context describes. Raises `ContextError` for an unknown key or value; keys of CDK are
+        ignored."""
         allowed = [field.name for field in fields(cls)]
         own = {key: value for key, value in context.items() if not _FOREIGN.search(key)}
         for key in own:
@@ -199,7 +200,7 @@ def _converted(key: str, kind: str, value: object) -> object:
 
 
 def _flag(key: str, value: object) -> bool:
-    """The command line gives texts, cdk.json truth values."""
+    """A boolean: a string on the command line, a JSON value in cdk.json."""
     known = {"true": True, "false": False}
     text = str(value).lower()
     if text not in known:

@@ -1,6 +1,6 @@
-"""What a month costs, from prices and formulas that can be read: `python -m infra.costs docs/deploy.md`.
+"""Estimates monthly costs from prices and formulas: `python -m infra.costs docs/deploy.md`.
 
-Estimates for planning, without free tiers, taxes and support. What they leave out is said in `docs/deploy.md`.
+For planning, without free tiers, taxes and support. `docs/deploy.md` lists what the estimates leave out.
 """
 
 from __future__ import annotations
@@ -50,50 +50,50 @@ GB = 1e9
 
 TOKENS_A_CHUNK = 300
 BYTES_A_CHUNK = 3_000
-"""Of a chunk file's line. In the index it is there once more as text and once as terms."""
+"""Bytes of a line of a chunk file. The index stores it once more as text and once as terms."""
 
 VECTOR_BYTES = 4_096
 """1,024 numbers of four bytes."""
 
 AWAKE_MINUTES = 12
-"""How long a question keeps a next-generation collection awake: ten idle minutes, and its start."""
+"""Minutes that a question keeps a next-generation collection awake: ten idle ones, and its start."""
 
 SEARCH_WORKERS, INDEXING_WORKERS = 2, 1
-"""What a next-generation collection wakes up with."""
+"""Capacity units with which a next-generation collection wakes up."""
 
 SEARCH_SECONDS, INGEST_SECONDS_A_DOCUMENT = 0.4, 3.0
 LOG_BYTES_A_CALL = 4_000
 QUEUES_POLLED = 5
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
-"""Lambda asks a queue five times in parallel, for 20 seconds each, whether there is anything or not."""
+"""Lambda polls a queue five times in parallel, for 20 seconds each, also when it is empty."""
 
 ALARM_METRICS, DASHBOARDS = 44, 3
 METRICS_OF_QUERIES = 41
-"""Metrics that are paid for in an hour with questions or documents, and only then."""
+"""Metrics that are billed only for hours with questions or documents."""
 
 RECORD_BYTES = 1_200
 RECORD_WRITES = 4
-"""Of a question's record in the audit log: up to 2 KB in the table, and once more in its index."""
+"""Size and write units of a question's audit record: up to 2 KB in the table, and once more in its index."""
 
 RECORDS_KEPT_MONTHS = 12
 VERSION_WRITES, VERSION_BYTES = 14, 3_600
-"""Of a document's entries in the catalog, which are in three indexes, too, and of the day on which it expires."""
+"""Write units and size of a document's catalog items, which are in three indexes, too, and of its expiry date."""
 
 GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
-"""Of a document's relations, entries of indexes included: as those of the example corpus, which have 15 rows a document, of
-its passages, of things and of relations."""
+"""Units and size of a document's graph items, those of indexes included: as in the example corpus, which has 15 rows per
+document, for its passages, nodes and edges."""
 
 METRICS_OF_COVERAGE, COVERAGE_REPORTS = 47, 30
 """Gauges by category, and the hours of a month in which they are reported."""
 
 HOURLY_METRICS = 2
-"""Failed items and what is overdue; up to 18 when every category with a schedule has documents."""
+"""Failed items and overdue sources; up to 18 when every category with a schedule has documents."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A month: what is stored, what is new, what is asked, and for how many hours somebody asks at least every ten
-    minutes. `search_ocus` is what the collection needs while it is awake."""
+    """The load of a month: stored and new documents, questions, and hours with a question at least every ten minutes.
+    `search_ocus` is the collection's capacity while it is awake."""
 
     name: str
     documents: int = 0
@@ -107,7 +107,7 @@ class Scenario:
 
 
 def search_hours(questions: int, hours_of_use: float) -> float:
-    """Hours in which a collection is awake, if the questions come evenly within these hours of a month."""
+    """Hours in which a collection is awake, if the questions are spread evenly over these hours of a month."""
     return min(hours_of_use, questions * AWAKE_MINUTES / 60)
 
 
@@ -157,7 +157,7 @@ def monthly(month: Scenario) -> dict[str, float]:
 
 
 def options() -> dict[str, float]:
-    """Dollars a month that a choice at deployment adds while nothing happens."""
+    """Dollars per month that an option of the deployment adds without any load."""
     price = PRICES
     return {
         "`-c kms_key=own` (in place of the alarms' key)": 0.0,

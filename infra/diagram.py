@@ -1,7 +1,7 @@
-"""Draws what the templates say: `python -m infra.diagram docs/architecture.md`.
+"""Generates the architecture diagram from the templates: `python -m infra.diagram docs/architecture.md`.
 
-The drawing is Mermaid text between two marks of the file: who hands what to whom, read from event sources, rules,
-schedules, routes, redrive policies and the rights of roles. Nothing in it is written by hand, so that it can't lie.
+The diagram is Mermaid text between two marks of the file: resources and the flow between them, read from event sources,
+rules, schedules, routes, redrive policies and the rights of roles. None of it is written by hand, so that it is accurate.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SHAPES = {
     "CloudWatch::Alarm": ("CloudWatch alarms", "([", "])"),
     "SNS::Topic": ("SNS", "[[", "]]"),
 }
-"""What is drawn, by type: the service as readers know it, and the shape."""
+"""Drawn resources by type: the service's usual name, and the shape."""
 
 _GROUPED = {"DynamoDB::Table": "tables", "Scheduler::Schedule": "schedules", "CloudWatch::Alarm": "alarms"}
-"""Drawn as one a stack, with their number."""
+"""Types drawn as one node per stack, with their number."""
 
 _MODELS = "models"
 _WRITES = re.compile(r"(Put|Delete|Write|Send|Update|Abort|Start|Purge|Change)")
@@ -59,7 +59,7 @@ class Node:
 
 @dataclass
 class Picture:
-    """Nodes by stack, and edges between them with what is done and whether it is the way of failures."""
+    """Nodes by stack, and edges between them with their label and whether they are the path of failures."""
 
     stacks: dict[str, list[Node]] = field(default_factory=dict)
     edges: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Picture:
 
 
 class _Reader:
-    """Reads the templates of one environment; `prefix` is what it puts before names."""
+    """Reads the templates of one environment; `prefix` is the environment's prefix of names."""
 
     def __init__(self, templates: Mapping[str, Mapping[str, Any]], prefix: str) -> None:
         self._templates = templates
@@ -129,7 +129,7 @@ class _Reader:
         return next((str(properties[key]) for key in keys if key in properties), "")
 
     def _node_of(self, stack: str, reference: str) -> str:
-        """The node that a reference or an ARN is about: by logical id in the stack, else by the longest name in it."""
+        """The node that a reference or an ARN points to: by logical id in the stack, else by the longest name in it."""
         logical = re.match(r"<(\w+)(?:\.\w+)?>$", reference)
         if logical and (stack, logical[1]) in self._by_logical_id:
             return self._by_logical_id[stack, logical[1]]
@@ -170,7 +170,7 @@ class _Reader:
             self._join_rights(stack, properties)
 
     def _join_rights(self, stack: str, policy: Mapping[str, Any]) -> None:
-        """From what a role belongs to, to what the role may use."""
+        """Adds edges from the owner of a role to the resources that the role may use."""
         roles = {f"<{reference.strip('<>')}.Arn>" for reference in policy["Roles"]}
         owners = [
             self._by_logical_id[stack, name]
@@ -194,7 +194,7 @@ class _Reader:
 
 
 def _what(actions: list[str]) -> str:
-    """What a right is for. Access policies, which aren't read here, say what may be done in a collection."""
+    """Label of a right's edge. Access policies, which aren't read here, define the rights in a collection."""
     if any(action in ("lambda:InvokeFunction", "aoss:APIAccessAll") for action in actions):
         return ""
     return "writes" if any(_WRITES.search(action) for action in actions) else "reads"

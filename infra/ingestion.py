@@ -1,10 +1,9 @@
-"""From a changed object to the index."""
+"""The ingestion of changed objects into the index: queue and function."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
 from infra.constructs import answering_models, managed_search, rights
@@ -30,9 +29,11 @@ from opx.ports.tables import (
 
 WRITTEN_TABLES = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, LIFECYCLE)
 BATCH_SIZE = 10
+READ_PAGES = "textract:DetectDocumentText"
+_READ_FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
 ATTEMPTS, FIRST_PAUSE_SECONDS = 6, 20
-"""A store may be away for ten minutes (20 s, 40 s, ... 320 s) before a document counts as failed and waits for somebody
-to retry it: the library's own pauses are for somebody who sits in front of it. Fewer than the queue's deliveries."""
+"""A store may be unavailable for ten minutes (20 s, 40 s, ... 320 s) before a document becomes a failed item, which an
+operator has to retry; the library's default pauses are for interactive use. Fewer attempts than the queue's deliveries."""
 
 INGEST_DOCUMENTS = FunctionSpec(
     use_case="ingest_documents",
@@ -44,7 +45,7 @@ INGEST_DOCUMENTS = FunctionSpec(
 
 
 class IngestionStack(Stack):
-    """The queue of changes and the function that works on it."""
+    """The queue of changes and the function that consumes it."""
 
     def __init__(
         self,
@@ -60,8 +61,7 @@ class IngestionStack(Stack):
         self.changes = IngestQueue(self, "Changes", names=names, function_timeout=INGEST_DOCUMENTS.timeout)
         self.ingest = UseCaseFunction(
             self,
-            "IngestDocuments",
-            spec=INGEST_DOCUMENTS,
+            INGEST_DOCUMENTS,
             names=names,
             source=source,
             settings={
@@ -76,15 +76,13 @@ class IngestionStack(Stack):
                 **answering_models.writing_settings(names),
             },
             rights=_rights(names, collection),
+            folders=_READ_FOLDERS,
             concurrency=names.deployment.ingest_concurrency,
         )
-        self.ingest.function.add_event_source(
-            event_sources.SqsEventSource(
-                self.changes.queue,
-                batch_size=BATCH_SIZE,
-                max_concurrency=names.deployment.ingest_concurrency or None,
-                report_batch_item_failures=True,
-            )
+        self.ingest.consume(
+            self.changes.queue,
+            batch_size=BATCH_SIZE,
+            max_concurrency=names.deployment.ingest_concurrency or None,
         )
         _acknowledge(self.ingest, names)
         CfnOutput(self, "QueueUrl", value=self.changes.queue.queue_url)
@@ -92,16 +90,15 @@ class IngestionStack(Stack):
 
 
 def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
-    """Listing is for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
+    """Listing distinguishes a missing object (404) from a forbidden one (403)."""
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _READ_FOLDERS)),
-        rights.allow(["s3:AbortMultipartUpload", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _CHUNK_FOLDERS)),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, _READ_FOLDERS, ["s3:GetObject"]),
+        rights.on_objects(names, rights.CHUNKS, ["s3:AbortMultipartUpload", "s3:PutObject"]),
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.admit_clients(names),
-        rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # whose documents may mention what is declared
+        rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # projects whose documents may mention declared nodes
         rights.use_collection(collection.arn),
         *rights.embed_texts(names),
         *_reading_rights(names),
@@ -111,21 +108,13 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
 
 
 def _reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Read scanned pages, and describe pictures if a model is chosen for that."""
+    """Rights to read scanned pages, and to describe pictures if a model is configured for that."""
     deployment = names.deployment
     ocr = [rights.allow([READ_PAGES], "*")] if deployment.ocr == "textract" else []
     return [*ocr, *([rights.embed(deployment.vision_model)] if deployment.vision_model else [])]
 
 
-READ_PAGES = "textract:DetectDocumentText"
-_CHUNK_FOLDERS = ("chunks/*", "clients/*/chunks/*")
-_READ_FOLDERS = ("documents/*", "clients/*/documents/*", *_CHUNK_FOLDERS)
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
-
-
 def _acknowledge(function: UseCaseFunction, names: Names) -> None:
-    for folder in _READ_FOLDERS:
-        acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
     managed_search.acknowledge_copies(function.role, names)
     answering_models.acknowledge_writing(function.role, names)
     rights.acknowledge_texts(function.role, names)

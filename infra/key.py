@@ -10,7 +10,7 @@ from infra.names import Names
 
 
 class KeyStack(Stack):
-    """Apart from everything else, so that nothing else has to stay or go with it."""
+    """A stack of its own, so that no other resource shares the key's lifetime."""
 
     def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: key")

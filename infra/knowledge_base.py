@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_bedrock as bedrock
-from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
 from infra.constructs import managed_index, managed_search, rights
@@ -19,10 +18,10 @@ from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER
 
 RECEIVES = 100
-"""How often requests to index are handed out: for about seven hours, which a job over a large corpus may take."""
+"""Deliveries of a request to index: for about seven hours, which a job over a large corpus may take."""
 
 WINDOW_SECONDS = 60
-"""Requests are gathered for so long, and one ingestion job answers them all."""
+"""Seconds for which requests are batched; one ingestion job answers a batch."""
 
 SYNC_KNOWLEDGE_BASE = FunctionSpec(
     use_case="sync_knowledge_base",
@@ -32,7 +31,7 @@ SYNC_KNOWLEDGE_BASE = FunctionSpec(
     timeout=30,
 )
 VISIBILITY_SECONDS = 6 * SYNC_KNOWLEDGE_BASE.timeout + WINDOW_SECONDS
-"""Also how long a request waits that came while a job was under way."""
+"""Also the time after which a request that came during a job is delivered again."""
 
 
 class KnowledgeBaseStack(Stack):
@@ -59,7 +58,7 @@ class KnowledgeBaseStack(Stack):
         CfnOutput(self, "DataSourceId", value=data_source.attr_data_source_id)
 
     def _knowledge_base(self, collection_arn: str) -> bedrock.CfnKnowledgeBase:
-        """Hybrid search takes a vector store with a text field: OpenSearch Serverless has one and scales to zero."""
+        """Hybrid search needs a vector store with a field for text: OpenSearch Serverless has one and scales to zero."""
         kinds = bedrock.CfnKnowledgeBase
         fields = kinds.OpenSearchServerlessFieldMappingProperty(
             vector_field=managed_index.VECTOR_FIELD,
@@ -88,7 +87,7 @@ class KnowledgeBaseStack(Stack):
         return base
 
     def _data_source(self, base: bedrock.CfnKnowledgeBase) -> bedrock.CfnDataSource:
-        """The copies, each one chunk. What was indexed of them goes with the index, not with the data source."""
+        """The copies as data source, each one chunk. Indexed copies are deleted with the index, not with the data source."""
         kinds = bedrock.CfnDataSource
         chunking = kinds.ChunkingConfigurationProperty(chunking_strategy="NONE")
         return kinds(
@@ -120,8 +119,7 @@ class KnowledgeBaseStack(Stack):
         )
         sync = UseCaseFunction(
             self,
-            "SyncKnowledgeBase",
-            spec=SYNC_KNOWLEDGE_BASE,
+            SYNC_KNOWLEDGE_BASE,
             names=self._names,
             source=source,
             settings={
@@ -131,13 +129,10 @@ class KnowledgeBaseStack(Stack):
             },
             rights=[rights.allow(["bedrock:ListIngestionJobs", "bedrock:StartIngestionJob"], self.base.arn)],
         )
-        sync.function.add_event_source(
-            event_sources.SqsEventSource(
-                requests,
-                batch_size=1000,
-                max_batching_window=Duration.seconds(WINDOW_SECONDS),
-                max_concurrency=2,  # the least that there is
-                report_batch_item_failures=True,
-            )
+        sync.consume(
+            requests,
+            batch_size=1000,
+            window=Duration.seconds(WINDOW_SECONDS),
+            max_concurrency=2,  # the least that Lambda accepts
         )
         return sync

@@ -1,11 +1,10 @@
-"""What work taught: events of agents and pipelines, what keeps them, and what takes them in at checkpoints."""
+"""Learning from work: the event bus, its archive and queues, and the functions that capture entries and run checkpoints."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -30,25 +29,26 @@ from opx.edges.learning_events import LAST_WAIT
 from opx.learning.fields import SOURCE, EntryKind
 
 ARCHIVE_DAYS = 365
-"""Events can be replayed for a year, so that a mistake in what was learned from them can be undone."""
+"""Events can be replayed for a year, so that errors in the processing of them can be repaired."""
 
 RECEIVES = LAST_WAIT + 2
-"""What an event is about may come after it: it is refused with that reason before the queue gives up on it."""
+"""An event may arrive before the one that creates its entry: it is refused with that reason before the queue's deliveries
+are used up."""
 
 EVENTS_A_BATCH = 10
 CHECKPOINT_DELAY = Duration.minutes(2)
-"""What was told right before a checkpoint goes another way: it is to be kept by the time that the checkpoint begins."""
+"""Entries sent right before a checkpoint take another queue: the delay lets them be stored before the checkpoint begins."""
 
 CHECKPOINTS_AT_ONCE = 2
-"""Each embeds what it looks at. Lambda takes no smaller number."""
+"""Concurrent checkpoints, each of which embeds its entries. Lambda accepts no smaller number."""
 
 
 class LearningStack(Stack):
-    """An event bus for `opx.learning` events, an archive of them, and the two functions that work on them: one keeps what
-    was learned, the other takes it in where the event is a checkpoint.
+    """An event bus for `opx.learning` events, an archive of them, and the two functions that handle them: one captures
+    entries, the other processes checkpoints.
 
-    Each has a queue; what neither can use ends in one with the reason beside it. Whoever may put events on the bus is given
-    that right by its own role. The tools of agents are there if knowledge.yaml lets some agent use one.
+    Each has a queue; unusable events end in a third one, with the reason. Senders of events get the right to put them from
+    their own roles. The function with the tools of agents exists if knowledge.yaml grants one to some agent.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class LearningStack(Stack):
         self.checkpoints = self._queue("Checkpoints", queue, CHECKPOINT_SECONDS, CHECKPOINT_DELAY)
         self._archive(names)
         kind = EntryKind.CHECKPOINT.value
-        # Also those that nobody knows: they are refused with the reason, and not lost.
+        # Unknown types included: they are refused with the reason, and not lost.
         others = events.Match.anything_but(kind)
-        self._hand_on("Learned", "What work taught, for whoever keeps it", self.outcomes, others)
-        self._hand_on("Checkpoint", "Ends of phases and of projects", self.checkpoints, [kind])
+        self._route("Learned", "What work taught, for whoever keeps it", self.outcomes, others)
+        self._route("Checkpoint", "Ends of phases and of projects", self.checkpoints, [kind])
         parts = Parts(names, source, collection, managed)
         self.learn = learn_from_events(self, parts, self.failed.queue_url)
         self.checkpoint = process_checkpoint(self, parts, self.failed.queue_url)
-        self.learn.function.add_event_source(_reading(self.outcomes, EVENTS_A_BATCH))
-        self.checkpoint.function.add_event_source(_reading(self.checkpoints, 1, at_once=CHECKPOINTS_AT_ONCE))
+        self.learn.consume(self.outcomes, batch_size=EVENTS_A_BATCH)
+        self.checkpoint.consume(self.checkpoints, max_concurrency=CHECKPOINTS_AT_ONCE)
         self.tools = LearningTools(self, "LearningTools", parts) if tools_are_wanted() else None
         CfnOutput(self, "BusName", value=self.bus.event_bus_name)
         CfnOutput(self, "OutcomesQueueUrl", value=self.outcomes.queue_url)
@@ -88,7 +88,7 @@ class LearningStack(Stack):
 
     @property
     def tools_arn(self) -> str:
-        """What agents call; "" where none may."""
+        """The function that agents invoke; "" if none may."""
         return self.tools.target_arn if self.tools else ""
 
     def _queue(self, construct_id: str, name: str, seconds: int, delay: Duration | None = None) -> sqs.Queue:
@@ -108,7 +108,7 @@ class LearningStack(Stack):
         retention = Duration.days(ARCHIVE_DAYS)
         self.bus.archive("Archive", archive_name=names.learning_bus, event_pattern=pattern, retention=retention)
 
-    def _hand_on(self, construct_id: str, about: str, queue: sqs.Queue, detail_type: list[str]) -> None:
+    def _route(self, construct_id: str, about: str, queue: sqs.Queue, detail_type: list[str]) -> None:
         pattern = events.EventPattern(source=[SOURCE], account=[self.account], detail_type=detail_type)
         events.Rule(
             self,
@@ -118,9 +118,3 @@ class LearningStack(Stack):
             event_pattern=pattern,
             targets=[targets.SqsQueue(queue, dead_letter_queue=self.failed)],
         )
-
-
-def _reading(queue: sqs.Queue, batch: int, at_once: int | None = None) -> event_sources.SqsEventSource:
-    return event_sources.SqsEventSource(
-        queue, batch_size=batch, max_concurrency=at_once, report_batch_item_failures=True
-    )

@@ -1,4 +1,4 @@
-"""What becomes of knowledge in time: it goes when its retention is over."""
+"""Retention and reindexing: the function that prunes expired documents, and the one that builds new indexes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import managed_search, rights
-from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.queues import dead_letter_queue
 from infra.constructs.rebuild_index import RebuildIndex
-from infra.constructs.schedules import Schedules
+from infra.constructs.schedules import Schedules, invocations
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
@@ -22,27 +20,25 @@ from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCL
 
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",
-    dependencies="ingest",  # what leaves the index leaves it as in ingestion
+    dependencies="ingest",  # entries are removed from the index as in ingestion
     description="Removes what its retention is over for",
     memory=1024,
     timeout=900,
 )
 
 PRUNED = "cron(30 2-5 * * ? *)"
-"""Once a night, and thrice more in case a run ends for lack of time: one that has nothing left to do reads a few items."""
+"""Once a night, and three more times in case a run is out of time: a run without work reads only a few items."""
 
 CALIBRATED = "cron(0 6 * * ? *)"
-"""Once a day: a second's work if no calibration is due."""
+"""Once a day; takes a second if no calibration is due."""
 
 CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
 
-_DOCUMENTS = ("documents/*", "clients/*/documents/*")
-_CHUNKS = ("chunks/*", "clients/*/chunks/*")
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of documents and of their chunks"
+_FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
 
 
 class LifecycleStack(Stack):
-    """The function that removes expired documents once a day, and the one that makes new indexes on request and calibrates
+    """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
     once a day if due. The schedules are in the sources stack's group."""
 
     def __init__(
@@ -57,15 +53,18 @@ class LifecycleStack(Stack):
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retention and new indexes")
         self.prune = self._prune(names, collection, source)
-        self._schedule(names)
+        arn = self.prune.function.function_arn
+        schedules = invocations(
+            self, "Schedules", names=names, function_arn=arn, failed=("PruneFailed", "prune-failed")
+        )
+        schedules.add("prune-knowledge", PRUNED, description="Remove what its retention is over for")
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
         self._schedule_calibration(names)
 
     def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "PruneKnowledge",
-            spec=PRUNE_KNOWLEDGE,
+            PRUNE_KNOWLEDGE,
             names=names,
             source=source,
             settings={
@@ -74,22 +73,10 @@ class LifecycleStack(Stack):
                 **managed_search.copying_settings(names),
             },
             rights=_pruning_rights(names, collection),
+            folders=_FOLDERS,
         )
-        for folder in (*_DOCUMENTS, *_CHUNKS):
-            acknowledge_wildcard(function.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
         managed_search.acknowledge_copies(function.role, names)
         return function
-
-    def _schedule(self, names: Names) -> None:
-        schedules = Schedules(
-            self,
-            "Schedules",
-            names=names,
-            target=self.prune.function.function_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=dead_letter_queue(self, "PruneFailed", names.queue("prune-failed"), of="the scheduler"),
-        )
-        schedules.add("prune-knowledge", PRUNED, description="Remove what its retention is over for")
 
     def _schedule_calibration(self, names: Names) -> None:
         schedules = Schedules(
@@ -109,13 +96,11 @@ class LifecycleStack(Stack):
 
 
 def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:
-    """Chunks tell which entries of the index are a version's. Listing is for telling a missing object (404) from a
-    forbidden one (403), and for when a file was written."""
-    bucket = names.corpus_arn
-    folders = [f"{bucket}/{folder}" for folder in (*_DOCUMENTS, *_CHUNKS)]
+    """Chunk files list the index entries of a version. Listing distinguishes a missing object (404) from a forbidden one
+    (403), and returns when a file was written."""
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:DeleteObject", "s3:GetObject"], *folders),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:GetObject"]),
         rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
         rights.use_collection(collection.arn),

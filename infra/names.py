@@ -1,4 +1,4 @@
-"""Physical names. What the library names is taken from there; an environment puts its own name before."""
+"""Physical names: those of the library, prefixed with the environment's name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PULLS, PULLS_FAILED = "pulls", "pulls-failed"
 REBUILDS, REBUILDS_FAILED = "rebuilds", "rebuilds-failed"
 STREAMS_FAILED = "streams-failed"
 PLAIN_ENVIRONMENT = "prod"
-"""The environment without a prefix: its tables and bucket have the names that programs outside this one know."""
+"""The environment without a prefix: its tables and bucket have the names that other programs know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one environment. Stacks refer to each other's resources by them, which needs no exports."""
+    """The names of one environment. Stacks refer to each other's resources by name, which needs no exports."""
 
     deployment: Deployment
 
@@ -31,7 +31,7 @@ class Names:
 
     @property
     def corpus_bucket(self) -> str:
-        """Bucket names are taken once in the world, so that only the plain environment can have the plain one."""
+        """Bucket names are globally unique, so that only the plain environment can have the plain one."""
         if self.deployment.corpus_bucket:
             return self.deployment.corpus_bucket
         plain = self.prefix + DEFAULTS.corpus_bucket
@@ -82,17 +82,17 @@ class Names:
 
     @property
     def secrets_arn(self) -> str:
-        """Every secret of the environment: Secrets Manager puts six characters of its own behind a name."""
+        """ARN pattern of all secrets of the environment: Secrets Manager appends six characters to a name."""
         name = f"{self.prefix}opx-knowledge/*"
         return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{name}"
 
     def secret_arn(self, name: str) -> str:
-        """One secret of the environment, whichever six characters Secrets Manager put behind its name."""
+        """ARN pattern of one secret of the environment, with any six characters appended by Secrets Manager."""
         return self.secrets_arn.removesuffix("*") + f"{name}-??????"
 
     @property
     def registered_schedules_arn(self) -> str:
-        """Schedules of sources that are registered while the system runs."""
+        """ARN pattern of schedules of sources that are registered at run time."""
         group = self.schedule_group
         return f"arn:{Aws.PARTITION}:scheduler:{Aws.REGION}:{Aws.ACCOUNT_ID}:schedule/{group}/source-*"
 
@@ -102,12 +102,12 @@ class Names:
 
     @property
     def agent(self) -> str:
-        """What agents ask: the gateway's name, or the classic agent's."""
+        """Name of the gateway, or of the classic agent."""
         return f"{self.prefix}opx-knowledge"
 
     @property
     def agent_role(self) -> str:
-        """With the start that AWS gives to roles of agents, which leaves 28 of 64 characters."""
+        """With the prefix that AWS requires for roles of agents, which leaves 28 of 64 characters."""
         return f"AmazonBedrockExecutionRoleForAgents_{self.deployment.environment}-{Aws.REGION}"
 
     def function_arn(self, use_case: str) -> str:
@@ -126,6 +126,6 @@ class Names:
 
     @property
     def source_bucket_arns(self) -> list[str]:
-        """Of other buckets, those that may be sources."""
+        """Buckets other than the corpus that may be sources."""
         listed = self.deployment.source_buckets.split(",")
         return [f"arn:{Aws.PARTITION}:s3:::{name.strip()}" for name in listed if name.strip()]

@@ -1,4 +1,4 @@
-"""The network of an environment whose functions have no way out."""
+"""The network of an environment whose functions have no internet access."""
 
 from __future__ import annotations
 

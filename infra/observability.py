@@ -1,4 +1,4 @@
-"""What is watched, and who is told."""
+"""Dashboards, alarms with their topic, and the function that reports holdings and freshness."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from infra.constructs.code import LayerSource
 from infra.constructs.knowledge_alarms import KnowledgeAlarms
 from infra.constructs.knowledge_dashboards import KnowledgeDashboards
 from infra.constructs.measurements import Measurements
-from infra.constructs.queues import dead_letter_queue
-from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.schedules import invocations
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, table_settings
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import Names
 from opx.graph.daily import RELINK
@@ -29,7 +28,7 @@ READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
 
 REPORT_COVERAGE = FunctionSpec(
     use_case="report_coverage",
-    dependencies="ingest",  # it reads schedules
+    dependencies="ingest",  # it parses schedules
     description="Reports what the knowledge base holds and which sources are overdue",
     memory=1024,
     timeout=900,
@@ -37,7 +36,7 @@ REPORT_COVERAGE = FunctionSpec(
 
 EVERY_HOUR, EVERY_DAY = "rate(1 hour)", "cron(40 0 * * ? *)"
 GAPS_CHECKED = "cron(10 0 * * ? *)"
-"""Before they are counted."""
+"""Before the gaps are counted."""
 
 RELINKED = "cron(20 1 * * ? *)"
 
@@ -45,9 +44,9 @@ C = TypeVar("C")
 
 
 class ObservabilityStack(Stack):
-    """Dashboards, alarms, their topic, and the function that reports what can only be counted.
+    """Dashboards, alarms, their topic, and the function that reports metrics which need counting.
 
-    Every function and every queue that is in the app by now is watched: this stack comes last.
+    Every function and every queue that is in the app by now is monitored: this stack comes last.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class ObservabilityStack(Stack):
         self._relink(names)
         functions = [function.function_name or "" for function in _all(scope, lambda_.CfnFunction)]
         queues = _all(scope, sqs.CfnQueue)
-        # A queue that hands nothing on is where messages end that could not be handled.
+        # A queue without a redrive policy is a dead-letter queue.
         dead_letters = [queue.queue_name or "" for queue in queues if queue.redrive_policy is None]
         working = [queue.queue_name or "" for queue in queues if queue.redrive_policy is not None]
         measurements = Measurements(names.deployment.environment)
@@ -94,31 +93,20 @@ class ObservabilityStack(Stack):
         CfnOutput(self, "AlarmTopicArn", value=self.alarm_topic.topic.topic_arn)
 
     def _report_coverage(self, names: Names, source: LayerSource) -> None:
-        """It never asks the index: that would keep a collection awake that sleeps when nobody asks."""
+        """Schedules the coverage report. It never queries the index: that would keep an idle collection awake."""
         reporter = UseCaseFunction(
             self,
-            "ReportCoverage",
-            spec=REPORT_COVERAGE,
+            REPORT_COVERAGE,
             names=names,
             source=source,
-            settings={
-                "backend": "aws",
-                "table_prefix": names.prefix,
-            },
+            settings=table_settings(names),
             rights=[
                 rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
                 rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
             ],
         )
-        failed = dead_letter_queue(self, "Failed", names.queue("coverage-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "Schedules",
-            names=names,
-            target=reporter.function.function_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        arn = reporter.function.function_arn
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "coverage-failed"))
         schedules.add("report-freshness", EVERY_HOUR, description="Report what failed and which sources are overdue")
         schedules.add(
             "report-holdings",
@@ -128,29 +116,17 @@ class ObservabilityStack(Stack):
         )
 
     def _check_gaps(self, names: Names, retrieve_arn: str) -> None:
-        """The function that searches does it. It wakes up a collection that sleeps, if there is any gap."""
-        failed = dead_letter_queue(self, "GapsFailed", names.queue("gaps-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "GapSchedules",
-            names=names,
-            target=retrieve_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        """Schedules the daily check of gaps by the function that searches. It wakes a sleeping collection only if there are
+        gaps."""
+        failed = ("GapsFailed", "gaps-failed")
+        schedules = invocations(self, "GapSchedules", names=names, function_arn=retrieve_arn, failed=failed)
         schedules.add("check-gaps", GAPS_CHECKED, description="Ask again what had no answer", payload=CHECK)
 
     def _relink(self, names: Names) -> None:
-        """The function that takes documents in does it, as it may write what they say."""
-        failed = dead_letter_queue(self, "RelinkFailed", names.queue("relink-failed"), of="the scheduler")
-        schedules = Schedules(
-            self,
-            "RelinkSchedules",
-            names=names,
-            target=names.function_arn(INGEST_DOCUMENTS.use_case),
-            action="lambda:InvokeFunction",
-            dead_letters=failed,
-        )
+        """Schedules the daily relinking by the ingesting function, which may write statements of documents."""
+        arn = names.function_arn(INGEST_DOCUMENTS.use_case)
+        failed = ("RelinkFailed", "relink-failed")
+        schedules = invocations(self, "RelinkSchedules", names=names, function_arn=arn, failed=failed)
         about = "Have documents mention what was declared after them"
         schedules.add("relink-graph", RELINKED, description=about, payload=RELINK)
 

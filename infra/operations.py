@@ -1,4 +1,4 @@
-"""What is asked of other systems' measurements: baselines that are rolled up every night."""
+"""Telemetry of other systems: nightly roll-up of baselines, and operational queries of agents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from infra.constructs import operational_queries, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.operational_queries import OperationalQueries
-from infra.constructs.queues import dead_letter_queue
-from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.constructs.schedules import invocations
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
 from infra.names import Names
 from opx.connectors.states import scheduler_cron
 from opx.domain.baselines import BASELINES_CATEGORY
@@ -32,10 +31,10 @@ _AT_NIGHT = "0 2 * * *"
 
 
 class OperationsStack(Stack):
-    """The function that rolls metrics up into baselines, when the category's schedule says, and the one that asks for
-    logs, metrics and traces, if some agent may.
+    """The function that rolls up metrics into baselines, on the category's schedule, and the one that queries logs, metrics
+    and traces, if some agent may.
 
-    Where knowledge.yaml declares no metrics the schedule is kept, but not followed.
+    If knowledge.yaml declares no metrics, the schedule exists, but is disabled.
     """
 
     def __init__(self, scope: Construct, stack_id: str, *, names: Names, source: LayerSource, env: Environment) -> None:
@@ -47,17 +46,16 @@ class OperationsStack(Stack):
 
     @property
     def queries_arn(self) -> str:
-        """What agents call; "" where none may."""
+        """The function that agents invoke; "" if none may."""
         return self.queries.target_arn if self.queries else ""
 
     def _roll_up(self, names: Names, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "RollUpBaselines",
-            spec=ROLL_UP_BASELINES,
+            ROLL_UP_BASELINES,
             names=names,
             source=source,
-            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            settings={**table_settings(names), **configured_identity(names)},
             rights=[rights.on_tables(names, (BASELINES,), rights.ADD_VALUES), rights.allow(READ_METRICS, "*")],
         )
         reason = "metrics are no resource: reading and listing them take none"
@@ -65,14 +63,8 @@ class OperationsStack(Stack):
         return function
 
     def _schedule(self, names: Names) -> None:
-        schedules = Schedules(
-            self,
-            "Schedules",
-            names=names,
-            target=self.roll_up.function.function_arn,
-            action="lambda:InvokeFunction",
-            dead_letters=dead_letter_queue(self, "Failed", names.queue("roll-up-failed"), of="the scheduler"),
-        )
+        arn = self.roll_up.function.function_arn
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "roll-up-failed"))
         schedules.add(
             "roll-up-baselines",
             scheduler_cron(load_knowledge().category(BASELINES_CATEGORY).schedule or _AT_NIGHT),

@@ -1,6 +1,6 @@
-"""What a deployment needs of its account, looked at before anything is changed: `python -m infra.preflight -c key=value`.
+"""Checks an account before a deployment changes anything: `python -m infra.preflight -c key=value`.
 
-A deployment that lacks something would fail after minutes, often with a message about something else, and roll back.
+Without a prerequisite, a deployment would fail after minutes, often with a misleading message, and roll back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opx.adapters.aws.bedrock_embedder import embedding_model
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6
-"""What the templates ask for."""
+"""Version of the CDK bootstrap stack that the templates require."""
 
 ALWAYS_FREE = 100
 """Concurrent executions that Lambda keeps unreserved in every account."""
@@ -43,19 +43,22 @@ class Clients(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a deployment would fail at, with what to do; not `fatal` if that isn't certain."""
+    """A reason for which a deployment would fail, with the remedy; not `fatal` if that isn't certain."""
 
     text: str
     fatal: bool = True
 
 
 def problems(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
-    """All that is missing, in the order in which it is best put right. Whoever may not look is told so, and no more."""
+    """All problems, in the order in which they are best solved. A check that the caller has no rights for is reported as
+    such."""
     for check in CHECKS:
         try:
             yield from check(deployment, clients)
         except EndpointConnectionError as exc:
-            yield Problem(f"{exc}: is the service there in this region, and does this machine reach it?", fatal=False)
+            yield Problem(
+                f"{exc}: is the service available in this region, and reachable from this machine?", fatal=False
+            )
         except ClientError as exc:
             yield Problem(f"{check.__name__.replace('_', ' ')} could not be checked: {exc}", fatal=False)
 
@@ -79,7 +82,8 @@ def bootstrap(_: Deployment, clients: Clients) -> Iterator[Problem]:
 
 
 def bucket(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
-    """Names of buckets are taken once in the world; only environments with a name of their own have one that isn't."""
+    """Checks that the corpus bucket's name is available: names are globally unique, and only a prefixed environment's name
+    contains account and region."""
     name = Names(deployment).corpus_bucket
     if Token.is_unresolved(name):
         return
@@ -100,9 +104,9 @@ def concurrency(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     free = limits["UnreservedConcurrentExecutions"] - ALWAYS_FREE
     if wanted and free < wanted:
         yield Problem(
-            f"{wanted} concurrent executions are to be reserved, and {max(free, 0)} can be (Lambda keeps {ALWAYS_FREE} "
-            "free, and what other functions reserved is gone; ignore this if this environment exists already): raise "
-            "the quota, or deploy with -c ingest_concurrency=0 -c query_concurrency=0",
+            f"{wanted} concurrent executions would be reserved, but only {max(free, 0)} are available (Lambda keeps "
+            f"{ALWAYS_FREE} unreserved, and other functions may have reserved some; ignore this if this environment is "
+            "deployed already): raise the quota, or deploy with -c ingest_concurrency=0 -c query_concurrency=0",
             fatal=limits["ConcurrentExecutions"] - ALWAYS_FREE < wanted,
         )
 
@@ -127,7 +131,9 @@ def model_access(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     name = embedding_model(deployment.embedding_model).name
     found = clients("bedrock").get_foundation_model_availability(modelId=name)
     if "NOT_AVAILABLE" in (found["regionAvailability"], found["entitlementAvailability"]):
-        yield Problem(f"the embedding model {name} is not available here: choose another with -c embedding_model=...")
+        yield Problem(
+            f"the embedding model {name} is not available in this region: choose one with -c embedding_model=..."
+        )
     elif found["authorizationStatus"] == "NOT_AUTHORIZED":
         yield Problem(f"this account may not use {name}: see its model agreement in Bedrock, and policies that deny it")
 
@@ -144,11 +150,11 @@ def agents(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
 
 
 def index_of_the_last_deployment(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
-    """An index can't be changed to vectors of another kind; CloudFormation would try, and fail halfway."""
+    """Checks the deployed index: its vectors can't be changed to another kind; CloudFormation would try, and fail halfway."""
     try:
         body = clients("cloudformation").get_template(StackName=Names(deployment).stack("search"))["TemplateBody"]
     except ClientError as exc:
-        if exc.response["Error"]["Code"] != "ValidationError":  # what it says of a stack that doesn't exist
+        if exc.response["Error"]["Code"] != "ValidationError":  # the code for a stack that doesn't exist
             raise
         return
     template = body if isinstance(body, dict) else json.loads(body)
@@ -178,7 +184,7 @@ CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
 
 
 def _compatible(deployed: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether the deployed index has all fields that are wanted, as they are wanted. More fields do no harm."""
+    """True if the deployed index has all wanted fields in the wanted form. Further fields do no harm."""
     schema = json.loads(deployed) if isinstance(deployed, str) else deployed
     found = schema["mappings"]
     if found.get("_meta") != wanted["mappings"].get("_meta"):
@@ -192,7 +198,7 @@ def _identity(schema: Any) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what is missing; 1 if the deployment would fail. Arguments are those of the `cdk` command."""
+    """Prints all problems; returns 1 if the deployment would fail. Arguments are those of the `cdk` command."""
     try:
         deployment = Deployment.from_context(context_of(arguments))
         session = boto3.Session()

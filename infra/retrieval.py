@@ -1,17 +1,16 @@
-"""From a question to its answer, for agents."""
+"""Retrieval: the function that answers queries of agents and of the HTTP API."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.constructs import answering_models, api_reading, managed_search, rights
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
-from infra.constructs.use_case_function import LIVE, FunctionSpec, UseCaseFunction, common_settings, configured_identity
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
 from infra.names import Names
 from opx.ports.tables import (
     ALIASES,
@@ -29,8 +28,6 @@ from opx.ports.tables import (
 from opx.runtime.knowledge_file import read_section
 
 READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
-KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
-"""What was asked least makes room for what is new."""
 
 RETRIEVE_KNOWLEDGE = FunctionSpec(
     use_case="retrieve_knowledge",
@@ -43,8 +40,8 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
 
 
 class RetrievalStack(Stack):
-    """The function that searches. It can change no knowledge: what it writes is who asked what was returned, which it
-    can't read back one by one, nor remove, and what had no answer."""
+    """The function that searches. It can't change any knowledge: it writes audit records, which it can neither read one by
+    one nor delete, and gaps."""
 
     def __init__(
         self,
@@ -60,8 +57,7 @@ class RetrievalStack(Stack):
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retrieval")
         self.retrieve = UseCaseFunction(
             self,
-            "RetrieveKnowledge",
-            spec=RETRIEVE_KNOWLEDGE,
+            RETRIEVE_KNOWLEDGE,
             names=names,
             source=source,
             settings={
@@ -80,34 +76,20 @@ class RetrievalStack(Stack):
                 *answering_models.answering_rights(names),
                 *_internet_rights(names),
                 rights.on_tables(names, (AUDIT,), ["dynamodb:PutItem", "dynamodb:Query"]),
-                rights.on_tables(names, (GAPS,), KEEP_GAPS),
+                rights.on_tables(names, (GAPS,), rights.KEEP_GAPS),
             ],
+            folders=api_reading.folders(names),
             concurrency=names.deployment.query_concurrency,
         )
         rights.acknowledge_texts(self.retrieve.role, names)
-        api_reading.acknowledge(self.retrieve.role, names)
         answering_models.acknowledge_answering(self.retrieve.role, names)
         if _searches_the_internet():
             rights.acknowledge_secrets(self.retrieve.role, names)
-        alias = f":{LIVE}" if isinstance(self.retrieve.target, lambda_.Alias) else ""
-        self.target_arn = names.function_arn(RETRIEVE_KNOWLEDGE.use_case) + alias
-        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        self.target_arn = self.retrieve.target_arn
         if names.deployment.agent == "none":
-            self._allow_agents()
+            self.retrieve.allow_bedrock_agents()
         CfnOutput(self, "FunctionName", value=self.retrieve.function.function_name)
         CfnOutput(self, "FunctionArn", value=self.retrieve.target.function_arn)
-
-    def _allow_agents(self) -> None:
-        """Bedrock agents of this account and region may call the function; nobody else's, whoever names it.
-
-        For agents made elsewhere. One that is made here has a permission, or a role, of its own.
-        """
-        self.retrieve.target.add_permission(
-            "BedrockAgents",
-            principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
-            source_account=self.account,
-            source_arn=self.format_arn(service="bedrock", resource="agent", resource_name="*"),
-        )
 
 
 def _searches_the_internet() -> bool:
@@ -115,7 +97,7 @@ def _searches_the_internet() -> bool:
 
 
 def _internet_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Only where knowledge.yaml names a search engine: its key, and answers that are kept for an hour."""
+    """Rights on the key of a web search engine and on its cached answers, if knowledge.yaml configures one."""
     if not _searches_the_internet():
         return []
     answers = rights.on_tables(names, (WEB_CACHE,), ["dynamodb:GetItem", "dynamodb:PutItem"])

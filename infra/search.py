@@ -1,4 +1,4 @@
-"""Where questions are answered: the search collection and its index. All of it can be rebuilt from the corpus."""
+"""The search collection and its index, which can be rebuilt from the corpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.names import Names
 
 
 class SearchStack(Stack):
-    """One collection with one index; what reads, what writes and what creates it are three different principals."""
+    """One collection with one index, with different principals for reading, writing and creating it."""
 
     def __init__(
         self, scope: Construct, stack_id: str, *, names: Names, env: Environment, vpc_endpoint: str = ""

@@ -1,10 +1,9 @@
-"""What is pulled from outside, when, and by what."""
+"""Sources: their schedules, the queue of pulls, and the function that pulls."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
@@ -22,26 +21,25 @@ from opx.ports.tables import SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 
 LONGEST = 900
-"""Seconds that a function may run, and that a pull holds its source without a sign of life: a message whose function was
-killed must come back after both, or it would find the source busy."""
+"""Seconds that a function may run, and that a pull's lease of its source lasts without renewal: the message of a killed
+function must be delivered again after both, or it would find the source busy."""
 
 PULL_SOURCES = FunctionSpec(
     use_case="pull_sources",
     dependencies="ingest",
     description="Pulls sources into the corpus",
     memory=1024,
-    timeout=LONGEST,  # the most that there is: a first pull takes hours, and goes on in the next invocation
+    timeout=LONGEST,  # Lambda's maximum: a first pull takes hours, and continues in the next invocation
 )
 AT_ONCE = 4
-"""Sources that are pulled at the same time. A source by itself is only pulled once at a time."""
+"""Sources that are pulled at the same time; each source by one function at a time."""
 
 
 class SourcesStack(Stack):
     """The group of this environment's schedules, a schedule for each declared source, and the function that pulls.
 
-    A pull is a message with the source's id in the queue `pulls`. Sources that aren't enabled keep their schedules,
-    which send nothing. Those that are registered later get schedules in the same group, from the function that
-    registers them.
+    A pull is a message with the source's id in the queue `pulls`. Disabled sources keep disabled
+    schedules. Sources registered at run time get schedules in the same group, from the function that registers them.
     """
 
     def __init__(
@@ -97,8 +95,7 @@ class SourcesStack(Stack):
     def _function(self, names: Names, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "PullSources",
-            spec=PULL_SOURCES,
+            PULL_SOURCES,
             names=names,
             source=source,
             settings={
@@ -107,29 +104,23 @@ class SourcesStack(Stack):
                 "allowed_hosts": names.deployment.allowed_hosts,
             },
             rights=_rights(names, self.pulls.queue_arn),
+            folders=rights.DOCUMENTS,
         )
-        function.function.add_event_source(
-            event_sources.SqsEventSource(self.pulls, batch_size=1, max_concurrency=AT_ONCE)
-        )
-        rights.acknowledge_documents(function.role, names)
+        function.consume(self.pulls, max_concurrency=AT_ONCE, report_failures=False)
         rights.acknowledge_secrets(function.role, names)
         for arn in names.source_bucket_arns:
-            acknowledge_wildcard(function.role, f"{arn}/*", "which of its objects are taken is up to the source")
+            acknowledge_wildcard(function.role, f"{arn}/*", "the source selects the objects")
         return function
 
 
 def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
-    """Of the corpus, what is there beside a document is looked up, and a document that was uploaded in parts. Listing is
-    for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
+    """Rights of the function that pulls. Of the corpus, it reads sidecars and documents uploaded in parts. Listing
+    distinguishes a missing object (404) from a forbidden one (403)."""
     sources = names.source_bucket_arns
     return [
-        rights.allow(["s3:ListBucket"], bucket, *sources),
+        rights.allow(["s3:ListBucket"], names.corpus_arn, *sources),
         *([rights.allow(["s3:GetObject"], *(f"{arn}/*" for arn in sources))] if sources else []),
-        rights.allow(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            *rights.document_objects(names),
-        ),
+        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], pulls),

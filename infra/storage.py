@@ -1,4 +1,4 @@
-"""What must not be lost: the corpus, and the tables about it."""
+"""Durable state: the corpus bucket and the tables."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class StorageStack(Stack):
         for spec in ALL_TABLES:
             name = spec.name.removeprefix(_COMMON).title()
             table = KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)
-            table.node.add_dependency(corpus)  # whose name may be taken: nothing should be there then
+            table.node.add_dependency(corpus)  # whose name may be taken: then no table should be created
         CfnOutput(self, "CorpusBucket", value=corpus.bucket.bucket_name)

@@ -1,4 +1,4 @@
-"""Streams that become documents: the function that reads them, and who feeds it."""
+"""Streams whose records become documents: event source mappings and the function that consumes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONSUME_STREAM = FunctionSpec(
     dependencies="ingest",
     description="Puts records of streams into the corpus",
     memory=512,
-    timeout=60,  # a queue has to hide messages for longer than this
+    timeout=60,  # visibility timeouts of queues must be longer
 )
 
 READ_KINESIS = (
@@ -47,22 +47,22 @@ JOIN_NETWORK = (
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
 )
-"""What Lambda does in the role's name: the managed policies AWSLambdaKinesisExecutionRole, AWSLambdaSQSQueueExecutionRole
-and AWSLambdaMSKExecutionRole without what they say about logs, and without what is only for listing or fan-out."""
+"""Actions of Lambda in the role's name: the managed policies AWSLambdaKinesisExecutionRole, AWSLambdaSQSQueueExecutionRole
+and AWSLambdaMSKExecutionRole without their rights on logs, listing and fan-out."""
 
 _NETWORK_REASON = "Lambda connects to brokers through network interfaces, which have no names before they are made"
 
 
 def streams_to_read() -> list[StreamDefinition]:
-    """Those of knowledge.yaml that a function reads."""
+    """Declared streams that a function consumes: all but those of Redis."""
     declared = declared_streams(load_knowledge()).values()
     return [stream for stream in declared if stream.kind is not StreamKind.REDIS]
 
 
 class StreamsStack(Stack):
-    """A mapping for each stream, the function, and the queue that notes what was given up after three retries.
+    """A mapping for each stream, the function, and the queue for batches that failed three retries.
 
-    The function may read these streams, and those of `stream_arns` that may be subscribed to later.
+    The function may read these streams, and those of `stream_arns`, which may be subscribed to at run time.
     """
 
     def __init__(
@@ -90,21 +90,20 @@ class StreamsStack(Stack):
     def _function(self, names: Names, source: LayerSource, streams: Sequence[StreamDefinition]) -> UseCaseFunction:
         function = UseCaseFunction(
             self,
-            "ConsumeStream",
-            spec=CONSUME_STREAM,
+            CONSUME_STREAM,
             names=names,
             source=source,
             settings=corpus_settings(names),
             rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
+            folders=rights.DOCUMENTS,
         )
-        rights.acknowledge_documents(function.role, names)
         if any(map(_joins_network, streams)):
             acknowledge_wildcard(function.role, "*", _NETWORK_REASON)
         return function
 
 
 def _mapping(stack: StreamsStack, stream: StreamDefinition, names: Names) -> lambda_.CfnEventSourceMapping:
-    """As the library says it, in CloudFormation's words."""
+    """The library's event source mapping as a CloudFormation resource."""
     name = "".join(part.title() for part in stream.name.replace("_", "-").split("-"))
     function = stack.consume.function.function_name
     made = lambda_.CfnEventSourceMapping(stack, f"Read{name}", function_name=function)
@@ -118,14 +117,10 @@ def _mapping(stack: StreamsStack, stream: StreamDefinition, names: Names) -> lam
 
 
 def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
-    """Listing is for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
+    """Listing distinguishes a missing object (404) from a forbidden one (403)."""
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            *rights.document_objects(names),
-        ),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.look_clients_up(names),
@@ -134,7 +129,7 @@ def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
 
 
 def _reading(names: Names, streams: Sequence[StreamDefinition]) -> list[iam.PolicyStatement]:
-    """What each of the streams asks for, and those that may be subscribed to later."""
+    """Rights to read these streams, and those that may be subscribed to at run time."""
     by_kind: dict[str, list[str]] = {"kinesis": [], "sqs": []}
     for arn in [*names.deployment.subscribable, *(stream.source for stream in streams)]:
         by_kind.get(arn.split(":")[2] if arn.startswith("arn:") else "", []).append(arn)
@@ -152,7 +147,7 @@ def _reading(names: Names, streams: Sequence[StreamDefinition]) -> list[iam.Poli
 
 
 def _reading_kafka(names: Names, stream: StreamDefinition) -> list[iam.PolicyStatement]:
-    """With a user, Kafka itself says what the user may do. Without, MSK asks IAM about the role."""
+    """Rights to read a topic. For a user with credentials, Kafka checks the rights; for a role, MSK checks them with IAM."""
     found = []
     if stream.credentials_arn:
         found.append(rights.allow(["secretsmanager:GetSecretValue"], stream.credentials_arn))
@@ -172,5 +167,5 @@ def _reading_kafka(names: Names, stream: StreamDefinition) -> list[iam.PolicySta
 
 
 def _joins_network(stream: StreamDefinition) -> bool:
-    """Brokers of MSK are in a network; others are if they have one."""
+    """True if Lambda connects through a VPC: always for MSK, for other brokers if they name one."""
     return stream.kind is StreamKind.KAFKA and (not stream.brokers or bool(stream.network))

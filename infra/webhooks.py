@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.constructs import rights
-from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
+from infra.constructs.acknowledgements import acknowledge
 from infra.constructs.code import LayerSource
-from infra.constructs.http_stage import add_stage
+from infra.constructs.http_stage import add_stage, integrate
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
 from infra.names import Names
 from opx.connectors.webhooks.definitions import load_webhooks
@@ -29,10 +28,10 @@ from opx.ports.tables import BASELINES, DELIVERIES
 from opx.runtime.knowledge_file import load_knowledge
 
 RATE, BURST = 10, 20
-"""Deliveries a second, and at once: an outage makes many, and anybody may send what is then refused."""
+"""Deliveries a second, and at once: an outage causes many, and any sender can cause refused ones."""
 
 CONCURRENCY = 5
-"""Of forged deliveries there can be as many as somebody likes: they must not take what the account has for others."""
+"""Limits forged deliveries, so that they can't use up the account's concurrency."""
 
 RECEIVE_WEBHOOK = FunctionSpec(
     use_case="receive_webhook",
@@ -44,7 +43,6 @@ RECEIVE_WEBHOOK = FunctionSpec(
 
 _FOLDERS = (f"documents/*/{FOLDER}/*", f"clients/*/documents/*/{FOLDER}/*")
 _SIDECARS = tuple(folder + SIDECAR_SUFFIX for folder in _FOLDERS)
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of deliveries"
 _NO_AUTHORIZER = (
     "services that deliver have no credentials of AWS: the function verifies the signature of each delivery before it "
     "reads it"
@@ -52,7 +50,7 @@ _NO_AUTHORIZER = (
 
 
 class WebhooksStack(Stack):
-    """One open route, limited in how often it is called, and the function behind it.
+    """One open, rate-limited route, and the function behind it.
 
     The function may read the secrets that the `webhooks` declare, and no others.
     """
@@ -83,23 +81,7 @@ class WebhooksStack(Stack):
         CfnOutput(self, "WebhookUrl", value=self.api.attr_api_endpoint)
 
     def _route(self, function_arn: str) -> None:
-        lambda_.CfnPermission(
-            self,
-            "CallReceiveWebhook",
-            action="lambda:InvokeFunction",
-            function_name=function_arn,
-            principal="apigateway.amazonaws.com",
-            source_account=self.account,
-            source_arn=self.format_arn(service="execute-api", resource=self.api.ref, resource_name="*"),
-        )
-        integration = gateway.CfnIntegration(
-            self,
-            "ToReceiveWebhook",
-            api_id=self.api.ref,
-            integration_type="AWS_PROXY",
-            integration_uri=function_arn,
-            payload_format_version="2.0",
-        )
+        integration = integrate(self, self.api, RECEIVE_WEBHOOK.construct_id, function_arn)
         route = gateway.CfnRoute(
             self,
             "RouteIngest",
@@ -112,29 +94,25 @@ class WebhooksStack(Stack):
 
 
 def _function(scope: Construct, names: Names, source: LayerSource, secrets: list[str]) -> UseCaseFunction:
-    found = UseCaseFunction(
+    return UseCaseFunction(
         scope,
-        "ReceiveWebhook",
-        spec=RECEIVE_WEBHOOK,
+        RECEIVE_WEBHOOK,
         names=names,
         source=source,
         settings=corpus_settings(names),
         rights=_rights(names, secrets),
+        folders=(*_FOLDERS, *_SIDECARS),
         concurrency=CONCURRENCY if names.deployment.query_concurrency else 0,
     )
-    for folder in (*_FOLDERS, *_SIDECARS):
-        acknowledge_wildcard(found.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
-    return found
 
 
 def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
-    """Nothing can be read but what tells deliveries apart, the secrets, and metadata beside its own documents, which
-    each put looks up. Listing is for telling a missing object (404) from a forbidden one (403)."""
-    bucket = names.corpus_arn
+    """Reads only the ids of known deliveries, the secrets, and sidecars of its own documents, which each put looks up.
+    Listing distinguishes a missing object (404) from a forbidden one (403)."""
     found = [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:DeleteObject", "s3:PutObject"], *(f"{bucket}/{folder}" for folder in _FOLDERS)),
-        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _SIDECARS)),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:PutObject"]),
+        rights.on_objects(names, _SIDECARS, ["s3:GetObject"]),
         rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
         rights.on_tables(names, (BASELINES,), ("dynamodb:PutItem",)),
         rights.look_clients_up(names),

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag that are meant, each with its reason and at the resource that it is about."""
+"""Accepted findings of cdk-nag, each with its reason and at its resource."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Accept a finding of the AwsSolutions pack, such as `S1`, below this construct and nowhere else."""
+    """Accepts a finding of the AwsSolutions pack, such as `S1`, below this construct and nowhere else."""
     finding = f"AwsSolutions::AwsSolutions-{rule}"
     Validations.of(construct).acknowledge(Acknowledgment(id=finding, reason=reason))
 
 
 def acknowledge_wildcard(construct: IConstruct, resource: str, reason: str) -> None:
-    """Accept this resource, which has a wildcard, in policies below the construct."""
+    """Accepts this resource with a wildcard in policies below the construct."""
     shown = _as_shown(Stack.of(construct).resolve(resource))
     acknowledge(construct, f"IAM5[Resource::{shown}]", reason)
 
 
 def _as_shown(value: Any) -> str:
-    """A text as findings show it, with `<AWS::Region>` for a reference."""
+    """A resolved value as findings show it, with `<AWS::Region>` for a reference."""
     if isinstance(value, str):
         return value
     if "Ref" in value:

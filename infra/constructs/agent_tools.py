@@ -1,4 +1,4 @@
-"""The tools that an agent is offered, with the function that does each."""
+"""The tools that are offered to an agent, with the function behind each group."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Offer:
 
 
 def offers(functions: Mapping[str, str], agent: str = "") -> list[Offer]:
-    """The tools that the section `agents` of knowledge.yaml lets the agent use, as the functions will let it too.
+    """The tools granted to the agent by the section `agents` of knowledge.yaml; the functions check the same grants.
 
-    `functions` are ARNs by group. Without a name of its own, what calls goes by the group's: so does a gateway, whose
-    target is all that tells it.
+    `functions` are ARNs by group. Without a name of its own, a caller has the group's name: such as a gateway, which is
+    identified only by its target.
     """
     grants = tool_grants()
     found = []
@@ -36,5 +36,5 @@ def offers(functions: Mapping[str, str], agent: str = "") -> list[Offer]:
 
 
 def tool_grants() -> ToolGrants:
-    """As the deployment's knowledge.yaml has them."""
+    """The grants of the deployment's knowledge.yaml."""
     return read_grants()

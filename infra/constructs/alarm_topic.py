@@ -1,4 +1,4 @@
-"""Where alarms are sent."""
+"""The SNS topic of alarms."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AlarmTopic(Construct):
     """An encrypted topic that alarms of this account publish to, over TLS only, and an e-mail subscription if the
     deployment names an address: its owner has to confirm it.
 
-    The key is one of its own, unless the deployment brings one: CloudWatch may not use the one that AWS manages for
-    topics, and its alarms would be lost without a word.
+    It has a key of its own, unless the deployment provides one: CloudWatch may not use the key that AWS manages for
+    topics, and its alarms would be lost silently.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names) -> None:

@@ -1,4 +1,4 @@
-"""What functions have in addition where models read candidates again, plan searches, or write contexts of chunks."""
+"""Settings and rights of functions for models that rerank candidates, plan searches, or write contexts of chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RERANK_REASON = "the action takes no resource; which model it may call is said 
 
 
 def answering_settings(names: Names) -> dict[str, str]:
-    """For the function that answers questions: what was chosen, and nothing where nothing was."""
+    """Settings of the answering function: the configured options that differ from the defaults."""
     deployment = names.deployment
     chosen = {"rerank_model": deployment.rerank_model, "chat_model": deployment.chat_model}
     usual = Deployment()
@@ -27,13 +27,13 @@ def answering_settings(names: Names) -> dict[str, str]:
 
 
 def answering_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To call these models, and to have texts ranked by one."""
+    """Rights to call these models, and to rerank with one."""
     ranking = [rights.allow([RERANK], "*")] if names.deployment.rerank_model else []
     return [*ranking, *(rights.embed(model) for model in _answering(names))]
 
 
 def acknowledge_answering(role: iam.Role, names: Names) -> None:
-    """Give the reasons for the wildcards in these rights."""
+    """Acknowledges the wildcards in these rights."""
     if names.deployment.rerank_model:
         acknowledge_wildcard(role, "*", _RERANK_REASON)
     for model in _answering(names):
@@ -41,7 +41,7 @@ def acknowledge_answering(role: iam.Role, names: Names) -> None:
 
 
 def writing_settings(names: Names) -> dict[str, str]:
-    """For functions that take documents in, or tell how they were."""
+    """Settings of functions that ingest documents, or check how they were ingested."""
     chosen = {"context_model": names.deployment.context_model, "graph_model": names.deployment.graph_model}
     return {name: model for name, model in chosen.items() if model}
 

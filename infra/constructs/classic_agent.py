@@ -19,7 +19,7 @@ from infra.names import Names
 from opx.edges import schemas
 
 IDLE_SECONDS = 1800
-"""How long a session is remembered after its last question: longer than an operator takes to try a step."""
+"""Seconds that an idle session is kept: longer than an operator takes to try a step."""
 
 LIVE = "live"
 
@@ -29,7 +29,7 @@ _ActionGroup = bedrock.CfnAgent.AgentActionGroupProperty
 class ClassicAgent(Construct):
     """An agent with an action group for each offer, and the alias that applications call.
 
-    The action groups have function details or API schemas, whichever the deployment asks for; both offer the same
+    The action groups have function details or API schemas, as the deployment configures; both offer the same
     tools under the same name. Only this agent may call the functions.
     """
 

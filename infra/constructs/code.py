@@ -35,7 +35,7 @@ _UNCOMPILED = (
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What functions run on: an architecture as Lambda names it, and a version of Python."""
+    """The platform of functions: an architecture in Lambda's naming, and a version of Python."""
 
     architecture: str = "arm64"
     python: str = "3.13"
@@ -56,7 +56,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class LayerSource:
-    """Where code comes from. Without `bundle`, dependencies are left out, so that no network is needed."""
+    """The source of functions' code and layers. Without `bundle`, dependencies are left out, so that no network is needed."""
 
     bundle: bool
     platform: Platform = Platform()
@@ -99,8 +99,8 @@ class LayerSource:
     def _bundled(self, source: Path, name: str, *, fill: Callable[[Path], None]) -> lambda_.Code:
         """The hash is that of the result, so that equal code isn't deployed again.
 
-        CDK bundles once for equal sources and options: `name`, as the command that is never run, tells two bundles of
-        one folder apart.
+        CDK bundles once for equal sources and options: `name`, as the command that is never run, distinguishes two
+        bundles of one folder.
         """
         image = self.platform.runtime.bundling_image
         bundling = cdk.BundlingOptions(image=image, command=[name], local=_LocalBundling(fill))

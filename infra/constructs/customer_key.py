@@ -1,4 +1,4 @@
-"""Encryption with a key of the customer, for everything of an environment that keeps data."""
+"""Encryption of all stored data of an environment with a customer managed key."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def customer_key(scope: Construct, construct_id: str, *, names: Names) -> kms.Ke
 
 
 def key_policy() -> list[iam.PolicyStatement]:
-    """What a key has to allow besides its administration; a key that exists already needs it too."""
+    """Statements that a key's policy needs besides its administration; an existing key needs them too."""
     logs_of_account = f"arn:{Aws.PARTITION}:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:*"
     return [
         iam.PolicyStatement(
@@ -102,7 +102,7 @@ class EncryptWith:
             node.policy = Stack.of(node).to_json_string({"Rules": rules, "AWSOwnedKey": False, "KmsARN": self._arn})
 
     def _encrypt_passing(self, node: IConstruct) -> None:
-        """What data passes through, or is noted in."""
+        """Encrypts queues, topics, log groups and buses."""
         if isinstance(node, sqs.CfnQueue):
             node.sqs_managed_sse_enabled = None
             node.kms_master_key_id = self._arn

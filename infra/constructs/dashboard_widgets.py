@@ -1,4 +1,4 @@
-"""What the widgets of all dashboards have in common."""
+"""Common sizes, periods and builders of dashboard widgets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 WIDTH = 24
-"""Of a dashboard, in CloudWatch's columns."""
+"""Width of a dashboard in CloudWatch's columns."""
 
 DAY = Duration.days(1)
 HOURLY = Duration.hours(3)
-"""The period of what is reported about once an hour, so that none lacks a report."""
+"""Period of metrics that are reported about once an hour, so that none is without a report."""
 FORTNIGHT = Duration.days(14)
 
 _HEIGHT = 6

@@ -1,11 +1,13 @@
-"""The stage of an HTTP API: throttled, with a log of who asked for what route and what became of it."""
+"""The stage of an HTTP API, throttled and with an access log, and its integrations with Lambda functions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
+from aws_cdk import Stack
 from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -24,8 +26,31 @@ LOGGED = {
     "integrationStatus": "$context.integration.status",
     "integrationError": "$context.integrationErrorMessage",
 }
-"""Enough to see what fails and how long it takes. Nothing of what was asked, and nothing of who did: ids and tokens in a path
-or a query and addresses of callers stay out; the request id leads to the function's own lines."""
+"""Fields for failures and latencies. Nothing about questions and callers: ids and tokens in a path or query and addresses of
+callers are left out; the request id leads to the function's log."""
+
+
+def integrate(scope: Construct, api: gateway.CfnApi, name: str, function_arn: str) -> gateway.CfnIntegration:
+    """The integration of an API with a function, with the permission to invoke it from any route. `name` is that of the
+    function's construct."""
+    stack = Stack.of(scope)
+    lambda_.CfnPermission(
+        scope,
+        f"Call{name}",
+        action="lambda:InvokeFunction",
+        function_name=function_arn,
+        principal="apigateway.amazonaws.com",
+        source_account=stack.account,
+        source_arn=stack.format_arn(service="execute-api", resource=api.ref, resource_name="*"),
+    )
+    return gateway.CfnIntegration(
+        scope,
+        f"To{name}",
+        api_id=api.ref,
+        integration_type="AWS_PROXY",
+        integration_uri=function_arn,
+        payload_format_version="2.0",
+    )
 
 
 def add_stage(
@@ -38,7 +63,7 @@ def add_stage(
     burst: int,
     also_logged: Mapping[str, str] | None = None,
 ) -> None:
-    """Deploy the API of a stack. `rate` is in requests a second, `burst` how many come at once; `kind` is the stack's."""
+    """Deploys the API of a stack. `rate` is in requests a second, `burst` how many come at once; `kind` is the stack's."""
     log_group = logs.LogGroup(
         scope,
         "AccessLogs",

@@ -20,12 +20,12 @@ WRITE = (*READ, "aoss:WriteDocument")
 MANAGE = ("aoss:CreateIndex", "aoss:DeleteIndex", "aoss:DescribeIndex", "aoss:UpdateIndex")
 
 MAX_OCUS = 8
-"""The most that searching and that indexing may grow to, each: a limit on cost, not a need."""
+"""Maximum capacity of searching and of indexing, each: a limit on cost, not a requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The ARNs of who may read, of all who may also write, and of who may create and remove indexes."""
+    """ARNs of the principals that may read, also write, or create and delete indexes."""
 
     read: tuple[str, ...]
     write: tuple[str, ...]
@@ -33,7 +33,7 @@ class Access:
 
 
 class SearchEngine(Protocol):
-    """Where functions find the index, and what they need rights on."""
+    """The endpoint of the search collection, and the ARN for rights on it."""
 
     @property
     def endpoint(self) -> str: ...
@@ -44,7 +44,7 @@ class SearchEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExistingIndex:
-    """A collection made elsewhere. That it has the index and lets the functions' roles in is up to who made it."""
+    """A collection created elsewhere. Its owner provides the index and the access of the functions' roles."""
 
     endpoint: str
     arn: str
@@ -53,7 +53,7 @@ class ExistingIndex:
 class HybridIndex(Construct):
     """A vector collection of the chosen generation with one index, reachable over TLS with signed requests only.
 
-    With a `vpc_endpoint` (its id), requests are taken through that endpoint and from nowhere else.
+    With a `vpc_endpoint` (its id), requests are accepted only through that endpoint.
 
     The policies come first: a collection needs the encryption policy to be created, and the index needs the right to
     create it, which takes up to a minute to be effective while the collection takes several to be created.
@@ -110,7 +110,7 @@ class HybridIndex(Construct):
         return collection
 
     def _group(self) -> aoss.CfnCollectionGroup:
-        """What makes a collection a next-generation one, which costs nothing while nobody asks."""
+        """The collection group that makes a collection next-generation, which costs nothing while idle."""
         return aoss.CfnCollectionGroup(
             self,
             "Group",

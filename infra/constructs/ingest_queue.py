@@ -1,4 +1,4 @@
-"""The way of a change in the corpus to the function that takes it in."""
+"""Delivery of changes in the corpus to the ingesting function: rule, queue and dead-letter queues."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from infra.names import Names
 from opx.ingestion.events import CREATED, DELETED, DOCUMENTS_FOLDER
 
 RECEIVES = 8
-"""How often a message is handed out. The function gives up on a document after `max_attempts` and notes why; the
-dead-letter queue is for messages with which the function itself fails, or which found the document busy too often."""
+"""Deliveries of a message. The function gives up on a document after `max_attempts` and records the reason; the dead-letter
+queue is for messages with which the function itself fails, or which found the document busy too often."""
 
 VISIBILITY_TIMEOUTS = 6
-"""Function timeouts for which a message stays hidden: Lambda's documentation asks for six, since a batch whose
-invocation is throttled is tried again before it returns to the queue."""
+"""Visibility timeout in function timeouts: Lambda's documentation recommends six, since a batch whose invocation is
+throttled is retried before it returns to the queue."""
 
 
 class IngestQueue(Construct):
     """Changes of documents in a bucket, from EventBridge into a queue.
 
-    Two dead-letter queues: `failed` has what the function could not handle, `undelivered` what EventBridge could not
-    put into the queue. Each is encrypted and refuses connections without TLS.
+    Two dead-letter queues: `failed` for messages that the function could not handle, `undelivered` for events that
+    EventBridge could not put into the queue. Each is encrypted and refuses connections without TLS.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, function_timeout: int) -> None:
@@ -51,7 +51,7 @@ class IngestQueue(Construct):
 
 
 def document_changes(bucket: str) -> events.EventPattern:
-    """Documents and their sidecars, but not the chunk files that taking them in writes beside."""
+    """Documents and their sidecars, but not the chunk files that ingestion writes."""
     folders = [{"prefix": DOCUMENTS_FOLDER}, {"wildcard": f"clients/*/{DOCUMENTS_FOLDER}*"}]
     return events.EventPattern(
         source=["aws.s3"],

@@ -1,4 +1,4 @@
-"""What happens to state when its stack goes."""
+"""Removal policy of stateful resources."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from aws_cdk import RemovalPolicy
 
 
 def removal_policy(*, ephemeral: bool) -> RemovalPolicy:
-    """State stays when its stack is deleted or replaces it, unless the whole environment is for trying things out.
+    """State is retained when its stack is deleted or replaces it, unless the whole environment is ephemeral.
 
-    It goes when the deployment that makes it fails, since its name would be taken for the next one.
+    It is deleted when the deployment that creates it fails, since its name would be taken for the next one.
     """
     return RemovalPolicy.DESTROY if ephemeral else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE

@@ -1,4 +1,4 @@
-"""What somebody should be told about, each with what to do."""
+"""Alarms about the knowledge base, each with the action to take."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RUNBOOK = "docs/deploy.md#alarms"
 SLOW_MS = 2000
 UNSURE = 0.5
 FEW_QUERIES = 10
-"""In an hour: below, one odd question would decide the average."""
+"""Questions per hour: with fewer, a single one would decide the average."""
 MOSTLY_UNAVAILABLE = 0.5
 FEW_UNAVAILABLE = 3
-"""In five minutes: a collection that wakes up fails a call and its repetitions."""
+"""Failed calls in five minutes: a collection that wakes up fails a call and its retries."""
 WAITED_TOO_LONG_SECONDS = 3600
 
 _HOUR = Duration.hours(1)
@@ -31,7 +31,7 @@ _HOUR = Duration.hours(1)
 class KnowledgeAlarms(Construct):
     """Alarms that send to a topic when they begin and when they end.
 
-    No data is no alarm: nobody asked, and nothing was to be done. `alarms` has them in the order of a dashboard.
+    Missing data raises no alarm: then there were no questions and no work. `alarms` has them in the order of a dashboard.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class KnowledgeAlarms(Construct):
         )
 
     def _confidence(self) -> cloudwatch.MathExpression:
-        """The average, or 1 where there were too few questions."""
+        """Expression for the average confidence; 1 if there were too few questions."""
         measured = {
             "confidence": self._measured.of(Metric.CONFIDENCE, "Average", period=_HOUR),
             "queries": self._measured.of(Metric.CONFIDENCE, "SampleCount", period=_HOUR),
@@ -101,7 +101,8 @@ class KnowledgeAlarms(Construct):
         )
 
     def _about_failed_answers(self) -> None:
-        """The functions that answer tell whoever asked of an error, and don't fail, so that Lambda counts none."""
+        """Alarms on failed answers. The answering functions report errors to the caller without failing, so that Lambda
+        counts none."""
         self._add(
             "answers-failed",
             _sum_of(

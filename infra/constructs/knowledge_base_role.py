@@ -1,4 +1,4 @@
-"""What a Bedrock Knowledge Base acts as."""
+"""The IAM role of a Bedrock Knowledge Base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three dashboards: how well the knowledge base works, what is asked of it, and what it holds."""
+"""Three dashboards: performance of the knowledge base, its questions, and its coverage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERFORMANCE, ANALYTICS, COVERAGE = "Knowledge Base Performance", "Query Analytic
 
 
 class KnowledgeDashboards(Construct):
-    """The dashboards of one environment. CloudWatch takes no spaces in their names: the titles have them."""
+    """The dashboards of one environment. CloudWatch allows no spaces in their names: the titles have them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class KnowledgeDashboards(Construct):
 
 
 def _questions(measured: Measurements) -> Rows:
-    """How many questions there are, how sure the answers to them, and how many find nothing."""
+    """Widgets about questions: their number, the confidence of answers, and those without results."""
     of = measured.of
     by_mode = [of(Metric.QUERIES, "Sum", label=mode, mode=mode) for mode in SearchMode]
     confidences = [of(Metric.CONFIDENCE, name, label=name) for name in ("Average", "p50", "p10")]

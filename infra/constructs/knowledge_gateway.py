@@ -16,7 +16,7 @@ from infra.names import Names
 from opx.edges import schemas
 
 MCP_VERSIONS = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26")
-"""All that the gateway speaks. It refuses clients of versions that it isn't told to."""
+"""All versions of the protocol that the gateway supports; it refuses clients of versions that aren't listed."""
 
 _Schema = agentcore.CfnGatewayTarget.SchemaDefinitionProperty
 
@@ -25,7 +25,7 @@ class KnowledgeGateway(Construct):
     """A gateway with a target for each offer.
 
     Callers need `bedrock-agentcore:InvokeGateway` on it. No header reaches a function: a caller could name any client
-    in one, and with IAM authorisation nothing is there to check it. Everyone asks as the configured identity.
+    in one, and with IAM authorisation nothing checks it. All callers have the configured identity.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""What a layer is filled with: the library or locked packages, compiled for the functions' Python, within the limits.
+"""Fills layers with the library or locked packages, compiled for the functions' Python, within Lambda's size limit.
 
-Nothing here needs Docker; packages come as wheels for the functions' platform, whatever this machine is.
+Docker isn't needed; packages are wheels for the functions' platform, on any machine.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 """Bytes of a function with all its layers, unzipped: a quota of Lambda that can't be raised."""
 
 LIBRARY_SHARE = 10 * 1024 * 1024
-"""Left free in a dependency layer's budget for the library's layer and the function's own code."""
+"""Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
 _UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc")
 _OF_PYTHON_2 = r"olefile/olefile2\.py$"
 """Modules that packages bring along for Python 2, which nothing imports."""
 
 _MOUNTED = "/opt"
-"""Where Lambda puts layers; tracebacks name this path and not that of the machine that compiled."""
+"""Lambda's folder of layers, so that tracebacks name it and not that of the compiling machine."""
 
 
 class LayerTooLargeError(RuntimeError):
@@ -88,7 +88,7 @@ def _interpreter(python: str) -> str:
 
 
 def _candidates(python: str) -> Iterator[str]:
-    """This one, those on the path, and those that pyenv and uv have put aside."""
+    """This interpreter, those on the path, and those installed by pyenv and uv."""
     yield sys.executable
     name = f"python{python}"
     if on_path := shutil.which(name):

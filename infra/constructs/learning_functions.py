@@ -1,15 +1,13 @@
-"""The functions that learn: from events as they come, at checkpoints, and from agents that call a tool."""
+"""The functions of learning: they handle events, process checkpoints, and serve the tools of agents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import managed_search, rights
-from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
@@ -41,15 +39,14 @@ from opx.ports.tables import (
 )
 
 LEARNED_TABLES = (OUTCOMES, PATTERNS, STAGING)
-"""What capturing and telling outcomes reads and writes."""
+"""Tables that capturing and reporting outcomes read and write."""
 
 LEARNING_FAILED, CHECKPOINTS = "learning-failed", "checkpoints"
 EVENT_SECONDS, CHECKPOINT_SECONDS = 60, 900
-KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
 LEARN_FROM_EVENTS = FunctionSpec(
     use_case="learn_from_events",
-    dependencies="ingest",  # as what puts a warning looks at documents
+    dependencies="ingest",  # putting a warning reads documents
     description="Keeps what events say that work taught",
     memory=512,
     timeout=EVENT_SECONDS,
@@ -69,19 +66,17 @@ LEARN_FROM_WORK = FunctionSpec(
     timeout=30,
 )
 
-_CHUNKS = ("chunks/*", "clients/*/chunks/*")
 _LEARNED = tuple(
     f"{place}documents/{category}/*"
     for category in (PATTERNS_CATEGORY, WARNINGS_CATEGORY)
     for place in ("", "clients/*/")
 )
 _READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, PROJECTS)
-_FOLDER_REASON = "objects have no names known at deployment; the folders are those of what was learned, and of chunks"
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the functions are made of, and where they find what they need."""
+    """Common inputs of the functions: names, code, collection and managed knowledge base."""
 
     names: Names
     source: LayerSource
@@ -90,46 +85,40 @@ class Parts:
 
 
 def tools_are_wanted() -> bool:
-    """Whether knowledge.yaml lets some agent tell or ask what work taught."""
+    """True if knowledge.yaml grants a learning tool to some agent."""
     return tool_grants().anyone_may_use(LEARNING)
 
 
 def searching_roles(names: Names) -> tuple[str, ...]:
-    """Roles of the functions that look for patterns in the index."""
+    """Roles of the functions that search for patterns in the index."""
     tools = (names.role_arn(LEARN_FROM_WORK.use_case),) if tools_are_wanted() else ()
     return (names.role_arn(PROCESS_CHECKPOINT.use_case), *tools)
 
 
 def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCaseFunction:
-    """It may not search, and puts no document: what it keeps waits for a checkpoint."""
+    """The function for learning events. It neither searches nor puts documents: captured entries wait for a checkpoint."""
     names = parts.names
-    made = UseCaseFunction(
+    return UseCaseFunction(
         scope,
-        "LearnFromEvents",
-        spec=LEARN_FROM_EVENTS,
+        LEARN_FROM_EVENTS,
         names=names,
         source=parts.source,
         settings={**corpus_settings(names), "learning_failed_url": failed_url},
         rights=[
             *capturing_rights(names),
-            rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # what is known of an incident
+            rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # nodes of incidents
             rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
         ],
+        folders=rights.CHUNKS,
     )
-    acknowledge_chunks(made.role, names)
-    return made
 
 
 def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCaseFunction:
-    """It puts documents into the two folders of what was learned, and nowhere else."""
+    """The function for checkpoints. It puts documents only into the folders of patterns and of warnings."""
     names, collection, managed = parts.names, parts.collection, parts.managed
-    bucket = names.corpus_arn
-    folders = [f"{bucket}/{folder}" for folder in _LEARNED]
-    put = ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
     made = UseCaseFunction(
         scope,
-        "ProcessCheckpoint",
-        spec=PROCESS_CHECKPOINT,
+        PROCESS_CHECKPOINT,
         names=names,
         source=parts.source,
         settings={
@@ -139,8 +128,8 @@ def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCa
             "learning_failed_url": failed_url,
         },
         rights=[
-            rights.allow(["s3:ListBucket"], bucket),
-            rights.allow(put, *folders),
+            rights.allow(["s3:ListBucket"], names.corpus_arn),
+            rights.on_objects(names, _LEARNED, rights.PUT_DOCUMENTS),
             rights.on_tables(names, LEARNED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
             rights.on_tables(names, (DOCUMENTS, KEYS, LIFECYCLE), rights.READ_ITEMS),
             rights.on_tables(names, (EMBEDDINGS,), ["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"]),
@@ -150,22 +139,21 @@ def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCa
             *managed_search.searching_rights(managed),
             rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
         ],
+        folders=_LEARNED,
     )
-    _acknowledge(made.role, names, _LEARNED)
     rights.acknowledge_texts(made.role, names)
     return made
 
 
 class LearningTools(Construct):
-    """The function that agents call to tell and to ask, and who may call it."""
+    """The function of the learning tools, with the permission of agents to invoke it."""
 
     def __init__(self, scope: Construct, construct_id: str, parts: Parts) -> None:
         super().__init__(scope, construct_id)
         names, collection, managed = parts.names, parts.collection, parts.managed
         self.tools = UseCaseFunction(
             self,
-            "LearnFromWork",
-            spec=LEARN_FROM_WORK,
+            LEARN_FROM_WORK,
             names=names,
             source=parts.source,
             settings={
@@ -177,44 +165,27 @@ class LearningTools(Construct):
                 *capturing_rights(names),
                 rights.on_tables(names, _READ_TABLES, rights.READ_ITEMS),
                 rights.on_tables(names, (AUDIT,), ["dynamodb:PutItem", "dynamodb:Query"]),
-                rights.on_tables(names, (GAPS,), KEEP_GAPS),
+                rights.on_tables(names, (GAPS,), rights.KEEP_GAPS),
                 rights.use_collection(collection.arn),
                 *rights.embed_texts(names),
                 *managed_search.searching_rights(managed),
             ],
+            folders=rights.CHUNKS,
         )
-        acknowledge_chunks(self.tools.role, names)
         rights.acknowledge_texts(self.tools.role, names)
-        self.target_arn = names.function_arn(LEARN_FROM_WORK.use_case)
-        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        self.target_arn = self.tools.target_arn
         if names.deployment.agent == "none":
-            self.tools.function.add_permission(
-                "BedrockAgents",
-                principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
-                source_account=Aws.ACCOUNT_ID,
-                source_arn=Stack.of(self).format_arn(service="bedrock", resource="agent", resource_name="*"),
-            )
+            self.tools.allow_bedrock_agents()
 
 
 def capturing_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To keep entries and outcomes. An outcome is checked against the record of its answer, and against the document's
-    chunks, which tell its steps; a client is noted that is new."""
-    bucket = names.corpus_arn
+    """Rights to capture entries and record outcomes. An outcome is checked against the audit record of its answer, and
+    against the document's chunks, which contain its steps; new clients are registered."""
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _CHUNKS)),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),
         rights.on_tables(names, LEARNED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (DOCUMENTS, KEYS), rights.READ_ITEMS),
         rights.on_tables(names, (AUDIT,), ["dynamodb:GetItem"]),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
     ]
-
-
-def acknowledge_chunks(role: iam.Role, names: Names) -> None:
-    """Give the reason for the wildcards in these rights."""
-    _acknowledge(role, names, _CHUNKS)
-
-
-def _acknowledge(role: iam.Role, names: Names, folders: tuple[str, ...]) -> None:
-    for folder in folders:
-        acknowledge_wildcard(role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)

@@ -15,20 +15,20 @@ from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBU
 
 INDEX_NAME = "opx-managed"
 ROLE = "knowledge_base"
-"""The part of the role's name that says whose it is, as that of a function does."""
+"""The part of the role's name that identifies its owner, as in those of functions."""
 
 VECTOR_FIELD = "vector"
 TEXT_FIELD = "AMAZON_BEDROCK_TEXT_CHUNK"
 METADATA_FIELD = "AMAZON_BEDROCK_METADATA"
 DIMENSION = 1024
-"""Of Titan V2, which the knowledge base embeds with."""
+"""Dimension of Titan V2, the knowledge base's embedding model."""
 
 
 class ManagedIndex(Construct):
-    """An index with the fields that Bedrock writes. The knowledge base's role may fill it; who makes the library's own
-    index makes this one too.
+    """An index with the fields that Bedrock writes. The knowledge base's role may fill it; the principal that creates the
+    library's own index creates this one too.
 
-    It goes with its stack: it can be made again from the copies in the corpus.
+    It is deleted with its stack: it can be rebuilt from the copies in the corpus.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, collection_arn: str) -> None:
@@ -58,9 +58,9 @@ class ManagedIndex(Construct):
 def managed_schema(generation: str) -> str:
     """JSON of the settings and mappings.
 
-    Metadata are filtered only where the engine is Faiss: classic collections have to be told, next-generation ones have
-    no other and refuse to be told. Attributes that are filtered by have a type, so that none is guessed from a value:
-    text with a keyword, as Bedrock's filters expect of OpenSearch.
+    Metadata can be filtered only with the engine Faiss: classic collections have to declare it, next-generation ones
+    have no other and reject the declaration. Filtered attributes have a type, so that none is guessed from a value: text
+    with a keyword, as Bedrock's filters expect of OpenSearch.
     """
     vector: dict[str, Any] = {"type": "knn_vector", "dimension": DIMENSION}
     if generation == "classic":

@@ -1,4 +1,4 @@
-"""What functions have in addition where there is a managed knowledge base beside the library's own index."""
+"""Settings and rights of functions for a managed knowledge base beside the library's own index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COPIES_REASON = "objects have no names known at deployment; the folder is that 
 
 @dataclass(frozen=True, slots=True)
 class ManagedBase:
-    """A knowledge base: its id for those who ask it, its ARN for their rights."""
+    """A knowledge base: its id for queries, its ARN for rights."""
 
     id: str
     arn: str
@@ -32,12 +32,12 @@ def copies_arn(names: Names) -> str:
 
 
 def copying_settings(names: Names) -> dict[str, str]:
-    """For the function that takes documents in: where to ask for an ingestion job, which makes it write copies."""
+    """Settings of the ingesting function: the queue of ingestion jobs, whose presence makes it write copies."""
     return {"sync_queue_url": names.queue_url(SYNC_QUEUE)} if is_wanted(names) else {}
 
 
 def copying_rights(names: Names) -> list[iam.PolicyStatement]:
-    """To write and remove copies, and to ask for a job."""
+    """Rights to write and delete copies, and to request an ingestion job."""
     if not is_wanted(names):
         return []
     return [
@@ -47,13 +47,13 @@ def copying_rights(names: Names) -> list[iam.PolicyStatement]:
 
 
 def acknowledge_copies(role: iam.Role, names: Names) -> None:
-    """Give the reason for the wildcard in rights on the copies."""
+    """Acknowledges the wildcard in rights on the copies."""
     if is_wanted(names):
         acknowledge_wildcard(role, copies_arn(names), _COPIES_REASON)
 
 
 def searching_settings(names: Names, base: ManagedBase | None) -> dict[str, str]:
-    """For a function that answers questions: from the library's own index, or from the knowledge base."""
+    """Settings of a function that answers from the library's own index, or from the knowledge base."""
     return {"knowledge_base_id": base.id, "search_engine": names.deployment.search_engine} if base else {}
 
 

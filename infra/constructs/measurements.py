@@ -1,4 +1,4 @@
-"""Metrics as dashboards and alarms name them: our own from the library's declarations, those of AWS as documented."""
+"""Metrics for dashboards and alarms: our own from the library's declarations, those of AWS as documented."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIVE_MINUTES = Duration.minutes(5)
 
 
 class UndeclaredMetricError(ValueError):
-    """No measurement is ever reported with these dimensions."""
+    """The metric is never reported with these dimensions."""
 
 
 class Measurements:
@@ -29,7 +29,7 @@ class Measurements:
         label: str = "",
         **labels: str,
     ) -> cloudwatch.Metric:
-        """One of ours. Raises `UndeclaredMetricError` for labels that it isn't broken down by."""
+        """One of our metrics. Raises `UndeclaredMetricError` for labels that it isn't broken down by."""
         if not any(set(names) == {ENVIRONMENT, *labels} for names in dimension_sets(metric)):
             raise UndeclaredMetricError(f"{metric} is not reported by {', '.join(labels) or 'the environment alone'}")
         return cloudwatch.Metric(
@@ -43,7 +43,7 @@ class Measurements:
 
 
 def of_function(name: str, function: str, statistic: str, *, label: str = "") -> cloudwatch.Metric:
-    """Of AWS/Lambda, all versions of the function together."""
+    """A metric of AWS/Lambda over all versions of the function."""
     return _of_aws("AWS/Lambda", name, {"FunctionName": function}, statistic, label)
 
 
@@ -52,7 +52,7 @@ def of_queue(name: str, queue: str, statistic: str, *, label: str = "") -> cloud
 
 
 def of_collections(name: str, statistic: str, *, label: str = "") -> cloudwatch.Metric:
-    """Of AWS/AOSS, for the capacity of all collections of the account: it is told no finer."""
+    """A metric of AWS/AOSS on the capacity of all collections of the account: there is none per collection."""
     return _of_aws("AWS/AOSS", name, {"ClientId": Aws.ACCOUNT_ID}, statistic, label)
 
 

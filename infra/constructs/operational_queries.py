@@ -1,10 +1,10 @@
-"""The function that answers agents' questions about running systems: logs, metrics, traces and baselines."""
+"""The function that answers queries of agents about running systems: logs, metrics, traces and baselines."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from aws_cdk import Aws, Stack
+from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -12,7 +12,7 @@ from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, configured_identity, table_settings
 from infra.names import Names
 from opx.operations.registry import OPERATIONS, REGISTRY, Run
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
@@ -37,16 +37,16 @@ _NO_RESOURCE = (
 
 
 def are_wanted() -> bool:
-    """Whether knowledge.yaml lets some agent ask about running systems."""
+    """True if knowledge.yaml grants a tool about running systems to some agent."""
     return tool_grants().anyone_may_use(OPERATIONS)
 
 
 class OperationalQueries(Construct):
-    """The function, which can change nothing, and who may call it.
+    """The read-only function, with the permission of agents to invoke it.
 
     It may query the log groups of knowledge.yaml, section `telemetry`, and read metrics and traces if some are listed
-    there. Bedrock agents of this account may call it where agents are made elsewhere, as they may the function that
-    searches.
+    there. Bedrock agents of this account may invoke it if agents are created elsewhere, as they may invoke the
+    function that searches.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, source: LayerSource) -> None:
@@ -54,30 +54,23 @@ class OperationalQueries(Construct):
         rules = read_telemetry()
         self.queries = UseCaseFunction(
             self,
-            "QueryOperations",
-            spec=QUERY_OPERATIONS,
+            QUERY_OPERATIONS,
             names=names,
             source=source,
-            settings={"backend": "aws", "table_prefix": names.prefix, **configured_identity(names)},
+            settings={**table_settings(names), **configured_identity(names)},
             rights=[
                 rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
                 *telemetry_rights(rules),
             ],
         )
         _acknowledge(self.queries.role, rules)
-        self.target_arn = names.function_arn(QUERY_OPERATIONS.use_case)
-        """What is to be called, by its name: stacks that call it import nothing from this one."""
+        self.target_arn = self.queries.target_arn
         if names.deployment.agent == "none":
-            self.queries.function.add_permission(
-                "BedrockAgents",
-                principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
-                source_account=Aws.ACCOUNT_ID,
-                source_arn=Stack.of(self).format_arn(service="bedrock", resource="agent", resource_name="*"),
-            )
+            self.queries.allow_bedrock_agents()
 
 
 def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
-    """Exactly what the tools that some agent may use need, as far as there is something to ask."""
+    """Exactly the rights that the granted tools need, for the configured sources of telemetry."""
     found = []
     if rules.log_groups and _may(query_logs):
         found += [rights.allow(["logs:StartQuery"], *_log_groups(rules)), rights.allow(FOLLOW_QUERIES, "*")]
@@ -89,7 +82,7 @@ def telemetry_rights(rules: TelemetryRules) -> list[iam.PolicyStatement]:
 
 
 def _may(tool: Run[Any, Any]) -> bool:
-    """Whether some agent may use the tool, given by its function."""
+    """True if some agent may use the tool of this function."""
     return tool_grants().anyone_may(REGISTRY.of(tool).name)
 
 

@@ -1,4 +1,4 @@
-"""Widgets about how well the knowledge base works: answers, ingestion, and what both run on."""
+"""Widgets about performance: answers, ingestion, functions and search capacity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opx.runtime.metrics import Metric
 
 
 def answers(measured: Measurements) -> Rows:
-    """How fast questions are answered, and how many fail."""
+    """Latencies and failures of answers."""
     of = measured.of
     overall = [of(Metric.QUERY_LATENCY, name, label=name) for name in ("p50", "p95", "p99")]
     by_mode = [of(Metric.QUERY_LATENCY, "p95", label=mode, mode=mode) for mode in SearchMode]
@@ -43,7 +43,7 @@ def answers(measured: Measurements) -> Rows:
 
 
 def ingestion(measured: Measurements, queues: Sequence[str], dead_letters: Sequence[str]) -> Rows:
-    """What becomes of changed documents, and what waits."""
+    """Outcomes of ingestion, and waiting messages."""
     of = measured.of
     outcomes = [
         of(metric, "Sum")

@@ -1,4 +1,4 @@
-"""A network without a way out: functions in it reach the services they use through endpoints, and nothing else."""
+"""A network without internet access: functions in it reach only the services they use, through endpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVICES: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
     "Queues": ec2.InterfaceVpcEndpointAwsService.SQS,
     "Models": ec2.InterfaceVpcEndpointAwsService.BEDROCK_RUNTIME,
 }
-"""What functions call besides S3 and DynamoDB, whose endpoints cost nothing, and the collection, which has its own."""
+"""Services that functions call besides S3 and DynamoDB, whose endpoints are free, and the collection, which has its own."""
 
 COLLECTIONS = ec2.InterfaceVpcEndpointAwsService("aoss-data")
 """The data plane of next-generation collections: their names end in `on.aws`, which other endpoints don't resolve."""
@@ -44,12 +44,12 @@ TELEMETRY: Mapping[str, ec2.InterfaceVpcEndpointAwsService] = {
     "Logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
     "Traces": ec2.InterfaceVpcEndpointAwsService.XRAY,
 }
-"""What agents may ask about running systems; metrics are also rolled up into baselines."""
+"""Services of telemetry for agents; metrics are also rolled up into baselines."""
 
 _CONNECT = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces")
 _CONNECT_MORE = ("ec2:AssignPrivateIpAddresses", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses")
 """Rights of a function's role with which Lambda, not the function, connects it: the managed policy
-AWSLambdaVPCAccessExecutionRole without what it says about logs."""
+AWSLambdaVPCAccessExecutionRole without its rights on logs."""
 
 
 class PrivateNetwork(Construct):
@@ -146,7 +146,7 @@ class RunInside:
 
 
 def telemetry_endpoints() -> Mapping[str, ec2.InterfaceVpcEndpointAwsService]:
-    """Only what knowledge.yaml has a use for: an endpoint is paid for by the hour."""
+    """Only endpoints that knowledge.yaml has a use for: they are billed by the hour."""
     if are_wanted():
         return TELEMETRY
     return {"Metrics": TELEMETRY["Metrics"]} if declared_metrics() else {}

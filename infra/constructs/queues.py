@@ -1,4 +1,4 @@
-"""Queues as all of them are here: encrypted, for TLS only, and with somewhere for what can't be handled."""
+"""Queues: encrypted, for TLS only, and with a dead-letter queue."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def work_queue(
     kept_days: int = KEPT_DAYS,
     delay: Duration | None = None,
 ) -> sqs.Queue:
-    """A queue whose messages go to `dead_letters` after they were handed out `receives` times. Each is held back for
-    `delay` first."""
+    """A queue whose messages go to `dead_letters` after `receives` deliveries. Each is delivered after `delay` at the
+    earliest."""
     return sqs.Queue(
         scope,
         construct_id,

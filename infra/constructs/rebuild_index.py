@@ -1,14 +1,12 @@
-"""What makes a new index beside the one that answers: a queue of turns, and the function that takes them."""
+"""Reindexing beside the index that answers: a queue of slices, and the function that processes them."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda_event_sources as event_sources
 from constructs import Construct
 
 from infra.constructs import answering_models, rights
-from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
@@ -21,15 +19,13 @@ REBUILD_INDEX = FunctionSpec(
     dependencies="ingest",
     description="Makes a new index while the old one answers",
     memory=1024,
-    timeout=900,  # a new index takes hours, and goes on in the next invocation
+    timeout=900,  # a new index takes hours, and continues in the next invocation
 )
-
-_CHUNKS = ("chunks/*", "clients/*/chunks/*")
 
 
 class RebuildIndex(Construct):
-    """A message begins it, and each turn sends the next one. A message whose function was killed comes again after the
-    function's hold on the work has ended."""
+    """A message starts it, and each time-boxed slice sends the next one. The message of a killed function is delivered again
+    after the function's lease of the job has expired."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, names: Names, collection: SearchEngine, source: LayerSource
@@ -47,8 +43,7 @@ class RebuildIndex(Construct):
         )
         self.rebuild = UseCaseFunction(
             self,
-            "RebuildIndex",
-            spec=REBUILD_INDEX,
+            REBUILD_INDEX,
             names=names,
             source=source,
             settings={
@@ -58,24 +53,19 @@ class RebuildIndex(Construct):
                 **answering_models.writing_settings(names),
             },
             rights=_rights(names, collection, self.turns.queue_arn),
+            folders=rights.CHUNKS,
         )
-        self.rebuild.function.add_event_source(
-            event_sources.SqsEventSource(self.turns, batch_size=1, max_concurrency=2)
-        )
-        for folder in _CHUNKS:
-            reason = "objects have no names known at deployment; the folders are those of chunks"
-            acknowledge_wildcard(self.rebuild.role, f"{names.corpus_arn}/{folder}", reason)
+        self.rebuild.consume(self.turns, max_concurrency=2, report_failures=False)
         rights.acknowledge_texts(self.rebuild.role, names)
         CfnOutput(self, "RebuildsQueueUrl", value=self.turns.queue_url)
 
 
 def _rights(names: Names, collection: SearchEngine, turns: str) -> list[iam.PolicyStatement]:
-    """Of the corpus, chunks are read and nothing else; of the catalog, only claims are written, and how often the corpus
-    changed."""
-    bucket = names.corpus_arn
+    """Rights of the function: of the corpus, it reads only chunks; of the catalog, it writes only claims and the corpus's
+    change counter."""
     return [
-        rights.allow(["s3:ListBucket"], bucket),
-        rights.allow(["s3:GetObject"], *(f"{bucket}/{folder}" for folder in _CHUNKS)),
+        rights.allow(["s3:ListBucket"], names.corpus_arn),
+        rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),
         rights.on_tables(names, (DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
         rights.use_collection(collection.arn),

@@ -1,4 +1,4 @@
-"""What functions may do, as statements of exactly the calls that the library's adapters make."""
+"""IAM statements for functions, with exactly the calls that the library's adapters make."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from opx.ports.tables import PROJECTS, TableSpec
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
 ADD_VALUES = (*READ_ITEMS, "dynamodb:BatchWriteItem", "dynamodb:PutItem")
-"""What adding to baselines takes: days and notes of series are read, written together, and one by one on conditions."""
+"""Actions for adding to baselines: days and notes of series are read, written in batches, and one by one on conditions."""
 
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
-"""How Powertools looks up a record, and saves that one is done."""
+"""Actions with which Powertools looks up idempotency records, and saves completed ones."""
 
-_DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+DOCUMENTS = ("documents/*", "clients/*/documents/*")
+CHUNKS = ("chunks/*", "clients/*/chunks/*")
+"""Folders of the corpus as patterns of keys: the shared ones, and those of clients."""
+
+PUT_DOCUMENTS = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
+"""Reading included: each put looks up the metadata beside the document."""
+
+KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+"""Deletion included: the least frequent gap makes room for a new one."""
 
 _PROFILE = re.compile(r"[a-z-]+\.(?P<model>[a-z0-9-]+\.[a-z].*)")
 """A geography before a model's id. The name of a model has dots too, but only before digits: `zai.glm-4.6`."""
@@ -38,28 +46,22 @@ def on_tables(names: Names, specs: Sequence[TableSpec], actions: Iterable[str]) 
 
 
 def admit_clients(names: Names) -> iam.PolicyStatement:
-    """See whether a client was removed, and note one that is new with its project."""
+    """Right to check whether a client was removed, and to register a new one with its project."""
     return allow(["dynamodb:BatchGetItem", "dynamodb:PutItem"], names.table_arn(PROJECTS))
 
 
 def look_clients_up(names: Names) -> iam.PolicyStatement:
-    """See whether a client was removed, before something of it is put."""
+    """Right to check whether a client was removed, before its documents are put."""
     return allow(["dynamodb:GetItem"], names.table_arn(PROJECTS))
 
 
-def document_objects(names: Names) -> list[str]:
-    """The ARNs of all documents of the corpus: the shared ones, and those of clients."""
-    return [f"{names.corpus_arn}/{folder}" for folder in _DOCUMENT_FOLDERS]
-
-
-def acknowledge_documents(role: iam.Role, names: Names) -> None:
-    reason = "objects have no names known at deployment; the folders are those of documents"
-    for arn in document_objects(names):
-        acknowledge_wildcard(role, arn, reason)
+def on_objects(names: Names, folders: Iterable[str], actions: Iterable[str]) -> iam.PolicyStatement:
+    """These actions on all objects of these folders of the corpus."""
+    return allow(actions, *(f"{names.corpus_arn}/{folder}" for folder in folders))
 
 
 def read_secrets(names: Names) -> iam.PolicyStatement:
-    """Read the environment's secrets: which there are is up to who sets sources up."""
+    """Right to read the environment's secrets, whose names depend on the configured sources."""
     return allow(["secretsmanager:GetSecretValue"], names.secrets_arn)
 
 
@@ -68,17 +70,17 @@ def acknowledge_secrets(role: iam.Role, names: Names) -> None:
 
 
 def use_collection(arn: str) -> iam.PolicyStatement:
-    """Reach the collection; what may be done there is up to its data-access policies."""
+    """Right to reach the collection, whose data-access policies decide on single actions."""
     return allow(["aoss:APIAccessAll"], arn)
 
 
 def embed(model: str) -> iam.PolicyStatement:
-    """Call this model, of embeddings or of pictures. An inference profile calls it in regions of its own choice."""
+    """Right to call this model. An inference profile calls it in regions of its own choice."""
     return allow(["bedrock:InvokeModel"], *model_arns(model))
 
 
 def embed_texts(names: Names) -> list[iam.PolicyStatement]:
-    """Call the model of the index, and the one that a new index may be made for."""
+    """Rights to call the model of the index, and the one that a new index may be built for."""
     return [embed(model) for model in _text_models(names)]
 
 
@@ -93,7 +95,7 @@ def _text_models(names: Names) -> list[str]:
 
 
 def converse(model: str) -> list[iam.PolicyStatement]:
-    """Call this model at once and in a stream. Whoever does it through an inference profile may look that up."""
+    """Rights to call this model, with and without streaming, and to look up its inference profile."""
     arns = model_arns(model)
     calls = allow(["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"], *arns)
     return [calls, allow(["bedrock:GetInferenceProfile"], arns[0])] if len(arns) > 1 else [calls]
@@ -111,6 +113,6 @@ def model_arns(model: str) -> list[str]:
 
 
 def acknowledge_profile(role: iam.Role, model: str) -> None:
-    """Give the reason for the wildcard in the rights on an inference profile, if the model is called through one."""
+    """Acknowledges the wildcard in the rights on an inference profile, if the model is called through one."""
     for arn in model_arns(model)[1:]:
         acknowledge_wildcard(role, arn, "the inference profile chooses the region in which it calls this one model")

@@ -1,4 +1,4 @@
-"""Calls that EventBridge Scheduler makes at fixed times."""
+"""Schedules of EventBridge Scheduler that invoke a function or send to a queue."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs import rights
+from infra.constructs.queues import dead_letter_queue
 from infra.names import Names
 from opx.connectors.states import JITTER_MINUTES
 
 RETRIES = 3
 KEPT_SECONDS = 3600
-"""How long the scheduler tries to hand a call over before it goes to the dead letters."""
+"""Seconds for which the scheduler retries a call before it goes to the dead letters."""
 
 
 class Schedules(Construct):
-    """Schedules that call one target: a queue with `sqs:SendMessage`, a function with `lambda:InvokeFunction`.
+    """Schedules with one target: a queue with `sqs:SendMessage`, or a function with `lambda:InvokeFunction`.
 
-    The scheduler's role may do that, and put what it could not hand over into `dead_letters`. The group of this
-    environment (`Names.schedule_group`, made by the sources stack) has to exist.
+    The scheduler's role may do that, and send undelivered calls to `dead_letters`. The group of this environment
+    (`Names.schedule_group`, created by the sources stack) has to exist.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Schedules(Construct):
         enabled: bool = True,
         time_zone: str = "UTC",
     ) -> scheduler.CfnSchedule:
-        """Hand `payload` over whenever `expression` says. One that isn't `enabled` is kept, but not followed."""
+        """Sends `payload` at the times of `expression`, if `enabled`."""
         return scheduler.CfnSchedule(
             self,
             name,
@@ -85,4 +86,19 @@ def _scheduler(names: Names) -> iam.IPrincipal:
     return iam.PrincipalWithConditions(
         iam.ServicePrincipal("scheduler.amazonaws.com"),
         {"ArnLike": {"aws:SourceArn": names.schedule_group_arn}},
+    )
+
+
+def invocations(
+    scope: Construct, construct_id: str, *, names: Names, function_arn: str, failed: tuple[str, str]
+) -> Schedules:
+    """Schedules that invoke a function. `failed` are construct id and name of the queue for its dead letters."""
+    queue_id, queue = failed
+    return Schedules(
+        scope,
+        construct_id,
+        names=names,
+        target=function_arn,
+        action="lambda:InvokeFunction",
+        dead_letters=dead_letter_queue(scope, queue_id, names.queue(queue), of="the scheduler"),
     )

@@ -1,14 +1,16 @@
-"""A Lambda function that does one thing, with rights of its own."""
+"""The Lambda function of one use case, with its layers, role, log group and triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
@@ -19,13 +21,16 @@ from opx.settings import env_name
 
 LIVE = "live"
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
+_FOLDER_REASON = "objects have no names known at deployment: the rights are limited to folders of the corpus"
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """`use_case` is a folder of `lambdas/`, `dependencies` a file of `layers/dependencies/`; sizes in MB and seconds.
+    """Static properties of a function. `use_case` is a folder of `lambdas/`, `dependencies` a file of
+    `layers/dependencies/`; `memory` is in MB, `timeout` in seconds.
 
-    `answers_people`: somebody waits for it, so that it starts from a snapshot unless the deployment does without.
+    `answers_people`: a caller waits for the reply, so that it starts from a snapshot (SnapStart) unless the deployment
+    disables that.
     """
 
     use_case: str
@@ -35,28 +40,34 @@ class FunctionSpec:
     timeout: int
     answers_people: bool = False
 
+    @property
+    def construct_id(self) -> str:
+        """`pull_sources` -> `PullSources`."""
+        return self.use_case.title().replace("_", "")
+
 
 class UseCaseFunction(Construct):
     """A function, its layers, its role and its log group.
 
     `settings` are values by field of `opx.settings.Settings`; nothing else is in the environment. The role may write
-    to the log group and traces, and what `rights` say. `concurrency` instances are reserved for it, which is also the
-    most that run at once; 0 reserves none. What calls the function calls `target`.
+    to the log group and traces, and do what `rights` allow; `folders` are the folders of the corpus in those rights,
+    as patterns of keys. `concurrency` instances are reserved for the function, which is also the most that run at once;
+    0 reserves none. Callers invoke `target`.
     """
 
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
-        *,
         spec: FunctionSpec,
+        *,
         names: Names,
         source: LayerSource,
         settings: Mapping[str, str],
         rights: Sequence[iam.PolicyStatement],
+        folders: Sequence[str] = (),
         concurrency: int = 0,
     ) -> None:
-        super().__init__(scope, construct_id)
+        super().__init__(scope, spec.construct_id)
         snapstart = spec.answers_people and names.deployment.snapstart
         self.log_group = logs.LogGroup(
             self,
@@ -93,24 +104,60 @@ class UseCaseFunction(Construct):
             tracing=lambda_.Tracing.ACTIVE,
         )
         acknowledge_wildcard(self.role, "*", "traces are no resource: X-Ray's two actions for sending them take none")
+        for folder in folders:
+            acknowledge_wildcard(self.role, f"{names.corpus_arn}/{folder}", _FOLDER_REASON)
         acknowledge(self.function, "L1", "the layers' wheels are locked for this version of Python")
         self.target: lambda_.IFunction = self._published() if snapstart else self.function
+        self.target_arn = names.function_arn(spec.use_case) + (f":{LIVE}" if snapstart else "")
+        """The ARN of `target` made of its name: stacks that use it import nothing from this one."""
+
+    def consume(
+        self,
+        queue: sqs.IQueue,
+        *,
+        batch_size: int = 1,
+        max_concurrency: int | None = None,
+        window: Duration | None = None,
+        report_failures: bool = True,
+    ) -> None:
+        """Invoke the function with batches of the queue's messages. With `report_failures`, only the failed messages of
+        a batch return to the queue; a full batch is waited for as long as `window`."""
+        source = event_sources.SqsEventSource(
+            queue,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
+            max_batching_window=window,
+            report_batch_item_failures=report_failures or None,
+        )
+        self.function.add_event_source(source)
+
+    def allow_bedrock_agents(self) -> None:
+        """Permit Bedrock agents of this account and region, and no others, to invoke the function.
+
+        For agents made elsewhere. One that is made here has a permission, or a role, of its own.
+        """
+        stack = Stack.of(self)
+        self.target.add_permission(
+            "BedrockAgents",
+            principal=iam.ServicePrincipal("bedrock.amazonaws.com"),
+            source_account=stack.account,
+            source_arn=stack.format_arn(service="bedrock", resource="agent", resource_name="*"),
+        )
 
     def _published(self) -> lambda_.Alias:
-        """Snapshots are of published versions: callers use the alias, which follows the newest."""
+        """The alias of the newest version: snapshots exist for published versions only."""
         return lambda_.Alias(self, "Live", alias_name=LIVE, version=self.function.current_version)
 
 
 def _everywhere(names: Names) -> dict[str, str]:
-    """How to log and measure."""
+    """Settings of every function: those for logs and metrics."""
     return {"environment": names.deployment.environment, "log_level": names.deployment.log_level}
 
 
 def common_settings(names: Names, endpoint: str) -> dict[str, str]:
-    """What every function needs to find tables, index and model."""
+    """Settings of functions that use tables, index and embedding model."""
     return {
-        "backend": "aws",
-        "table_prefix": names.prefix,
+        **table_settings(names),
         "search_endpoint": endpoint,
         "search_index": names.deployment.search_index,
         "search_generation": names.deployment.search_generation,
@@ -119,17 +166,17 @@ def common_settings(names: Names, endpoint: str) -> dict[str, str]:
 
 
 def corpus_settings(names: Names) -> dict[str, str]:
-    """What a function needs that puts documents into the corpus, and leaves taking them in to another."""
-    return {
-        "backend": "aws",
-        "table_prefix": names.prefix,
-        "corpus_bucket": names.corpus_bucket,
-        **configured_identity(names),
-    }
+    """Settings of functions that put documents into the corpus, and leave their ingestion to another function."""
+    return {**table_settings(names), "corpus_bucket": names.corpus_bucket, **configured_identity(names)}
+
+
+def table_settings(names: Names) -> dict[str, str]:
+    """Settings of functions that use tables."""
+    return {"backend": "aws", "table_prefix": names.prefix}
 
 
 def configured_identity(names: Names) -> dict[str, str]:
-    """Who a caller is that names nobody, such as everyone who comes through the gateway."""
+    """Identity of callers that state none, such as all that come through the gateway."""
     deployment = names.deployment
     chosen = {"client_id": deployment.client_id, "project_id": deployment.project_id}
     return {field: value for field, value in chosen.items() if value}

@@ -1,4 +1,4 @@
-"""Takes records of streams into the corpus: batches that Lambda reads from Kinesis, SQS or Kafka."""
+"""Puts records of streams into the corpus: batches that Lambda reads from Kinesis, SQS or Kafka."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Takes in what changed in the corpus bucket: S3 events that EventBridge puts into a queue, in batches. Once a day it has
-documents mention what was declared after them.
+"""Ingests changes in the corpus bucket: batches of S3 events from the queue that EventBridge fills. Once a day it links
+mentions of nodes that were declared after a document.
 
-A batch goes through the pipeline together, as the index commits once a batch. Powertools' batch processors call a
-function a record, which would commit once a record, so only their form of answer is used. Its idempotency records
-skip exact duplicates; the catalog keeps order, by sequencer and claim. An event to be retried isn't recorded.
+A batch goes through the pipeline together, as the index commits once per batch. Powertools' batch processors call a
+function per record, which would commit once per record, so that only their form of answer is used. Its idempotency
+records skip exact duplicates; the catalog keeps the order, by sequencer and claim. An event to retry isn't recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps what events say that work taught, until a checkpoint takes it in: batches from the queue of the bus."""
+"""Captures learning events until a checkpoint processes them: batches from the queue of the event bus."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Keeps what agents say that work taught, and tells orchestrators: from Bedrock action groups of both kinds and from
-AgentCore Gateway."""
+"""Serves the learning tools to agents, which capture entries and find patterns: from Bedrock action groups of both kinds and
+from AgentCore Gateway."""
 
 from __future__ import annotations
 

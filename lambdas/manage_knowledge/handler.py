@@ -1,4 +1,4 @@
-"""Takes documents in and out of the corpus for callers of the HTTP API."""
+"""Serves the writing routes of the HTTP API: uploads, deletions, sources, names and holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Takes in what was captured for a project, when a phase of it, or all of it, is done or cancelled, or somebody asks."""
+"""Processes checkpoints: turns the entries captured for a project into patterns and warnings, when a phase or the project
+ends, or on request."""
 
 from __future__ import annotations
 

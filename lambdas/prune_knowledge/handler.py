@@ -1,5 +1,5 @@
-"""Removes what its retention is over for. `dryRun` in the event removes nothing, `allowShare` is how much of a category
-may go at once where that is more than is usual."""
+"""Prunes expired documents. With `dryRun` in the event nothing is removed; `allowShare` is the share of a category that may
+be removed at once."""
 
 from __future__ import annotations
 

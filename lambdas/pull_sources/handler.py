@@ -1,4 +1,4 @@
-"""Pulls sources into the corpus: one that a message names at a time, for as long as the function may run."""
+"""Pulls sources into the corpus, one per message, for as long as the function may run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Answers an agent's questions about running systems, from Bedrock action groups of both kinds and from AgentCore
-Gateway."""
+"""Serves the tools about running systems to agents, from Bedrock action groups of both kinds and from AgentCore Gateway."""
 
 from __future__ import annotations
 

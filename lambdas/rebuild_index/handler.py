@@ -1,5 +1,5 @@
-"""Makes a new index beside the one that answers, a turn at a time: a message begins it, and each turn sends the next. Also
-calibrates the models of confidence when a message asks for that."""
+"""Builds a new index beside the one that answers, in time-boxed slices: a message starts the job, and each slice sends the
+next. Also calibrates the models of confidence when a message requests that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes deliveries of webhooks in; each is verified here, as no authorizer can."""
+"""Receives deliveries of webhooks; each is verified here, as no authorizer can."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reports what failed and which sources are overdue, and with `holdings` in the event what the knowledge base holds, and
-what it lacks."""
+"""Reports metrics of failed items and overdue sources and, with `holdings` in the event, of stored documents and gaps."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
     def handler(event: Any, context: Any, report: Report) -> dict[str, int]:  # noqa: ARG001
         """The result is for people who call the function by hand.
 
-        Raises `UnknownFreshnessError` after all that can be told is reported, so that somebody hears of it.
+        Raises `UnknownFreshnessError` after everything known is reported, so that the failure raises an alarm.
         """
         services = started()
         coverage = CoverageReport(

@@ -1,5 +1,5 @@
-"""Answers an agent's tool calls, from Bedrock action groups of both kinds and from AgentCore Gateway, and requests of
-the HTTP API that read. Once a day it asks again what had no answer."""
+"""Answers tool calls of agents, from Bedrock action groups of both kinds and from AgentCore Gateway, and reading requests of
+the HTTP API. Once a day it checks open gaps again."""
 
 from __future__ import annotations
 

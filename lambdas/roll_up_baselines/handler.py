@@ -1,4 +1,4 @@
-"""Rolls the last days' metrics up into baselines: two days, or as many as `days` in the event says."""
+"""Rolls up the metrics of the last two days, or of `days` in the event, into baselines."""
 
 from __future__ import annotations
 

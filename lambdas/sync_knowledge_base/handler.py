@@ -1,4 +1,4 @@
-"""Has the knowledge base index the copies that were written since it last did: requests from a queue, in batches."""
+"""Starts ingestion jobs of the knowledge base for new copies: batches of requests from a queue."""
 
 from __future__ import annotations
 

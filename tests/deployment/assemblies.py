@@ -1,4 +1,4 @@
-"""What of a synthesised application an emulator takes: templates without the types that it doesn't know.
+"""Adapts a synthesised application to an emulator: templates without the types that it doesn't support.
 
 CloudFormation refuses a template with an unknown type as a whole, so that one such resource would keep all others of its
 stack from being tried.

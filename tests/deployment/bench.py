@@ -111,7 +111,7 @@ def _timed(system: SystemUnderTest, question: str, mode: SearchMode) -> float:
 
 
 def _stages(system: SystemUnderTest) -> dict[str, list[float]]:
-    """Milliseconds by stage of the questions that were asked last, as the function itself reported them."""
+    """Milliseconds by stage of the last questions, as the function itself reported them."""
     found: dict[str, list[float]] = {}
     for line in system.log(system.names.function(RETRIEVE)):
         if f'"{Metric.STAGE_LATENCY}"' in line:

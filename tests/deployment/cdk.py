@@ -19,7 +19,7 @@ _DEPLOYED = re.compile(r"✅\s+(\S+)\s*(?:\(no changes\))?$", re.MULTILINE)
 
 
 class CdkError(Exception):
-    """The command failed; the message ends with what it said."""
+    """The command failed; the message ends with its output."""
 
 
 def cdk_package() -> str:
@@ -61,10 +61,10 @@ class Cdk:
         """Deploy these stacks, or all; the names of those that changed."""
         names = stacks or assembly.stacks
         options = ["--require-approval", "never", "--progress", "events", "--concurrency", "4", "--exclusively"]
-        said = self._run("deploy", "--app", str(assembly.folder), *options, *names)
-        deployed = set(_DEPLOYED.findall(said))
-        assert deployed == set(names), said
-        return deployed - set(_UNCHANGED.findall(said))
+        output = self._run("deploy", "--app", str(assembly.folder), *options, *names)
+        deployed = set(_DEPLOYED.findall(output))
+        assert deployed == set(names), output
+        return deployed - set(_UNCHANGED.findall(output))
 
     def _run(self, *arguments: str, tree: Path = ROOT) -> str:
         command = ["npx", "--yes", cdk_package(), *arguments]

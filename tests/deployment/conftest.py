@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What the emulator said last belongs to the report of a failure: it has the functions' tracebacks."""
+    """Adds the emulator's last output to the report of a failure: it contains the functions' tracebacks."""
     report = yield
     emulator = getattr(item, "funcargs", {}).get("emulator")
     if report.failed and isinstance(emulator, Emulator):

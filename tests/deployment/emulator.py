@@ -34,7 +34,7 @@ ACCOUNT = "111122223333"
 REGION = "eu-central-1"
 START_SECONDS = 60
 _HANG_UPS = re.compile(r"\S+ \S+ ERROR \[asyncio\](?:(?!\n\d{4}-).)*SSL shutdown timed out\n", re.DOTALL)
-"""What its server says at length whenever a client leaves without a farewell."""
+"""Start of a log message of its server about clients that disconnect abruptly."""
 _SUPPORTED = "import json; from ministack.services.cloudformation.provisioners import _RESOURCE_HANDLERS as known; "
 _SUPPORTED += "print(json.dumps(sorted(known)))"
 

@@ -1,4 +1,4 @@
-"""What was deployed, as those see it who use it and who run it."""
+"""The deployed system, as its users and operators see it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INGEST, RETRIEVE = "ingest_documents", "retrieve_knowledge"
 
 
 def eventually(look: Callable[[], Found | None], *, seconds: float = WAIT_SECONDS) -> Found:
-    """What `look` returns, once that is true. What it raises meanwhile is raised only when time is up."""
+    """The first true result of `look`. Its errors are raised only when the time is up."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -109,7 +109,7 @@ class SystemUnderTest:
             yield bootstrap(settings, index=index, aws=lambda service: clients[service])
 
     def state(self, object_key: str) -> Document:
-        """What there is of a document, everywhere."""
+        """The state of a document in all stores."""
         key = DocumentKey(*scope_of_object(object_key))
         with self.library() as services:
             head = services.corpus.catalog.head(key) or {}
@@ -139,7 +139,7 @@ class SystemUnderTest:
     # -- questions
 
     def ask(self, query: str, session: Mapping[str, str] | None = None) -> str:
-        """What an agent is told about runbooks."""
+        """The answer to an agent's search of runbooks."""
         return text_of(self.invoke(a_function_event("search_runbooks", session, query=query)))
 
     def invoke(self, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,12 +161,12 @@ class SystemUnderTest:
         return sums
 
     def log(self, function: str) -> list[str]:
-        """What a function wrote so far."""
+        """Log lines of a function so far."""
         pages = self._logs.get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
         return [event["message"] for page in pages for event in page["events"]]
 
     def waiting(self, kind: str) -> int:
-        """Messages in a queue, whether anybody has them in hand or not."""
+        """Number of messages in a queue, those in flight included."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         answer = self.sqs.get_queue_attributes(QueueUrl=self.queue(kind), AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)

@@ -17,7 +17,7 @@ OWNER = Credentials("test", "test")
 
 
 class Api:
-    """What a caller does who signs with the account owner's credentials, or not at all."""
+    """A caller that signs with the account owner's credentials, or not at all."""
 
     def __init__(self, system: SystemUnderTest) -> None:
         self._emulator = system.emulator

@@ -1,4 +1,4 @@
-"""What runs at fixed times, and what is handed on between parts."""
+"""Scheduled calls, and events between functions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_every_enabled_schedule_calls_its_function_with_the_rights_of_its_role(s
         )
     for function in functions:
         eventually(lambda function=function: system.log(function)[before[function] :])  # type: ignore[misc]
-        said = system.log(function)[before[function] :]
-        assert not [line for line in said if '"ERROR"' in line or "Traceback" in line]
+        lines = system.log(function)[before[function] :]
+        assert not [line for line in lines if '"ERROR"' in line or "Traceback" in line]
 
 
 def test_a_learning_event_is_captured(system: SystemUnderTest) -> None:

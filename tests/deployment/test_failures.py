@@ -1,4 +1,4 @@
-"""What happens when parts of it die, are away, or are set up wrongly."""
+"""Behaviour of the system when parts of it crash, are unavailable, or are misconfigured."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_question_while_the_engine_is_away_is_answered_as_incomplete_and_count
 def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_given_back(
     system: SystemUnderTest,
 ) -> None:
-    """Which also shows that rights are enforced here, so that every other test is one of the deployed roles."""
+    """Also shows that rights are enforced here, so that every other test covers the deployed roles."""
     key = "documents/runbooks/forbidden.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
     with system.settings(INGEST, retry_base_seconds="1"):

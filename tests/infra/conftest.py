@@ -29,7 +29,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
 
 @pytest.fixture(scope="session")
 def default(make: Callable[..., Assembly]) -> Assembly:
-    """What nothing was chosen for: environment dev, next-generation search, state retained."""
+    """Templates with default options: environment dev, next-generation search, state retained."""
     return make()
 
 

@@ -72,7 +72,7 @@ def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
 
 
 def synthesised(app: cdk.App, outdir: Path) -> Assembly:
-    """What an app makes in `outdir`."""
+    """The assembly that an app synthesises into `outdir`."""
     findings: list[str] = []
     try:
         app.synth()
@@ -93,7 +93,7 @@ def _kind(template: Path) -> str:
 
 
 def lint_findings(assembly: Assembly, stack: str) -> list[str]:
-    """What cfn-lint says about a template. Equal templates of several environments are read once."""
+    """Findings of cfn-lint on a template. Equal templates of several environments are checked once."""
     return list(_linted(json.dumps(assembly.written[stack])))
 
 

@@ -1,4 +1,4 @@
-"""What agents reach the tools through: the gateway, or nothing of our own. The classic agent has a module of its own."""
+"""Access of agents to the tools: by the gateway, or without resources of ours. The classic agent has a module of its own."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class TestGateway:
         mcp = default.only("agent", "BedrockAgentCore::Gateway")["ProtocolConfiguration"]["Mcp"]
         assert set(mcp["SupportedVersions"]) == {"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 
-    def test_it_tells_its_clients_how_to_answer(self, default: Assembly) -> None:
+    def test_its_clients_get_the_instructions(self, default: Assembly) -> None:
         mcp = default.only("agent", "BedrockAgentCore::Gateway")["ProtocolConfiguration"]["Mcp"]
         assert mcp["Instructions"] == INSTRUCTIONS
 
@@ -162,7 +162,7 @@ class TestNone:
         assert permissions(none, "retrieval") == [a_permission(f"<{alias}>", ANY_AGENT)]
 
 
-def test_who_names_nobody_is_who_the_deployment_says(none: Assembly, default: Assembly) -> None:
+def test_callers_without_identity_get_that_of_the_deployment(none: Assembly, default: Assembly) -> None:
     chosen = Settings.from_environ(environment(none, "retrieval"))
     assert Identity(chosen.client_id, chosen.project_id) == Identity("acme", "shop")
     assert not {"OPX_CLIENT_ID", "OPX_PROJECT_ID"} & set(environment(default, "retrieval"))
@@ -196,7 +196,7 @@ def a_permission(function: str, source: str) -> Resource:
 
 
 def refusals(shape: Any, request: Any) -> str:
-    """What botocore would say of this request."""
+    """Botocore's validation report on this request."""
     return str(ParamValidator().validate(request, shape).generate_report())
 
 

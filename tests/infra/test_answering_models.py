@@ -1,4 +1,4 @@
-"""What functions may do, and know, where models are chosen that read candidates again or write contexts."""
+"""Rights and settings of functions with configured models for reranking, planning or contexts."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_functions_know_the_models_that_they_use(chosen: Assembly) -> None:
     assert (writing.context_model, writing.graph_model) == (PROFILE, PROFILE)
 
 
-def test_the_function_that_answers_is_told_what_is_switched_off(default: Assembly, chosen: Assembly) -> None:
+def test_the_answering_function_knows_disabled_options(default: Assembly, chosen: Assembly) -> None:
     for assembly, expected in ((default, "on"), (chosen, "off")):
         answering = Settings.from_environ(environment(assembly, "retrieval"))
         assert (answering.rewording, answering.learned_words) == (expected, expected)
 
 
-def test_whoever_tells_how_documents_were_taken_in_knows_the_model_that_wrote_about_them(chosen: Assembly) -> None:
+def test_functions_that_report_ingestion_know_the_model_of_contexts(chosen: Assembly) -> None:
     functions = chosen.resources("api", "Lambda::Function").values()
     [manage] = [found for found in functions if "manage" in found["FunctionName"]]
     assert manage["Environment"]["Variables"]["OPX_CONTEXT_MODEL"] == PROFILE

@@ -146,9 +146,7 @@ def test_this_api_alone_may_call_the_functions(default: Assembly) -> None:
         assert permission["SourceArn"] == f"arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:<{api}>/*"
 
 
-def test_whether_a_bucket_can_be_a_source_is_asked_of_the_buckets_that_may_be(
-    tokens: Assembly, default: Assembly
-) -> None:
+def test_access_is_checked_only_for_buckets_that_may_be_sources(tokens: Assembly, default: Assembly) -> None:
     assert ("s3:ListBucket", "arn:<AWS::Partition>:s3:::docs-of-ops") in rights(tokens, "api")
     assert not [resource for _, resource in rights(default, "api") if "docs-of-ops" in resource]
 
@@ -159,12 +157,12 @@ class TestStage:
         assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100}
         assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
 
-    def test_each_is_logged_without_what_was_asked_and_who_asked(self, default: Assembly) -> None:
+    def test_requests_are_logged_without_question_and_caller(self, default: Assembly) -> None:
         written = default.only("api", "ApiGatewayV2::Stage")["AccessLogSettings"]["Format"]
         assert json.loads(written)["requestId"] == "$context.requestId"
-        told = {value.removeprefix("$context.") for value in json.loads(written).values()}
-        assert not {name for name in told if name.startswith(("path", "identity", "authorizer.claims", "query"))}
-        assert {"routeKey", "status", "responseLatency"} < told
+        logged = {value.removeprefix("$context.") for value in json.loads(written).values()}
+        assert not {name for name in logged if name.startswith(("path", "identity", "authorizer.claims", "query"))}
+        assert {"routeKey", "status", "responseLatency"} < logged
 
     def test_the_log_is_kept_for_ninety_days(self, default: Assembly, ephemeral: Assembly) -> None:
         for assembly, policy in ((default, "RetainExceptOnCreate"), (ephemeral, "Delete")):
@@ -210,8 +208,8 @@ class TestManageKnowledge:
             assert settings.ingest_queue_url.removeprefix(url) in queues
             assert settings.environment == "dev"
 
-    def test_it_asks_about_files_by_the_rules_that_ingestion_works_by(self, default: Assembly) -> None:
-        """Else files would be sent again that are taken in already."""
+    def test_it_compares_files_by_the_settings_of_ingestion(self, default: Assembly) -> None:
+        """Otherwise files would be sent again that are ingested already."""
         own, ingestion = (Settings.from_environ(environment(default, stack)) for stack in ("api", "ingestion"))
         rules = ("chunk_tokens", "chunk_overlap", "embedding_model", "search_index", "max_document_bytes")
         assert [getattr(own, name) for name in rules] == [getattr(ingestion, name) for name in rules]

@@ -75,7 +75,7 @@ def test_two_environments_share_no_name(default: Assembly, ephemeral: Assembly) 
 
 
 def physical_names(assembly: Assembly) -> set[tuple[str, str]]:
-    """What may be taken only once in an account and region: type and name."""
+    """Types and names that may exist only once in an account and region."""
     found = set()
     for _, _, resource in assembly.all_resources():
         for key, value in resource.get("Properties", {}).items():

@@ -104,7 +104,7 @@ def test_the_service_accepts_the_agent(classic: Assembly, openapi: Assembly) -> 
         assert refusals(agent_shape, found) == ""
 
 
-def test_it_is_told_to_cite_and_to_say_when_nothing_was_found(classic: Assembly) -> None:
+def test_its_instructions_require_citations_and_reports_of_no_result(classic: Assembly) -> None:
     assert classic.only("agent", "Bedrock::Agent")["Instruction"] == INSTRUCTIONS
     for rule in ("Search before you answer", "cite", "title", "section", "source", "Never invent", "data"):
         assert rule in INSTRUCTIONS
@@ -223,7 +223,7 @@ def test_instructions_are_short_enough_for_the_agent() -> None:
         ("us.zai.glm-4.6", "zai.glm-4.6"),
     ],
 )
-def test_a_profile_is_told_from_a_model_by_the_geography_before_it(model: str, base: str) -> None:
+def test_a_profile_differs_from_a_model_by_its_geography_prefix(model: str, base: str) -> None:
     profile, called = model_arns(model)
     assert profile.endswith(f":inference-profile/{model}")
     assert called.endswith(f":bedrock:*::foundation-model/{base}")

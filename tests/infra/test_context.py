@@ -1,4 +1,4 @@
-"""What a deployment may be told, and how it refuses the rest."""
+"""Accepted options of a deployment, and errors for all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation says about costs."""
+"""Estimated costs, and their tables in the documentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_tables_in_the_documentation_are_those_of_the_formulas() -> None:
     assert PRICES_DATE in text
 
 
-def test_an_idle_system_pays_nothing_for_searching_storing_or_asking() -> None:
+def test_an_idle_system_costs_nothing_for_search_storage_and_queries() -> None:
     idle = monthly(SCENARIOS[0])
     for service in ("OpenSearch Serverless", "Embedding", "S3", "DynamoDB", "Lambda", "HTTP API and gateway"):
         assert idle[service] == 0

@@ -1,4 +1,4 @@
-"""What holds for every function and role, whatever it is for."""
+"""Rules for every function and role."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_failed_message_does_not_bring_back_its_whole_batch(default: Assembly)
     assert mapping["BatchSize"] == 10
 
 
-def test_the_queue_never_asks_for_more_functions_than_are_reserved(default: Assembly) -> None:
+def test_the_queue_uses_no_more_functions_than_are_reserved(default: Assembly) -> None:
     mapping = default.only("ingestion", "Lambda::EventSourceMapping")
     assert mapping["ScalingConfig"]["MaximumConcurrency"] <= function(default)["ReservedConcurrentExecutions"]
 

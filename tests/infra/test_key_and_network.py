@@ -55,7 +55,7 @@ def test_whatever_keeps_data_is_encrypted_with_the_key(with_key: Assembly) -> No
     assert seen >= where.keys() - {"SNS::Topic"}
 
 
-def test_no_queue_asks_for_two_kinds_of_encryption(with_key: Assembly) -> None:
+def test_no_queue_has_two_kinds_of_encryption(with_key: Assembly) -> None:
     queues = [r["Properties"] for _, _, r in with_key.all_resources() if r["Type"] == "AWS::SQS::Queue"]
     assert queues
     assert all("SqsManagedSseEnabled" not in queue for queue in queues)

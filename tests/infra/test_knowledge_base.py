@@ -1,4 +1,4 @@
-"""The managed knowledge base: there only where it is asked for, and with no more rights than it needs."""
+"""The managed knowledge base: created only on request, with the least rights."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_retrieval_may_search_the_knowledge_base_and_its_own_index_goes_on_answe
     assert "KnowledgeBaseArn" in searched
 
 
-def test_the_knowledge_base_answers_where_the_deployment_says_so(make: Callable[..., Assembly]) -> None:
+def test_the_knowledge_base_answers_if_the_deployment_selects_it(make: Callable[..., Assembly]) -> None:
     chosen = make(knowledge_base="bedrock", search_engine="bedrock_knowledge_base")
     settings = Settings.from_environ(chosen.only("retrieval", "Lambda::Function")["Environment"]["Variables"])
     assert settings.search_engine == "bedrock_knowledge_base"

@@ -1,4 +1,4 @@
-"""What layers are filled with when they are bundled."""
+"""Contents of bundled layers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_without_a_python_of_that_version_nothing_is_compiled(tmp_path: Path) ->
     assert not compile_modules(tmp_path, "3.99")
 
 
-def test_a_deployment_with_uncompiled_layers_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncompiled_layers_cause_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "install", lambda *_, **__: None)
     monkeypatch.setattr(code, "check_size", lambda *_, **__: 0)
     monkeypatch.setattr(code, "compile_modules", lambda *_: False)

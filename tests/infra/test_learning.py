@@ -49,7 +49,7 @@ def queue(assembly: Assembly, name: str) -> tuple[str, Resource]:
 
 
 def rights(assembly: Assembly, role: str, stack: str = STACK) -> set[Pair]:
-    """What the role whose logical id begins so may do, but for its log and its traces."""
+    """Rights of the role with this prefix of its logical id, without those on log and traces."""
     return {
         (action, resource)
         for policy in assembly.resources(stack, "IAM::Policy").values()
@@ -99,7 +99,7 @@ class TestBus:
                 "maxReceiveCount": RECEIVES,
             }
 
-    def test_a_checkpoint_waits_for_what_was_told_before_it(self, default: Assembly) -> None:
+    def test_a_checkpoint_waits_for_entries_sent_before_it(self, default: Assembly) -> None:
         assert queue(default, "checkpoints")[1]["DelaySeconds"] == CHECKPOINT_DELAY.to_seconds()
         assert "DelaySeconds" not in queue(default, "learning")[1]
 
@@ -141,7 +141,7 @@ class TestFunctions:
         assert not {action for action, _ in found if action.startswith(("aoss:", "bedrock:"))}
         assert {action for action, _ in found if action.startswith("s3:")} == {"s3:GetObject", "s3:ListBucket"}
         assert written_tables(found) == set(LEARNED)
-        assert {"aliases", "graph"} <= read_tables(found)  # which tell what an incident is called
+        assert {"aliases", "graph"} <= read_tables(found)  # which hold the names of incidents
 
     def test_what_does_checkpoints_puts_what_was_learned_and_nothing_else(self, default: Assembly) -> None:
         found = rights(default, "ProcessCheckpointRole")
@@ -219,32 +219,32 @@ class TestTools:
 
 
 class TestRightsAreEnough:
-    """What the functions ask of AWS when they learn, recorded on doubles, against what their roles may do."""
+    """Calls of AWS by the functions of learning, recorded on doubles, are within their roles' rights."""
 
-    def test_for_all_that_an_event_and_a_checkpoint_take(self, default: Assembly, aws: boto3.Session) -> None:
-        asked: set[Pair] = set()
+    def test_all_calls_for_events_and_checkpoints(self, default: Assembly, aws: boto3.Session) -> None:
+        calls: set[Pair] = set()
         with function_logs(), a_cloud(aws) as cloud:
             outcome = _an_outcome(cloud)
-            _record(cloud, asked)
+            _record(cloud, calls)
             _done(cloud, learn, "Outcome", outcome)
             for name, detail in _EVENTS:
                 _done(cloud, learn, name, detail)
-            captured = set(asked)
-            asked.clear()
+            captured = set(calls)
+            calls.clear()
             _done(cloud, checkpoint, "Checkpoint", {**_WHOSE, "checkpoint_type": "phase_completion"})
         assert any("audit" in table for _, table in captured)
         assert any(action == "s3:GetObject" and "chunks/" in key for action, key in captured)
-        assert any(action == "s3:PutObject" for action, _ in asked)
+        assert any(action == "s3:PutObject" for action, _ in calls)
         assert refused(captured, rights(default, "LearnFromEventsRole")) == set()
-        assert refused(asked, rights(default, "ProcessCheckpointRole")) == set()
+        assert refused(calls, rights(default, "ProcessCheckpointRole")) == set()
         manage = rights(default, "ManageKnowledgeRole", "api")
         assert refused(captured, manage) == set()
 
-    def test_for_all_that_agents_tell_and_ask(self, granted: Assembly, aws: boto3.Session) -> None:
-        asked: set[Pair] = set()
+    def test_all_calls_of_the_tools_of_agents(self, granted: Assembly, aws: boto3.Session) -> None:
+        calls: set[Pair] = set()
         with function_logs(), a_cloud(aws) as cloud:
             outcome = _an_outcome(cloud)
-            _record(cloud, asked)
+            _record(cloud, calls)
             caller = Caller(Identity("acme", "shop", "orchestrator"), agent="orchestrator")
 
             def call(name: str, **given: str) -> Any:
@@ -254,15 +254,15 @@ class TestRightsAreEnough:
             call("verify_solution", entry_id=entry["entryId"], result="worked")
             call("report_outcome", **{name: outcome[name] for name in ("receipt_id", "document_id", "result", "step")})
             _done(cloud, checkpoint, "Checkpoint", {**_WHOSE, "checkpoint_type": "manual"})
-            for key in [one for action, one in asked if action == "s3:PutObject"]:
+            for key in [one for action, one in calls if action == "s3:PutObject"]:
                 cloud.send(cloud.event(key.removeprefix(f"{BUCKET}/")))
             cloud.deliver()
-            asked.clear()
+            calls.clear()
             call("capture_failure_solution", failure_description="g", solution_steps="s")
             for name, text in (("query_for_task", "task_description"), ("build_context_for_task", "task")):
                 assert call(name, **{text: "f"})
-        assert any(table.endswith("patterns") for _, table in asked)
-        assert refused(asked, rights(granted, "LearningToolsLearnFromWorkRole")) == set()
+        assert any(table.endswith("patterns") for _, table in calls)
+        assert refused(calls, rights(granted, "LearningToolsLearnFromWorkRole")) == set()
 
 
 _WHOSE = {"client_id": "acme", "project_id": "shop"}
@@ -290,15 +290,15 @@ def _done(cloud: Cloud, do: Any, kind: str, detail: dict[str, Any]) -> None:
     do(cloud.services, read_event(body, Identity()))
 
 
-def _record(cloud: Cloud, asked: set[Pair]) -> None:
+def _record(cloud: Cloud, calls: set[Pair]) -> None:
     tables = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/"
 
     def note(params: dict[str, Any], model: Any, **_: object) -> None:
         names = [params["TableName"]] if "TableName" in params else list(params.get("RequestItems", ()))
         for name in names:
-            asked.add((f"dynamodb:{model.name}", tables + name.replace("test-", "dev-")))
+            calls.add((f"dynamodb:{model.name}", tables + name.replace("test-", "dev-")))
         for action in ACTIONS.get(model.name, ()) if "Bucket" in params else ():
-            asked.add((f"s3:{action}", BUCKET if action == "ListBucket" else f"{BUCKET}/{params['Key']}"))
+            calls.add((f"s3:{action}", BUCKET if action == "ListBucket" else f"{BUCKET}/{params['Key']}"))
 
     for client in (cloud.dynamodb, cloud.s3):
         client.meta.events.register("provide-client-params", note)

@@ -1,4 +1,4 @@
-"""What functions ask of AWS when they put and delete documents, against what their roles may do.
+"""Calls of AWS by functions that put and delete documents are within their roles' rights.
 
 The adapters run on doubles that allow everything, so that the calls are recorded and looked up in the templates.
 """
@@ -52,10 +52,10 @@ ACTIONS = {
 
 @dataclass
 class Account:
-    """An account in memory, and what was asked of it: actions and resources."""
+    """An account in memory that records calls: actions and resources."""
 
     session: boto3.Session
-    asked: set[Pair] = field(default_factory=set)
+    calls: set[Pair] = field(default_factory=set)
 
     def client(self, service: str, **_: object) -> Any:
         client: Any = self.session.client(service)  # type: ignore[call-overload]
@@ -64,11 +64,11 @@ class Account:
 
     def _note(self, params: Mapping[str, Any], model: Any, **_: object) -> None:
         if "TableName" in params:
-            self.asked.add((f"dynamodb:{model.name}", TABLES + params["TableName"]))
+            self.calls.add((f"dynamodb:{model.name}", TABLES + params["TableName"]))
             return
         for action in ACTIONS[model.name]:
             resource = BUCKET if action.startswith("ListBucket") else f"{BUCKET}/{params['Key']}"
-            self.asked.add((f"s3:{action}", resource))
+            self.calls.add((f"s3:{action}", resource))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def deployed(make: Callable[..., Assembly]) -> Assembly:
 
 
 def allowed(assembly: Assembly, stack: str, role: str) -> set[Pair]:
-    """What the role whose logical id begins so may do."""
+    """Rights of the role with this prefix of its logical id."""
     return {
         (action, resource)
         for policy in assembly.resources(stack, "IAM::Policy").values()
@@ -107,11 +107,11 @@ def allowed(assembly: Assembly, stack: str, role: str) -> set[Pair]:
     }
 
 
-def refused(asked: set[Pair], rights: set[Pair]) -> set[Pair]:
-    """What was asked for and is not among the rights, whose resources may have wildcards."""
+def refused(calls: set[Pair], rights: set[Pair]) -> set[Pair]:
+    """Recorded calls that the rights don't allow; resources of rights may have wildcards."""
     return {
         (action, resource)
-        for action, resource in asked
+        for action, resource in calls
         if not any(action == may and fnmatchcase(resource, pattern) for may, pattern in rights)
     }
 
@@ -129,13 +129,13 @@ def deliver(services: System) -> None:
     """A document, its update, one with metadata beside it, and its end."""
     receiver = services.connectors.webhook_receiver()
     many = [{"name": f"label {number} " + "ü" * 52} for number in range(20)]
-    told = [
+    answers = [
         answer(lambda: receiver, github(an_issue(action, f"2026-01-02T1{hour}:00:00Z", labels=labels)))
         for hour, (action, labels) in enumerate(
             [("opened", []), ("edited", []), ("labeled", many), ("unlabeled", []), ("labeled", many), ("deleted", [])]
         )
     ]
-    assert [found.status for found in told] == [202] * 6
+    assert [found.status for found in answers] == [202] * 6
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_who_puts_documents_may_do_all_that_it_takes(
 ) -> None:
     put_and_delete(services)
     assert {"s3:DeleteObject", "s3:GetObject", "s3:ListBucket", "s3:PutObject"} == {
-        action for action, _ in account.asked if action.startswith("s3:")
+        action for action, _ in account.calls if action.startswith("s3:")
     }
-    assert refused(account.asked, allowed(deployed, stack, role)) == set()
+    assert refused(account.calls, allowed(deployed, stack, role)) == set()
 
 
 def test_who_restores_documents_may_do_all_that_it_takes(
@@ -164,14 +164,14 @@ def test_who_restores_documents_may_do_all_that_it_takes(
     document = a_document(key=known, state=DocumentState.SUPERSEDED, current_since="2999-01-01T00:00:00Z")
     restorer = Restorer(store=services.store, writer=manager, past=services.storage.past)
     assert restorer.restore(document).original
-    assert {"s3:GetObjectVersion", "s3:ListBucketVersions"} <= {action for action, _ in account.asked}
-    assert refused(account.asked, allowed(deployed, "api", "ManageKnowledgeRole")) == set()
+    assert {"s3:GetObjectVersion", "s3:ListBucketVersions"} <= {action for action, _ in account.calls}
+    assert refused(account.calls, allowed(deployed, "api", "ManageKnowledgeRole")) == set()
 
 
 def test_sources_may_upload_in_parts(deployed: Assembly, account: Account, services: System) -> None:
     services.manager.put_document(CATEGORY, b"x" * PART_BYTES, {"source": "large.pdf"})
-    assert any(action == "s3:GetObject" and resource.endswith("large.pdf") for action, resource in account.asked)
-    assert refused(account.asked, allowed(deployed, "sources", "PullSourcesRole")) == set()
+    assert any(action == "s3:GetObject" and resource.endswith("large.pdf") for action, resource in account.calls)
+    assert refused(account.calls, allowed(deployed, "sources", "PullSourcesRole")) == set()
 
 
 def test_the_receiver_of_webhooks_may_do_all_that_a_delivery_takes(
@@ -179,6 +179,6 @@ def test_the_receiver_of_webhooks_may_do_all_that_a_delivery_takes(
 ) -> None:
     deliver(services)
     assert any(
-        resource.endswith(".metadata.json") and action == "s3:DeleteObject" for action, resource in account.asked
+        resource.endswith(".metadata.json") and action == "s3:DeleteObject" for action, resource in account.calls
     )
-    assert refused(account.asked, allowed(deployed, "webhooks", "ReceiveWebhookRole")) == set()
+    assert refused(account.calls, allowed(deployed, "webhooks", "ReceiveWebhookRole")) == set()

@@ -1,4 +1,4 @@
-"""What is watched is what the functions really report, and who is told can be told."""
+"""Dashboards and alarms use metrics that functions really report, and alarms reach the topic."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ def _stream(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
 def _learn(cloud: Cloud) -> None:
     """An event that is kept, one that is refused, and a checkpoint."""
     whose = {"client_id": "acme", "project_id": "shop"}
-    told = {**whose, "gate_type": "security_review", "approved_approach": "a queue a client"}
-    asked = {**whose, "checkpoint_type": "manual"}
+    entry = {**whose, "gate_type": "security_review", "approved_approach": "a queue a client"}
+    request = {**whose, "checkpoint_type": "manual"}
     for make, kind, detail in (
-        (make_learn_handler, "GateApproved", told),
-        (make_learn_handler, "Unheard", told),
-        (make_checkpoint_handler, "Checkpoint", asked),
+        (make_learn_handler, "GateApproved", entry),
+        (make_learn_handler, "Unheard", entry),
+        (make_checkpoint_handler, "Checkpoint", request),
     ):
         body = json.dumps({"source": "opx.learning", "detail-type": kind, "detail": detail})
         make(lambda: cloud.services)({"Records": [{"messageId": kind, "body": body}]}, FakeContext())
@@ -255,7 +255,7 @@ class TestMetrics:
                 ((_, value),) = metric.dimensions
                 assert value in existing[metric.namespace], str(metric)
 
-    def test_environments_are_told_apart(self, ephemeral: Assembly) -> None:
+    def test_environments_are_distinguished(self, ephemeral: Assembly) -> None:
         ours = {metric for metric in named(ephemeral) if metric.namespace == NAMESPACE}
         assert {dict(metric.dimensions)["environment"] for metric in ours} == {"prod"}
 
@@ -292,7 +292,7 @@ class TestAlarms:
             ("store-unavailable", ["ApiUnavailable", "ToolUnavailable"], (3, 2, 2)),
         ],
     )
-    def test_answers_that_say_they_failed(
+    def test_failed_answers_raise_alarms(
         self, alarms: dict[str, Resource], kind: str, metrics: list[str], condition: tuple[int, int, int]
     ) -> None:
         """Of people and of agents, even if only one kind ever asks: what is missing counts as none."""
@@ -321,7 +321,7 @@ class TestAlarms:
             names = {part["Value"] for metric in watched for part in metric["Dimensions"]}
             assert names == {function["FunctionName"]}
 
-    def test_all_tell_the_topic_when_they_begin_and_end(self, default: Assembly, alarms: dict[str, Resource]) -> None:
+    def test_all_notify_the_topic_when_they_begin_and_end(self, default: Assembly, alarms: dict[str, Resource]) -> None:
         (topic,) = default.resources(STACK, "SNS::Topic")
         for alarm in alarms.values():
             assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{topic}>"]
@@ -329,7 +329,7 @@ class TestAlarms:
     def test_idle_system_is_no_alarm(self, alarms: dict[str, Resource]) -> None:
         assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"notBreaching"}
 
-    def test_all_say_where_to_read_what_to_do(self, alarms: dict[str, Resource]) -> None:
+    def test_all_link_the_documentation(self, alarms: dict[str, Resource]) -> None:
         assert all(alarm["AlarmDescription"].endswith("docs/deploy.md#alarms") for alarm in alarms.values())
 
     def test_one_late_report_does_not_end_an_overdue_sync(self, alarms: dict[str, Resource]) -> None:
@@ -396,10 +396,10 @@ class TestReporter:
         (function,) = default.resources(STACK, "Lambda::Function")
         schedules = list(default.resources(STACK, "Scheduler::Schedule").values())
         own = [schedule for schedule in schedules if schedule["Target"]["Arn"] == f"<{function}.Arn>"]
-        said = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in own}
-        assert said == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
+        inputs = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in own}
+        assert inputs == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
 
-    def test_gaps_are_asked_again_once_a_day_by_the_function_that_searches(self, default: Assembly) -> None:
+    def test_gaps_are_checked_once_a_day_by_the_function_that_searches(self, default: Assembly) -> None:
         targets = [schedule["Target"] for schedule in default.resources(STACK, "Scheduler::Schedule").values()]
         (target,) = [target for target in targets if json.loads(target["Input"]) == CHECK]
         assert target["Arn"].endswith(":function:dev-opx-retrieve-knowledge:live")

@@ -37,8 +37,8 @@ GRANTS = ToolGrants(agents={"responder": ALL_TOOLS, OPERATIONS.name: ALL_TOOLS})
 FUNCTIONS = {KNOWLEDGE.name: "arn:search", OPERATIONS.name: "arn:operations"}
 
 
-def told(patch: pytest.MonkeyPatch, grants: ToolGrants = GRANTS, rules: TelemetryRules = EVERYTHING) -> None:
-    """Have knowledge.yaml say this."""
+def configure(patch: pytest.MonkeyPatch, grants: ToolGrants = GRANTS, rules: TelemetryRules = EVERYTHING) -> None:
+    """Replaces the grants and the telemetry section of knowledge.yaml."""
     patch.setattr(operational_queries, "read_telemetry", lambda: rules)
     patch.setattr(operational_queries, "tool_grants", lambda: grants)
     patch.setattr(agent_tools, "tool_grants", lambda: grants)
@@ -49,7 +49,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """The construct alone in a stack, and the gateway in another."""
     outdir = tmp_path_factory.mktemp("queries")
     with pytest.MonkeyPatch.context() as patch:
-        told(patch)
+        configure(patch)
         app = new_app({"aws:cdk:bundling-stacks": []}, str(outdir))
         env, stack = cdk.Environment(), cdk.Stack(app, "queries")
         source = LayerSource(bundle=False, platform=Platform("arm64", "3.13"))
@@ -62,7 +62,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 
 def own_rights(assembly: Assembly) -> set[tuple[str, str]]:
-    """What the role may do, but for its log and its traces."""
+    """Rights of the role, without those on log and traces."""
     (policy,) = assembly.resources("queries", "IAM::Policy").values()
     found = set()
     for statement in policy["PolicyDocument"]["Statement"]:
@@ -106,12 +106,12 @@ def test_function_reads_baselines_and_writes_nothing(queries: Assembly) -> None:
 
 
 def test_function_may_ask_nothing_that_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch)
+    configure(monkeypatch)
     assert granted(TelemetryRules()) == set()
 
 
 def test_function_may_ask_nothing_that_no_agent_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    told(monkeypatch, ToolGrants(agents={"responder": frozenset({"correlate_metrics"})}))
+    configure(monkeypatch, ToolGrants(agents={"responder": frozenset({"correlate_metrics"})}))
     assert granted(EVERYTHING) == {"cloudwatch:GetMetricData"}
 
 
@@ -149,7 +149,7 @@ def test_shipped_file_wants_no_such_function() -> None:
         (False, True, {"monitoring"}),
     ],
 )
-def test_private_network_has_endpoints_for_what_is_asked(
+def test_private_network_has_endpoints_for_used_telemetry(
     monkeypatch: pytest.MonkeyPatch, wanted: bool, measured: bool, expected: set[str]
 ) -> None:
     monkeypatch.setattr(private_network, "are_wanted", lambda: wanted)
@@ -159,8 +159,8 @@ def test_private_network_has_endpoints_for_what_is_asked(
 
 class TestOffers:
     @pytest.fixture(autouse=True)
-    def _told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        told(monkeypatch)
+    def _configured(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        configure(monkeypatch)
 
     def test_agent_is_offered_what_it_may_use_and_no_empty_group(self) -> None:
         assert [(offer.tools, offer.function_arn) for offer in offers(FUNCTIONS, "responder")] == [
@@ -189,7 +189,7 @@ def test_gateway_has_a_target_and_the_right_to_call_for_both(queries: Assembly) 
 
 def test_classic_agent_has_a_group_and_a_permission_for_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     names = Names(Deployment(agent="classic"))
-    told(monkeypatch, ToolGrants(agents={names.agent: frozenset({"search_docs", "get_baseline"})}))
+    configure(monkeypatch, ToolGrants(agents={names.agent: frozenset({"search_docs", "get_baseline"})}))
     app = new_app(outdir=str(tmp_path))
     stack = AgentStack(
         app, "agent", names=names, function_arn="arn:search", env=cdk.Environment(), operations_arn="arn:operations"

@@ -62,7 +62,7 @@ def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly
     assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
 
 
-def test_it_is_called_every_night_when_the_category_says_and_what_fails_is_kept(default: Assembly) -> None:
+def test_it_runs_on_the_schedule_of_the_category_and_failed_calls_are_kept(default: Assembly) -> None:
     found = schedule(default)
     assert (found["Name"], found["ScheduleExpression"]) == ("roll-up-baselines", "cron(0 2 * * ? *)")
     assert json.loads(found["Target"]["Input"]) == {"days": 2}

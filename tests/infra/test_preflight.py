@@ -1,4 +1,4 @@
-"""What a deployment is told about its account before it starts. Answers are checked against AWS's own descriptions."""
+"""Checks of an account before a deployment. Answers are validated against AWS's own descriptions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ GOOD: dict[tuple[str, str], dict[str, Any] | str] = {
     ("bedrock-agent", "list_agents"): {"agentSummaries": []},
     ("cloudformation", "get_template"): "ValidationError",
 }
-"""Answers of an account that has never seen a deployment; a text is the code of an error."""
+"""Answers of an account that has never seen a deployment; a string is an error code."""
 
 
 class Account:
-    """Clients that answer as told."""
+    """Clients with configured answers."""
 
     def __init__(self, **changed: dict[str, Any] | str) -> None:
         self._answers = {key: changed.get(key[1], answer) for key, answer in GOOD.items()}
@@ -64,8 +64,8 @@ class Account:
         return client
 
 
-def told(asked: Account, **context: object) -> list[tuple[str, bool]]:
-    return [(problem.text, problem.fatal) for problem in problems(Deployment.from_context(context), asked)]
+def reported(clients: Account, **context: object) -> list[tuple[str, bool]]:
+    return [(problem.text, problem.fatal) for problem in problems(Deployment.from_context(context), clients)]
 
 
 def deployed(model: str) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def deployed(model: str) -> dict[str, Any]:
     return {"TemplateBody": json.dumps({"Resources": {"Index": resource}})}
 
 
-def test_an_account_that_has_all_is_told_nothing() -> None:
-    assert told(Account()) == []
+def test_an_account_without_problems_has_no_report() -> None:
+    assert reported(Account()) == []
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
             "get_account_settings",
             {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
             {},
-            "65 concurrent executions are to be reserved, and 0 can be .* -c ingest_concurrency=0",
+            "65 concurrent executions would be reserved, but only 0 are available .* -c ingest_concurrency=0",
             True,
         ),
         (
             "get_account_settings",
             {"AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}},
             {"webhooks": "true"},
-            "70 concurrent executions are to be reserved",
+            "70 concurrent executions would be reserved",
             True,
         ),
         ("list_collection_groups", "UnknownOperationException", {}, "-c search_generation=classic", True),
@@ -105,7 +105,7 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
             "get_foundation_model_availability",
             {**AVAILABLE, "regionAvailability": "NOT_AVAILABLE"},
             {},
-            "titan-embed-text-v2:0 is not available here",
+            "titan-embed-text-v2:0 is not available in this region",
             True,
         ),
         (
@@ -122,7 +122,7 @@ def test_an_account_that_has_all_is_told_nothing() -> None:
 def test_what_is_missing_is_named_with_what_to_do(
     operation: str, answer: dict[str, Any] | str, context: dict[str, object], reason: str, fatal: bool
 ) -> None:
-    ((text, is_fatal),) = told(Account(**{operation: answer}), **context)
+    ((text, is_fatal),) = reported(Account(**{operation: answer}), **context)
     assert is_fatal is fatal
     assert re.search(reason, text)
 
@@ -139,14 +139,14 @@ def test_what_is_missing_is_named_with_what_to_do(
         ("list_gateways", "AccessDeniedException", {"agent": "none"}),
     ],
 )
-def test_what_the_deployment_does_without_is_not_asked_for(
+def test_unused_services_are_not_checked(
     operation: str, answer: dict[str, Any] | str, context: dict[str, object]
 ) -> None:
-    assert told(Account(**{operation: answer}), **context) == []
+    assert reported(Account(**{operation: answer}), **context) == []
 
 
 def test_a_bucket_of_this_account_may_be_there() -> None:
-    assert told(Account(head_bucket={}), environment="prod") == []
+    assert reported(Account(head_bucket={}), environment="prod") == []
 
 
 def test_choices_are_read_from_cdk_json_and_the_command_line_wins(tmp_path: Path) -> None:
@@ -158,18 +158,18 @@ def test_choices_are_read_from_cdk_json_and_the_command_line_wins(tmp_path: Path
 
 def test_an_index_for_another_model_is_refused_with_the_way_out() -> None:
     account = Account(get_template=deployed(OTHER_MODEL), get_foundation_model_availability=AVAILABLE)
-    ((text, fatal),) = told(account)
+    ((text, fatal),) = reported(account)
     assert fatal
     assert "index opx-knowledge was made for" in text
     assert "-c search_index=opx-knowledge-2" in text
 
 
 def test_an_index_for_another_model_may_have_one_of_another_name_beside_it() -> None:
-    assert told(Account(get_template=deployed(OTHER_MODEL)), search_index="opx-knowledge-2") == []
+    assert reported(Account(get_template=deployed(OTHER_MODEL)), search_index="opx-knowledge-2") == []
 
 
 def test_the_index_as_it_was_deployed_is_left_alone() -> None:
-    assert told(Account(get_template=deployed(DEFAULT_MODEL))) == []
+    assert reported(Account(get_template=deployed(DEFAULT_MODEL))) == []
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     ],
 )
 @pytest.mark.usefixtures("nobody")
-def test_a_deployment_that_cant_start_says_why(
+def test_a_deployment_that_cant_start_reports_the_reason(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 1

@@ -1,4 +1,4 @@
-"""What makes a new index: its queue, and what its function may."""
+"""Reindexing: its queue, and the rights of its function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_building_waits_for_those_who_take_documents_in(default: Assembly) -> No
     assert timeout < WRITERS_DONE_SECONDS
 
 
-def test_it_is_asked_every_day_whether_to_calibrate_and_what_can_not_be_sent_is_kept(default: Assembly) -> None:
+def test_a_calibration_is_requested_every_day_and_failed_requests_are_kept(default: Assembly) -> None:
     schedules = default.resources("lifecycle", "Scheduler::Schedule").values()
     (found,) = (one for one in schedules if one["Name"] == "calibrate-confidence")
     assert (found["ScheduleExpression"], found["State"]) == ("cron(0 6 * * ? *)", "ENABLED")

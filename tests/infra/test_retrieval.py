@@ -33,7 +33,7 @@ FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
 QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 
 
-def test_the_function_may_read_and_write_down_what_was_asked_and_do_nothing_else(default: Assembly) -> None:
+def test_the_function_may_only_read_and_record_questions(default: Assembly) -> None:
     logs = f"<{next(iter(default.resources('retrieval', 'Logs::LogGroup')))}.Arn>"
     collection = next(resource for action, resource in rights(default, "retrieval") if action.startswith("aoss:"))
     model = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.titan-embed-text-v2:0"

@@ -19,7 +19,7 @@ STATEFUL_IDS = {
     "HybridIndex386F6AE1": "CollectionIndex",
 }
 MAX_SCHEMA_CHARACTERS = 2480
-"""What AWS::OpenSearchServerless::CollectionIndex accepts."""
+"""Limit of AWS::OpenSearchServerless::CollectionIndex."""
 
 
 def access(assembly: Assembly, kind: str) -> dict[str, Any]:

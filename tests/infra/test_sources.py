@@ -31,11 +31,11 @@ def schedules(assembly: Assembly) -> dict[str, Resource]:
 
 
 def test_each_declared_source_is_pulled_by_a_message_with_its_id(default: Assembly) -> None:
-    asked = {name: json.loads(found["Target"]["Input"]) for name, found in schedules(default).items()}
-    assert asked == {f"pull-{source_id}": {"source": source_id} for source_id in DECLARED}
+    sent = {name: json.loads(found["Target"]["Input"]) for name, found in schedules(default).items()}
+    assert sent == {f"pull-{source_id}": {"source": source_id} for source_id in DECLARED}
 
 
-def test_schedules_say_the_times_of_the_knowledge_file(default: Assembly) -> None:
+def test_schedules_have_the_times_of_the_knowledge_file(default: Assembly) -> None:
     times = {
         name: (found["ScheduleExpression"], found["ScheduleExpressionTimezone"])
         for name, found in schedules(default).items()

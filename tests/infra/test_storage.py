@@ -128,14 +128,14 @@ def test_a_table_has_the_indexes_of_its_specification_with_whole_items(default: 
 
 
 @pytest.mark.parametrize("spec", ALL_TABLES, ids=lambda spec: spec.name)
-def test_key_attributes_are_numbers_where_the_specification_says_so(default: Assembly, spec: TableSpec) -> None:
+def test_key_attributes_have_the_types_of_the_specification(default: Assembly, spec: TableSpec) -> None:
     for attribute in table(default, spec)["AttributeDefinitions"]:
         expected = "N" if attribute["AttributeName"] in spec.numbers else "S"
         assert attribute["AttributeType"] == expected
 
 
 @pytest.mark.parametrize("spec", ALL_TABLES, ids=lambda spec: spec.name)
-def test_items_expire_where_the_specification_says_so(default: Assembly, spec: TableSpec) -> None:
+def test_items_expire_as_the_specification_declares(default: Assembly, spec: TableSpec) -> None:
     expected = {"AttributeName": spec.ttl, "Enabled": True} if spec.ttl else None
     assert table(default, spec).get("TimeToLiveSpecification") == expected
 

@@ -184,7 +184,7 @@ class TestSubscribedLater:
         assert ("sqs:ReceiveMessage", SQS) in rights(subscribable)
         assert not any(action.startswith(("ec2:", "kafka")) for action, _ in rights(subscribable))
 
-    def test_it_is_told_what_a_subscription_needs(self, subscribable: Assembly) -> None:
+    def test_outputs_name_what_a_subscription_needs(self, subscribable: Assembly) -> None:
         assert set(subscribable.templates["streams"]["Outputs"]) == {"StreamFunction", "StreamFailedQueueArn"}
 
     def test_rules_are_kept(self, subscribable: Assembly) -> None:

@@ -30,7 +30,7 @@ def open_to_others(make: Callable[..., Assembly]) -> Assembly:
 
 @pytest.fixture(scope="module")
 def statements(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
-    """What the function's role may do where two webhooks share a secret."""
+    """Rights of the function's role with two webhooks that share a secret."""
     app = new_app({"aws:cdk:bundling-stacks": []}, str(tmp_path_factory.mktemp("cdk")))
     names = Names(Deployment())
     source = LayerSource(bundle=False, platform=Platform())
@@ -81,9 +81,9 @@ def test_deliveries_are_limited(open_to_others: Assembly) -> None:
 
 def test_each_is_logged_without_its_address_which_may_have_a_token(open_to_others: Assembly) -> None:
     stage = open_to_others.only("webhooks", "ApiGatewayV2::Stage")["AccessLogSettings"]
-    told = {value.removeprefix("$context.") for value in json.loads(stage["Format"]).values()}
-    assert {"routeKey", "status", "requestId"} < told
-    assert not {name for name in told if re.match("path|identity|query|authorizer|protocol", name)}
+    logged = {value.removeprefix("$context.") for value in json.loads(stage["Format"]).values()}
+    assert {"routeKey", "status", "requestId"} < logged
+    assert not {name for name in logged if re.match("path|identity|query|authorizer|protocol", name)}
     group = stage["DestinationArn"].strip("<>").removesuffix(".Arn")
     assert open_to_others.templates["webhooks"]["Resources"][group]["Properties"]["RetentionInDays"] == 90
 

@@ -28,7 +28,7 @@ Handler = Callable[[Any, Any], dict[str, Any]]
 
 
 def a_system(home: Path, corpus: Mapping[str, str] = CORPUS, **overrides: Any) -> System:
-    """An embedded system that has taken in `corpus`."""
+    """An embedded system with the ingested `corpus`."""
     services = bootstrap(Settings(home=str(home)), embedder=WordsEmbedder(), **overrides)
     for key, text in corpus.items():
         services.store.put(key, text.encode())
@@ -47,7 +47,7 @@ def id_of(services: System, key: str) -> str:
 
 
 def a_function_event(function: str, session: Mapping[str, Any] | None = None, **arguments: str) -> dict[str, Any]:
-    """What Bedrock sends for an action group with function details."""
+    """Bedrock's event for an action group with function details."""
     return {
         "messageVersion": "1.0",
         "agent": {"name": "operations", "id": "AGENT12345", "alias": "ALIAS12345", "version": "1"},
@@ -62,7 +62,7 @@ def a_function_event(function: str, session: Mapping[str, Any] | None = None, **
 
 
 def an_api_event(path: str, session: Mapping[str, Any] | None = None, **arguments: str) -> dict[str, Any]:
-    """What Bedrock sends for an action group with an API schema."""
+    """Bedrock's event for an action group with an API schema."""
     event = a_function_event("", session)
     del event["function"]
     body = {"content": {"application/json": {"properties": bedrock_values(arguments)}}}
@@ -75,7 +75,7 @@ def bedrock_values(arguments: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def text_of(response: Mapping[str, Any]) -> str:
-    """What a function of an action group tells the agent."""
+    """The text that a function of an action group returns to the agent."""
     return str(response["response"]["functionResponse"]["responseBody"]["TEXT"]["body"])
 
 

@@ -28,11 +28,11 @@ ROLE: dict[str, Any] = {
         "userId": "AIDAEXAMPLE",
     }
 }
-"""What API Gateway says about a caller with an IAM role."""
+"""API Gateway's statement about a caller with an IAM role."""
 
 
 def a_token(client: str = "", project: str = "", scopes: str = "opx/write", **claims: Any) -> dict[str, Any]:
-    """What API Gateway says about a caller with a token."""
+    """API Gateway's statement about a caller with a token."""
     named = {"opx_client_id": client, "opx_project_id": project}
     found = {"sub": "alice", "scope": scopes, **{name: value for name, value in named.items() if value}, **claims}
     return {"jwt": {"claims": found, "scopes": None}}
@@ -48,7 +48,7 @@ def a_request(
     encoded: bool = False,
     **path: str,
 ) -> dict[str, Any]:
-    """A request of the route with this name. `body` is written as JSON unless it is a text."""
+    """A request of the route with this name. `body` is written as JSON unless it is a string."""
     route = ROUTE[name]
     text = body if isinstance(body, str) else json.dumps(body)
     raw = query if isinstance(query, str) else urlencode(query, doseq=True)

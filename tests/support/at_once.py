@@ -10,7 +10,7 @@ from opx.errors import InvalidInputError
 
 
 def at_once(count: int, work: Any) -> list[Any]:
-    """What `work(number)` returns or raises, in as many threads that begin together."""
+    """Results and errors of `work(number)`, run in `count` threads that begin together."""
     barrier = Barrier(count)
 
     def run(number: int) -> Any:

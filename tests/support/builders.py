@@ -184,7 +184,7 @@ def a_removal(entry: IndexEntry, superseded: Sequence[str]) -> DocumentChange:
 
 
 def a_document_answer(result: RetrievalResult, **changes: Any) -> DocumentAnswer:
-    """What is handed over of a document whose best passage is all of its text."""
+    """The handover of a document whose best passage is all of its text."""
     facts: dict[str, Any] = {
         "document_id": result.document_id,
         "title": result.title,

@@ -1,4 +1,4 @@
-"""What CloudWatch makes of a function's output: the metrics in its lines, as the embedded metric format says."""
+"""Reads metrics from a function's output in CloudWatch's embedded metric format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_DIMENSIONS = 30
 
 @dataclass(frozen=True)
 class Named:
-    """A metric as it is asked for: namespace, name and the values of all its dimensions."""
+    """The identity of a metric: namespace, name and the values of all its dimensions."""
 
     namespace: str
     name: str

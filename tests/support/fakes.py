@@ -77,7 +77,7 @@ class FakeContext:
 
 @dataclass
 class Measured:
-    """A `Report` that keeps what it is told: values, and with which labels each came."""
+    """A `Report` that records values, and the labels of each."""
 
     values: dict[Metric, list[float]] = field(default_factory=dict)
     labels: dict[Metric, list[dict[str, str]]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Measured:
 
 @contextmanager
 def function_logs() -> Iterator[None]:
-    """What a function does to logging, undone afterwards: its handler writes to the standard output of this test."""
+    """Logging as a function configures it, undone afterwards: its handler writes to the standard output of this test."""
     logger = logging.getLogger(SERVICE)
     before = dict(logger.__dict__)
     logger.handlers = []

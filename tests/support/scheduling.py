@@ -1,4 +1,4 @@
-"""Which tests one process runs, so that what they share is made once and not once a process."""
+"""Distributes tests to processes, so that shared fixtures are built once and not once per process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOGETHER = (
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of these places to one process each, and any other test to whoever is free.
+    """Gives the tests of each of these folders or modules to one process, and any other test to a free one.
 
     xdist's own groups don't do it: they write to a test's name what pytest 9.2 reads from elsewhere.
     """

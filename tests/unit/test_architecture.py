@@ -1,4 +1,4 @@
-"""What modules may import, beyond the order of packages that `make lint` checks: libraries, vendors, the environment."""
+"""Limits on imports beyond the order of packages that `make lint` checks: libraries, vendors, the environment."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _imports(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _targets(node: ast.AST) -> list[str]:
-    """What a node imports; `from package import name` may be a module or a name of one, so that both are told."""
+    """Modules that a node imports; in `from package import name` the name may be a module, too, so that both are returned."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -93,7 +93,7 @@ FILES = _files()
 
 @dataclass(frozen=True)
 class Module:
-    """What is asked about a file. Its tree is not kept: all of them are a million objects."""
+    """Facts about a file. Its syntax tree is not kept: all trees are a million objects."""
 
     imports: tuple[Import, ...]
     environment_reads: tuple[int, ...]
@@ -185,7 +185,7 @@ def test_the_two_sets_of_adapters_do_not_know_each_other() -> None:
 
 REVIEWED_BY = {"review_by", "reviewBy"}
 USES_REVIEWS = ("opx.ingestion.corpus.calendar", "opx.lifecycle.retention.reviews", "opx.edges.cli")
-"""What the field is for: a new field has users of its own, or none."""
+"""Purpose of each field: a new field has users of its own, or none."""
 
 MOST_MODULES_OF_A_FIELD = 6
 

@@ -1,4 +1,4 @@
-"""What a fresh process imports for one search: modules that only other operations need cost every cold start."""
+"""Imports of a fresh process for one search: modules that only other operations need cost every cold start."""
 
 from __future__ import annotations
 

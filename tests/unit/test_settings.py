@@ -186,7 +186,7 @@ def test_an_unknown_index_is_an_error_with_its_name() -> None:
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_error_is_an_opx_error_and_says_what_it_means() -> None:
+def test_every_error_is_an_opx_error_with_a_docstring() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
     assert len(kinds) > 10
     for kind in kinds:

@@ -26,7 +26,7 @@ QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"
 
 
 def no_client(*_: object, **__: object) -> Any:
-    """Stands for a client of AWS that nothing is asked of."""
+    """Stands for a client of AWS that is never called."""
     return object()
 
 
@@ -102,7 +102,7 @@ def test_a_bucket_has_a_name(store: str) -> None:
         Settings(store=store)
 
 
-def test_without_a_region_of_aws_it_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_of_aws_is_reported_with_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
