@@ -1,8 +1,8 @@
 """The labelled cases.
 
 `patterns.jsonl` are captures of projects, `questions.jsonl` queries of others: in other words, about the same (`expects`
-names the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by others:
-the same solution in other words (`same`), or another one for the same problem. All were written before anything was
+names the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by
+others: the same solution in other words (`same`), or another one for the same problem. All were written before anything was
 measured. Every other pattern is held out, with whatever is about it: thresholds and coefficients have not seen it.
 """
 
