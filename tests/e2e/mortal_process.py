@@ -23,7 +23,7 @@ def services_of(folder: Path) -> System:
 
 
 def ingest(services: System, folder: Path) -> None:
-    """What `opx ingest` does."""
+    """Ingests the folder as `opx ingest` does."""
     for file in services.manager.plan([folder / "files"], folder):
         assert isinstance(file, FileToIngest)
         services.manager.put_file(file, {})

@@ -90,7 +90,7 @@ class SystemUnderTest:
     # -- in
 
     def put(self, key: str, text: str | bytes, metadata: str = "") -> None:
-        """Store an object and announce it. `metadata` is JSON as an uploader gives it."""
+        """Stores an object and enqueues its event. `metadata` is an uploader's JSON."""
         self.services.store.put(key, _bytes(text), metadata=_described(metadata))
 
     def put_silently(self, key: str, text: str | bytes, metadata: str = "") -> None:
@@ -148,7 +148,7 @@ class SystemUnderTest:
         return list(self.services.ingestion.pipeline.read_chunks(key_of(key), wanted))
 
     def entries(self, key: str = "") -> list[IndexedChunk]:
-        """What the index has (of one document), in the order of the chunks. Fails if it has an entry twice."""
+        """Entries of the index (of one document), in the order of the chunks. Fails if it has an entry twice."""
         vector = self.services.embedder.embed_query("anything")
         found = self.services.index.search(SearchRequest(EVERYTHING, vector=vector, depth=10_000)).chunks.values()
         assert self.services.index.count(EVERYTHING) == len(found), "the index has entries twice"

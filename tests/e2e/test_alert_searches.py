@@ -1,4 +1,4 @@
-"""Searches for alerts: the runbook that a rule names is found by them, and labels tell documents for one alert apart."""
+"""Searches for alerts: they find the runbook that a rule names, and labels distinguish documents for one alert."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TestRunbooksOfRules:
         ],
         ids=["name", "question", "line", "JSON"],
     )
-    def test_is_first_and_sure_and_says_why(self, system: System, question: str, mode: SearchMode) -> None:
+    def test_is_first_and_sure_with_a_reason(self, system: System, question: str, mode: SearchMode) -> None:
         answer = asked(system, question, mode=mode)
         assert titles(answer)[0] == "Consumer falls behind"
         assert answer.results[0].band is Band.SURE
@@ -123,7 +123,7 @@ class TestRunbooksOfRules:
         config = QueryConfig(min_confidence=0, categories=("postmortems",))
         assert system.questions.search(Identity()).answer("GroupIsSlow", config).results == ()
 
-    def test_of_another_client_says_nothing(self, system: System) -> None:
+    def test_of_another_client_has_no_effect(self, system: System) -> None:
         assert titles(asked(system, "AcmeGroupIsSlow", "acme"))[0] == "Slow group at acme"
         for other in ("", "globex"):
             answer = asked(system, "AcmeGroupIsSlow", other)
@@ -167,7 +167,7 @@ class TestProcedures:
         assert procedure.document is not None
         assert (procedure.document.title, procedure.confidence) == (f"Restore orders ({place})", 1.0)
 
-    def test_without_labels_that_tell_it_is_doubted_and_the_others_are_named(self, system: System) -> None:
+    def test_without_distinguishing_labels_it_is_doubted_and_the_others_are_named(self, system: System) -> None:
         for labels in ({}, {"environment": "lab"}):
             procedure = self.found(system, "OrdersDbCorrupt", **labels).procedure
             assert procedure.confidence == NOT_ABOUT
@@ -180,6 +180,6 @@ class TestProcedures:
         notes = self.found(system, "GroupIsElsewhere").procedure.notes
         assert "its runbook isn't here: https://wiki.example.com/ops/nothing-here" in notes
 
-    def test_absent_alert_is_told(self, system: System) -> None:
+    def test_absent_alert_is_reported(self, system: System) -> None:
         notes = self.found(system, "CertificateExpiredEverywhere").procedure.notes
         assert any(note.startswith("no page for alert CertificateExpiredEverywhere") for note in notes)

@@ -54,7 +54,7 @@ def now(system: SystemUnderTest) -> str:
 
 
 def worked(system: SystemUnderTest) -> str:
-    """Work done; a time at which what came of it is current, and nothing later."""
+    """Processes the queue; returns a time at which the results are current, and nothing later."""
     system.work()
     system.time.sleep(60)
     at = now(system)
@@ -64,7 +64,7 @@ def worked(system: SystemUnderTest) -> str:
 
 @dataclass
 class History:
-    """What was answered when."""
+    """Answers by time, query and minimum confidence."""
 
     system: SystemUnderTest
     questions: tuple[str, ...]
@@ -76,7 +76,7 @@ class History:
             for least in (0.0, 0.7):
                 self.answers[at, question, least] = found(self.system, question, min_confidence=least)
 
-    def asked_again(self) -> Iterator[tuple[object, list[str], list[str]]]:
+    def repeated(self) -> Iterator[tuple[object, list[str], list[str]]]:
         for (at, question, least), then in self.answers.items():
             yield (at, question, least), then, found(self.system, question, at, min_confidence=least)
 
@@ -106,7 +106,7 @@ def lived_through(system: SystemUnderTest, questions: tuple[str, ...]) -> Histor
 
 def test_a_question_as_of_then_gets_what_it_got_then(embedded: SystemUnderTest) -> None:
     history = lived_through(embedded, QUESTIONS)
-    for case, then, again in history.asked_again():
+    for case, then, again in history.repeated():
         assert again == then, case
     assert len({tuple(then) for then in history.answers.values()}) > 10, "the answers hardly differ"
 
@@ -120,7 +120,7 @@ def test_on_aws_too(tmp_path: Path, aws: boto3.Session) -> None:
         system.put(name_of("disk full"), text_of("disk full", "Now purge old logs with logrotate."))
         system.delete(name_of("kafka lag"))
         history.note()
-        for case, then, again in history.asked_again():
+        for case, then, again in history.repeated():
             assert again == then, case
         assert len({tuple(then) for then in history.answers.values()}) == 3
 
@@ -233,7 +233,7 @@ class TestBounds:
         return at
 
     @pytest.mark.parametrize("bounds", [{"documents": 2}, {"chunks": 2}, {"rows": 2}, {"seconds": -1.0}])
-    def test_what_is_not_searched_is_told(self, embedded: SystemUnderTest, bounds: dict[str, float]) -> None:
+    def test_unsearched_versions_are_reported(self, embedded: SystemUnderTest, bounds: dict[str, float]) -> None:
         at = self.deleted_since(embedded, 3)
         self.with_bounds(embedded, **bounds)
         answer = asked(embedded, "disk full", at)
@@ -241,7 +241,7 @@ class TestBounds:
         assert answer.partial
         assert any(note.startswith(NOT_ALL.partition("(")[0]) for note in answer.notes)
 
-    def test_within_the_bounds_nothing_is_told(self, embedded: SystemUnderTest) -> None:
+    def test_within_the_bounds_nothing_is_reported(self, embedded: SystemUnderTest) -> None:
         at = self.deleted_since(embedded, 3)
         self.with_bounds(embedded, documents=3, chunks=3, rows=3)
         answer = asked(embedded, "disk full", at)
@@ -261,7 +261,7 @@ class TestBounds:
         answer = asked(embedded, "disk full", at, **fast)
         assert (len(answer.results), CAME_LATER in answer.notes) == (0, True)
 
-    def test_texts_that_are_gone_are_told(self, embedded: SystemUnderTest) -> None:
+    def test_deleted_chunk_files_are_reported(self, embedded: SystemUnderTest) -> None:
         embedded.put(name_of("disk"), text_of("disk"))
         at = worked(embedded)
         document_id = embedded.document(name_of("disk")).document_id

@@ -87,13 +87,13 @@ def answers_of(services: System) -> dict[tuple[str, str, str], list[tuple[str, s
         query = services.questions.search(reader, recorded=False)
         for text in ASKED:
             results = query.query(text, QueryConfig(min_confidence=0.0))
-            told = [(result.content, result.document_id, round(result.score, 4)) for result in results]
-            found[reader.client_id, reader.project_id, text] = sorted(told)
+            results_found = [(result.content, result.document_id, round(result.score, 4)) for result in results]
+            found[reader.client_id, reader.project_id, text] = sorted(results_found)
     return found
 
 
-def texts(told: list[tuple[str, str, float]]) -> list[tuple[str, str]]:
-    return [(content, document_id) for content, document_id, _ in told]
+def texts(results: list[tuple[str, str, float]]) -> list[tuple[str, str]]:
+    return [(content, document_id) for content, document_id, _ in results]
 
 
 def moved(source: SystemUnderTest, target: SystemUnderTest, path: Path) -> None:
@@ -124,8 +124,8 @@ def test_everything_goes_from_a_laptop_to_aws_and_back(tmp_path: Path, aws: boto
             assert documents_of(target.services) == expected[0]
             assert rows_of(target.services) == expected[1]
             answers = answers_of(target.services)
-            assert {asked: texts(told) for asked, told in answers.items()} == {
-                asked: texts(told) for asked, told in expected[2].items()
+            assert {query: texts(results) for query, results in answers.items()} == {
+                query: texts(results) for query, results in expected[2].items()
             }
             assert target is cloud or answers == expected[2]  # engines judge a little differently
             assert target.services.lifecycle.reconciler().run().differences == []

@@ -88,7 +88,7 @@ def test_the_graph_has_its_edges_and_names(system: System) -> None:
     assert "service:db" in str(found)
 
 
-def test_what_was_learned_is_told(system: System) -> None:
+def test_patterns_are_found(system: System) -> None:
     patterns = system.pattern_queries.of(SHOP, operator=True).query_for_failure("The export ran out of memory")
     assert [one.problem for one in patterns] == ["The export ran out of memory"]
 

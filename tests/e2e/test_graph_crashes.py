@@ -39,7 +39,7 @@ def with_a_mortal_graph(
 
 
 def graph_of(system: SystemUnderTest, tables: list[SqliteTable], key: str) -> list[Any]:
-    """What the graph says by this document, without times, keys of documents and hashes."""
+    """Rows of the graph by this document, without times, keys of documents and hashes."""
     graph = next(table for table in tables if table._spec is GRAPH)
     places = graph._database.connection().execute(f'SELECT DISTINCT place FROM "{GRAPH.name}"').fetchall()
     rows = settled([row for (place,) in places for row in graph.query(place)])
@@ -53,7 +53,7 @@ def graph_of(system: SystemUnderTest, tables: list[SqliteTable], key: str) -> li
 
 
 def change(mortal: Mortal, key: str, *, gone: bool) -> None:
-    """Have the old version taken in, and put the new one, or none."""
+    """Ingests the old version, and puts the new one, or deletes the object."""
     mortal.anew()
     mortal.system.put_silently(key, OLD)
     mortal.system.deliver(created(key, 1))

@@ -76,7 +76,7 @@ def test_every_answer_has_a_receipt(page: ModuleType, services: System) -> None:
     assert set(found.receipts) <= records
 
 
-def test_what_is_not_known_is_said(page: ModuleType, services: System) -> None:
+def test_missing_knowledge_is_reported(page: ModuleType, services: System) -> None:
     found = investigate(page, services, symptom="quantum llamas in orbit", bar=0.99)
     assert found.runbook is None
     assert "runbook: none is good enough" in found.steps

@@ -1,4 +1,4 @@
-"""Who dies while capturing or at a checkpoint, at any write: done again, it is as if nothing had happened."""
+"""A crash at any write of a capture or a checkpoint: a retry gives the same result as without the crash."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def state(school: School, client: str) -> dict[str, Any]:
 
 
 def dies(school: School, client: str, at: int, *, work: Any) -> bool:
-    """Whether the process died before the write of this number."""
+    """Runs the work; True if the process died before the write of this number."""
     school.writes.left = at
     try:
         work(school, client)

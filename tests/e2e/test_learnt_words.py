@@ -46,10 +46,10 @@ def asked(system: SystemUnderTest, question: str = QUESTION, identity: Identity 
     return client(system, identity).call(query, request)
 
 
-def tell(
+def record(
     system: SystemUnderTest, incident: str, note: str, result: str = "resolved", receipt: str = ""
 ) -> tuple[str, Counted]:
-    """What came of the page that was found by its own words."""
+    """Records an outcome of the page that its own words find."""
     receipt_id = receipt or asked(system, "payment gateway 5xx").receipt_id
     outcome = RecordOutcome(receipt_id=receipt_id, document_id="1", result=result, incident=incident, note=note)  # type: ignore[arg-type]
     report = client(system).call(record_outcome, outcome)
@@ -73,9 +73,9 @@ def test_a_question_in_the_words_of_two_resolved_incidents_finds_their_page(eith
     system = filled(either)
     before = asked(system)
     assert PAGE not in titles(before)[:1]
-    tell(system, "INC-12", REPORT)
+    record(system, "INC-12", REPORT)
     assert shown(asked(system)) == shown(before)
-    receipt, _ = tell(system, "INC-15", "Sanduhr an allen Kassen")
+    receipt, _ = record(system, "INC-15", "Sanduhr an allen Kassen")
     answer = asked(system)
     assert titles(answer)[0] == PAGE
     assert learnt(answer) == [{"from": "kasse, sanduhr", "to": PAGE, "why": "learnt"}]
@@ -90,14 +90,14 @@ def test_a_question_in_the_words_of_two_resolved_incidents_finds_their_page(eith
     assert not learnt(stranger)
     assert PAGE not in titles(stranger)[:1]
     # corrected, it is taken back
-    assert tell(system, "INC-15", "", "no_effect", receipt)[1] is Counted.CORRECTED
+    assert record(system, "INC-15", "", "no_effect", receipt)[1] is Counted.CORRECTED
     assert shown(asked(system)) == shown(before)
 
 
-def test_what_the_graph_knows_of_an_incident_is_said_of_it(either: SystemUnderTest) -> None:
+def test_the_text_of_an_incident_in_the_graph_is_part_of_its_report(either: SystemUnderTest) -> None:
     system = filled(either)
-    tell(system, "INC-17", "")
-    tell(system, "INC-18", "Kassenserver tot")
+    record(system, "INC-17", "")
+    record(system, "INC-18", "Kassenserver tot")
     answer = asked(system, "Kassenserver der Filiale Bonn spinnen schon wieder")
     assert PAGE in titles(answer)
     assert learnt(answer)[0]["from"] == "Kassenserver"
@@ -108,14 +108,14 @@ def test_switched_off_nothing_is_looked_up(tmp_path: Path, aws_session: boto3.Se
         filled(system)
         before = asked(system)
         for number in range(3):
-            tell(system, f"INC-{number}", REPORT)
+            record(system, f"INC-{number}", REPORT)
         assert shown(asked(system)) == shown(before)
 
 
 def test_a_page_that_is_gone_is_no_more_looked_for(embedded: SystemUnderTest) -> None:
     system = filled(embedded)
     for number in range(2):
-        tell(system, f"INC-{number}", REPORT)
+        record(system, f"INC-{number}", REPORT)
     assert learnt(asked(system))
     system.delete("documents/runbooks/gateway.md")
     system.work()

@@ -184,12 +184,12 @@ class TestAnswers:
             assert [result.title for result in found] == ["Disk full"]
         assert managed.results("unseal the vault", client="acme")[0].title == "Vault"
 
-    def test_service_that_is_away_is_said_and_not_raised(self, managed: Managed) -> None:
+    def test_unavailable_service_is_noted_and_not_raised(self, managed: Managed) -> None:
         managed.double.inject(THROTTLED, path="/retrieve")
         answer = managed.answer("disk")
         assert (answer.results, answer.partial, answer.notes) == ((), True, (INDEX_DOWN,))
 
-    def test_question_that_was_cut_is_said(self, managed: Managed) -> None:
+    def test_a_cut_question_is_noted(self, managed: Managed) -> None:
         (note,) = managed.answer("disk " * 300).notes
         assert "first 1,000 characters" in note
 
@@ -220,7 +220,7 @@ class TestChanges:
         managed.index()
         assert managed.results("biggest directories") == ()
 
-    def test_document_that_is_unchanged_asks_for_no_job(self, managed: Managed) -> None:
+    def test_unchanged_document_requests_no_job(self, managed: Managed) -> None:
         managed.put(DISK, DISK_TEXT)
         managed.index()
         managed.system.put(DISK, DISK_TEXT)

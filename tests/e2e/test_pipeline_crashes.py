@@ -36,11 +36,11 @@ INDEX = "knowledge"
 MOST_STEPS = 60
 TWO_ACTIONS = BulkLimits(actions=2)
 Scene = Callable[[SystemUnderTest, str], None]
-"""What happens to a document before its event is handled, or while the worker is dead."""
+"""Changes of a document before its event is handled, or while the worker is dead."""
 
 
 class Died(BaseException):
-    """The process is gone: nobody catches this."""
+    """Simulates the death of the process: no code catches it."""
 
 
 class Steps:

@@ -1,4 +1,4 @@
-"""What can't be taken in is listed with the reason, and what fails for now is tried again."""
+"""Documents that can't be ingested are listed with the reason, and transient failures are retried."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class TestCategory:
         either.work()
         assert either.document("documents/misc/a.md").category == "runbooks/procedures"
 
-    def test_category_without_embedded_fields_is_kept_and_said_not_to_be_searched(
+    def test_category_without_embedded_fields_is_kept_with_a_note_that_it_is_not_searched(
         self, either: SystemUnderTest
     ) -> None:
         key = "documents/operations/baselines/cpu.md"

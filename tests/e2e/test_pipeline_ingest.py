@@ -1,4 +1,4 @@
-"""What becomes of a document that is put, changed and deleted."""
+"""Ingestion of documents that are put, changed and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A laptop that is switched off while documents are taken in."""
+"""A laptop that is switched off during ingestion."""
 
 from __future__ import annotations
 

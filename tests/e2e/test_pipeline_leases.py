@@ -51,7 +51,7 @@ def text(number: int) -> str:
 
 
 def abandoned_claim(system: SystemUnderTest, key: str, number: int) -> None:
-    """What a worker leaves that died after its claim."""
+    """The claim of a worker that died after it."""
     system.services.corpus.catalog.claim(key_of(key), parse_event(created(key, number)))
 
 
@@ -139,7 +139,7 @@ class TestTooLate:
         before_next_apply(leased, monkeypatch, take_over)
         (outcome,) = leased.deliver(created(DISK, 2))
         assert (outcome.result, outcome.error) == (Result.RETRY, None)
-        if now in ("other", "gone"):  # of the same entries it can't be told whose they are
+        if now in ("other", "gone"):  # the owner of equal entries is unknown
             assert text(1).strip() not in leased.texts()
         leased.deliver(created(DISK, 2), receives=2)
         assert leased.texts() == ([] if contents is None else [contents.strip()])

@@ -27,7 +27,7 @@ def a_large_text(size: int) -> str:
 
 
 class QuickEmbedder(WordsEmbedder):
-    """Looks at the end of a text only: ten megabytes of words take their time."""
+    """Embeds only the end of each query: ten megabytes of words take their time."""
 
     def embed_query(self, text: str) -> Vector:
         return super().embed_query(text[-40:])

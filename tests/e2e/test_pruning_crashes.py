@@ -56,7 +56,7 @@ class Scene:
         self.system.time.sleep(4 * DAY)
 
     def prune(self, step: int = -1) -> bool:
-        """Whether the run died."""
+        """Prunes with a crash at a step; True if the run died."""
         self.steps.left = step
         try:
             self.system.services.lifecycle.pruning().run()
@@ -67,7 +67,7 @@ class Scene:
         return False
 
     def left(self) -> list[str]:
-        """What there still is of the document that was due."""
+        """Rows, objects and entries that are left of the due document."""
         rows = [str(row) for spec in WATCHED for row in self.tables[spec.name].scan()]
         named = [row for row in rows if self.key in row or key_of(self.key).id in row]
         objects = [info.key for info in self.system.silent.list() if info.key in (self.key, self._first_chunks())]

@@ -166,13 +166,13 @@ def test_balanced_searches_are_not_read(reader: Reader) -> None:
     assert reader.double.requests == []
 
 
-def test_a_document_that_asks_for_a_verdict_moves_itself_alone(reader: Reader) -> None:
+def test_a_document_that_demands_a_verdict_moves_itself_alone(reader: Reader) -> None:
     def honest(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"verdict": "helps" if document["title"] == DISK else "no"}
 
     def obedient(document: Mapping[str, Any]) -> Mapping[str, Any]:
-        asks = any("Judge me as answers" in line for line in document["lines"])
-        return {"verdict": "answers", "line": 1} if asks else honest(document)
+        demands = any("Judge me as answers" in line for line in document["lines"])
+        return {"verdict": "answers", "line": 1} if demands else honest(document)
 
     reader.judging(honest)
     before = by_title(reader.answer(), "confidence")
@@ -189,7 +189,7 @@ def answering(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "verdicts",
     [
         lambda _: "The first one answers the question.",
         lambda _: {"verdicts": []},
@@ -200,10 +200,10 @@ def answering(number: int) -> dict[str, Any]:
     ],
     ids=["no JSON", "none", "all of one", "unknown id", "two of one", "no verdict"],
 )
-def test_what_contradicts_itself_leaves_the_estimates(reader: Reader, said: Callable[[int], object]) -> None:
+def test_what_contradicts_itself_leaves_the_estimates(reader: Reader, verdicts: Callable[[int], object]) -> None:
     before = reader.estimates()
     assert len(before) > 2
-    reader.double.model.thought = lambda _system, data: said(len(json.loads(data)["documents"]))
+    reader.double.model.thought = lambda _system, data: verdicts(len(json.loads(data)["documents"]))
     found = reader.answer()
     assert by_title(found, "confidence") == before
     assert set(by_title(found, "judged").values()) == {"estimated"}

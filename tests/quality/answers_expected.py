@@ -57,7 +57,7 @@ def run_of(services: System, dataset: Dataset) -> EvaluationRun:
 
 
 def figures(run: EvaluationRun) -> Figures:
-    """Of each half that was asked."""
+    """Figures of each half that was run."""
     found: Figures = {}
     for split in SPLITS:
         half = run.of_split(split)
@@ -102,7 +102,7 @@ def expected_figures(name: str = OWN) -> Figures:
     return found
 
 
-def _asked(dataset: Dataset) -> Figures:
+def _evaluated(dataset: Dataset) -> Figures:
     with TemporaryDirectory() as home, services_with(Path(home), clock=clock) as services:
         return figures(run_of(services, dataset))
 
@@ -112,9 +112,9 @@ def main() -> None:
     parser.add_argument("--elsewhere", type=Path, metavar="FOLDER", help="the other corpus, in BEIR form")
     parser.add_argument("--write", action="store_true", help="write the file anew")
     args = parser.parse_args()
-    found = {OWN: _asked(load_dataset(FOLDER))}
+    found = {OWN: _evaluated(load_dataset(FOLDER))}
     if args.elsewhere:
-        found[OTHER] = _asked(load_dataset(args.elsewhere, ELSEWHERE))
+        found[OTHER] = _evaluated(load_dataset(args.elsewhere, ELSEWHERE))
     known = {name: expected_figures(name) for name in (OWN, OTHER)} if EXPECTED.is_file() else {}
     for name, each in found.items():
         for line in sorted(differences(known.get(name, {}), each)) if known else ():

@@ -68,7 +68,7 @@ def run_of(services: System, split: str = "") -> EvaluationRun:
 
 
 def figures(run: EvaluationRun) -> Figures:
-    """Of each half that was asked: quality by system and kind, and confidence by mode."""
+    """Figures of each half that was run: quality by system and kind, and confidence by mode."""
     asked = {question.split for question in run.questions}
     return {split: _figures(run.of_split(split)) for split in SPLITS if split in asked}
 
@@ -101,7 +101,7 @@ def _confidence(run: EvaluationRun, mode: str) -> dict[str, float]:
 
 
 def differences(expected: Figures, found: Figures) -> Iterator[str]:
-    """What differs by more than the tolerance, or is in one of them only, a line each."""
+    """Figures that differ by more than the tolerance, or are in one of them only, a line each."""
     return compared(dict(_flat(expected)), dict(_flat(found)))
 
 

@@ -1,6 +1,6 @@
 """Fits the models of confidence: python -m tests.quality.fit_confidence SET ... [--home DIR] [--keep FILE] [--write]
 
-A SET is `FOLDER`, or `FOLDER=FILE` for the questions of a file over the same documents. Every question is asked as it is,
+A SET is `FOLDER`, or `FOLDER=FILE` for the questions of a file over the same documents. Every question is searched as it is,
 and with its relevant pages taken out, so that it has no answer; some questions have none anyway. Of a set with splits only
 `dev` is fitted on.
 
@@ -34,8 +34,8 @@ from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_e
 from opx.retrieval.hybrid import BOTH
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.quality.asked import ANSWERABLE, REMOVED, WAYS, Asked, Way, collect
 from tests.quality.logistic import Array, Fit, fit_listwise, fit_logistic
+from tests.quality.question_evidence import ANSWERABLE, REMOVED, WAYS, QuestionEvidence, Way, collect
 
 FITTED_SPLITS = ("", "dev")
 FOREIGN = ("foreign", "off-topic")
@@ -63,7 +63,7 @@ class Models:
     near: Fit
 
     def judged(self, rows: Sequence[Parts]) -> tuple[list[int], Array]:
-        """Places of the pages in order, and their confidences, never rising."""
+        """Positions of the pages in order, and their confidences, never rising."""
         if not rows:
             return [], np.array([])
         order, ranked = ordered(self.order, rows)
@@ -77,7 +77,7 @@ def ordered(model: Fit, rows: Sequence[Parts]) -> tuple[list[int], list[Parts]]:
     return [int(at) for at in order], ordered_evidence([rows[at] for at in order], [float(scores[at]) for at in order])
 
 
-def fitted(asked: Sequence[Asked], way: Way, *, cosines: bool = True) -> Models:
+def fitted(asked: Sequence[QuestionEvidence], way: Way, *, cosines: bool = True) -> Models:
     """The models of a way. Without `cosines`, for an embedding model that nothing is known of."""
     dropped = () if cosines else COSINES
     order = _order(asked, way, dropped)
@@ -101,7 +101,7 @@ def fitted(asked: Sequence[Asked], way: Way, *, cosines: bool = True) -> Models:
     return Models(order, confidence, _near(asked, way, dropped))
 
 
-def _order(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
+def _order(asked: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
     groups, labels, weights = [], [], []
     for one in asked:
         seen = one.seen[way]
@@ -113,7 +113,7 @@ def _order(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
     return fit_listwise(groups, labels, weights, ridge=RIDGE["order"])
 
 
-def _near(asked: Sequence[Asked], way: Way, dropped: Sequence[str]) -> Fit:
+def _near(asked: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
     chosen = [
         one
         for one in asked
@@ -138,21 +138,21 @@ def _without(rows: Array, names: Sequence[str], dropped: Sequence[str]) -> Array
     return kept
 
 
-def _weight(one: Asked) -> float:
+def _weight(one: QuestionEvidence) -> float:
     return WEIGHTS[one.kind] * (PEOPLES_WEIGHT if one.question.split else 1.0)
 
 
-def _fold(one: Asked) -> int:
+def _fold(one: QuestionEvidence) -> int:
     return zlib.crc32((one.collection or one.question.id).encode()) % FOLDS
 
 
 # -- reporting
 
-Found = list[tuple[Asked, tuple[str, ...], Array]]
+Found = list[tuple[QuestionEvidence, tuple[str, ...], Array]]
 """Each question with its pages in order and their confidences."""
 
 
-def left_out(asked: Sequence[Asked], way: Way) -> Found:
+def left_out(asked: Sequence[QuestionEvidence], way: Way) -> Found:
     """Each question by models that never saw its collection; those of none by models that never saw the question."""
     found: Found = []
     groups = {one.collection or f"none {_fold(one)}" for one in asked}
@@ -162,7 +162,7 @@ def left_out(asked: Sequence[Asked], way: Way) -> Found:
     return found
 
 
-def _judged(asked: Sequence[Asked], models: Models, way: Way) -> Found:
+def _judged(asked: Sequence[QuestionEvidence], models: Models, way: Way) -> Found:
     found: Found = []
     for one in asked:
         order, confidences = models.judged(one.seen[way].rows)
@@ -196,7 +196,7 @@ def _of_set(name: str, answered: Found, removed: Found) -> Iterator[str]:
         yield f"  {bar}: {at.mean():.2f} of the questions, right {share:.3f}; without their page {(gone >= bar).mean():.2f}"
 
 
-def _near_report(asked: Sequence[Asked], model: Fit, way: Way) -> Iterator[str]:
+def _near_report(asked: Sequence[QuestionEvidence], model: Fit, way: Way) -> Iterator[str]:
     """The share of each kind of question that nothing is near."""
     for kind in sorted({one.kind for one in asked}):
         rows = [one.seen[way].rows[0] for one in asked if one.kind == kind and one.seen[way].rows]
@@ -217,7 +217,7 @@ def to_json(model: Fit, names: Sequence[str], dropped: Sequence[str] = ()) -> di
     return {"intercept": round(float(model.intercept), 4), "features": features}
 
 
-def all_models(asked: Sequence[Asked], embedder: str, command: str) -> dict[str, Any]:
+def all_models(asked: Sequence[QuestionEvidence], embedder: str, command: str) -> dict[str, Any]:
     """The file that is shipped."""
     found: dict[str, Any] = {embedder: {}, OTHER: {}}
     for legs, mode in WAYS:
@@ -238,8 +238,8 @@ def all_models(asked: Sequence[Asked], embedder: str, command: str) -> dict[str,
     return {"made": made, "models": found}
 
 
-def _asked(args: argparse.Namespace) -> tuple[list[Asked], str]:
-    asked: list[Asked] = []
+def _collected(args: argparse.Namespace) -> tuple[list[QuestionEvidence], str]:
+    asked: list[QuestionEvidence] = []
     embedder = ""
     for given in args.sets:
         found, embedder = _of_given(given, args.home, args.keep)
@@ -247,12 +247,12 @@ def _asked(args: argparse.Namespace) -> tuple[list[Asked], str]:
     return asked, embedder
 
 
-def _of_given(given: str, home: Path, keep: Path | None) -> tuple[list[Asked], str]:
-    """A set, asked in all ways, and the embedding model. With `keep`, what was asked before is read from that folder."""
+def _of_given(given: str, home: Path, keep: Path | None) -> tuple[list[QuestionEvidence], str]:
+    """The evidence of a set, and the embedding model. With `keep`, earlier evidence is read from that folder."""
     folder, _, questions = given.partition("=")
     path = keep / f"{zlib.crc32(given.encode()):08x}.pickle" if keep else None
     if path and path.exists():
-        kept: tuple[list[Asked], str] = pickle.loads(path.read_bytes())
+        kept: tuple[list[QuestionEvidence], str] = pickle.loads(path.read_bytes())
         return kept
     dataset = load_dataset(Path(folder))
     chosen = load_dataset(Path(folder), Path(questions)) if questions else dataset
@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--way", default="", help="report on this way alone, such as both,balanced")
     parser.add_argument("--write", action="store_true", help="replace the shipped coefficients")
     args = parser.parse_args()
-    everything, embedder = _asked(args)
+    everything, embedder = _collected(args)
     asked = [one for one in everything if one.question.split in FITTED_SPLITS]
     kept = [one for one in everything if one.question.split not in FITTED_SPLITS]
     for legs, mode in WAYS:

@@ -27,7 +27,7 @@ class Fit:
         return result
 
     def log_odds(self, rows: Array) -> Array:
-        """What is positive where a row is more likely than not, shape (rows,)."""
+        """Log odds of the rows, positive where a row is more likely than not; shape (rows,)."""
         result: Array = ((rows - self.mean) / self.scale) @ self.coefficients + self.intercept
         return result
 

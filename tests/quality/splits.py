@@ -1,7 +1,7 @@
-"""Which half a question of our own belongs to.
+"""Assigns our own questions to the halves `dev` and `test`.
 
 Halves are drawn by document: all questions that a document answers best are in the same one, so that what was tuned on
-`dev` has seen none of the documents that `test` asks for first. A question without an answer is drawn by its own id. The
+`dev` has seen none of the documents that answer `test` best. A question without an answer is drawn by its own id. The
 salt was chosen once, before anything was measured, so that no kind of question falls into one half alone.
 """
 

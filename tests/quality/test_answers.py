@@ -27,7 +27,7 @@ from tests.quality.expected import services_with
 from tests.quality.splits import SPLITS
 
 CHECKED = SPLITS[0]
-"""The half that is asked here, to save time: `python -m tests.quality.answers_expected` asks both."""
+"""The half that is run here, to save time: `python -m tests.quality.answers_expected` runs both."""
 
 REFRESH = (
     "if that is meant, run `python -m tests.quality.answers_expected --write` and say in the change why it is better"
@@ -156,7 +156,7 @@ class TestReplies:
         assert not differing, f"{differing}\n{REFRESH}"
 
     def test_that_are_worse_are_noticed(self, found: EvaluationRun) -> None:
-        """What the tolerance lets through must not be everything: here one in ten replies loses its line."""
+        """The tolerance must not hide everything: here one in ten replies loses its line."""
         answers = {
             form: tuple(one and replace(one, grade=one.grade if at % 10 else 0) for at, one in enumerate(replies))
             for form, replies in found.answers.items()

@@ -1,4 +1,4 @@
-"""How many of the labelled commands the table of effects classes rightly.
+"""Accuracy of the table of effects on labelled commands.
 
 One person labelled `commands.jsonl` before the table was written: the first table had 641 of 710 right, and called 3 of
 271 destructive ones read. Its errors were looked at since. Another person labelled `unseen.jsonl` afterwards, and nobody

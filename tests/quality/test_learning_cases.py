@@ -1,6 +1,6 @@
-"""What a first project learned is what a second one is told first: a part of the cases, so that it is quick.
+"""A second project finds the patterns of a first one: a part of the cases, so that it is quick.
 
-`python -m tests.quality.learning` asks all of them; docs/decisions/0042-asking-for-patterns.md has what it printed.
+`python -m tests.quality.learning` runs all of them; docs/decisions/0042 has its results.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.learning.cases import HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
-from tests.quality.learning.figures import figures, told
+from tests.quality.learning.figures import answered, figures
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
 
 TAUGHT = 8
-"""Of the patterns that are held out, the first so many."""
+"""Number of held-out patterns, the first ones."""
 
 
 class TestCases:
@@ -28,18 +28,18 @@ class TestCases:
         assert len([case for case in cases() if case.expects]) >= 60
         assert len([case for case in cases() if not case.expects]) >= 60
 
-    def test_name_patterns_that_there_are(self) -> None:
+    def test_name_existing_patterns(self) -> None:
         there = {pattern.id for pattern in patterns()}
         assert {case.about for case in cases()} <= there
         assert {case.expects for case in cases()} - {""} <= there
         assert {repeat.about for repeat in repeats()} <= there
 
-    def test_have_every_pattern_asked_for(self) -> None:
+    def test_have_a_question_for_every_pattern(self) -> None:
         assert {case.expects for case in cases()} - {""} == {pattern.id for pattern in patterns()}
 
     def test_are_in_both_halves(self) -> None:
         for half in (TUNED, HELD_OUT):
-            kinds = {(case.asks, bool(case.expects)) for case in cases() if case.half == half}
+            kinds = {(case.query_kind, bool(case.expects)) for case in cases() if case.half == half}
             assert len(kinds) == 4
 
     def test_have_no_question_twice(self) -> None:
@@ -47,8 +47,8 @@ class TestCases:
         assert len(set(texts)) == len(texts)
 
     def test_have_no_question_in_the_words_of_its_pattern(self) -> None:
-        said = {pattern.text("failure_description").casefold() for pattern in patterns()}
-        assert not [case.id for case in cases() if case.text.casefold() in said]
+        problems = {pattern.text("failure_description").casefold() for pattern in patterns()}
+        assert not [case.id for case in cases() if case.text.casefold() in problems]
 
 
 @dataclass(frozen=True)
@@ -68,26 +68,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.mark.timeout(120)
 class TestSecondProject:
-    def test_is_told_what_the_first_one_learned(self, world: World) -> None:
-        found = figures(told(world.services, world.names, world.cases))
+    def test_finds_the_patterns_of_the_first_one(self, world: World) -> None:
+        found = figures(answered(world.services, world.names, world.cases))
         assert found.hit3 >= 0.6
         assert found.false <= 0.1
 
-    def test_of_another_client_is_told_nothing(self, world: World) -> None:
+    def test_of_another_client_finds_nothing(self, world: World) -> None:
         answered = [case for case in world.cases if ask(world.services, case, ASKING)]
         assert answered
         assert not [case.id for case in answered if ask(world.services, case, OTHER_CLIENT)]
 
-    def test_is_told_as_a_text_if_its_orchestrator_asks(self, world: World) -> None:
-        case = next(case for case in world.cases if case.asks == TASK and ask(world.services, case))
+    def test_gets_a_framed_context_for_its_orchestrator(self, world: World) -> None:
+        case = next(case for case in world.cases if case.query_kind == TASK and ask(world.services, case))
         task = {"description": case.text, "technology": case.technology}
         context = world.services.pattern_queries.context_builder(ASKING).build_context_for_task(task, case.agent_type)
         assert context.startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]\n")
 
-    def test_is_refused_if_another_of_its_agents_asks(self, world: World) -> None:
+    def test_is_refused_for_another_of_its_agents(self, world: World) -> None:
         coder = replace(ASKING, principal="coder")
         with pytest.raises(NotOrchestratorError, match="coder"):
             world.services.pattern_queries.of(coder).query_for_task("Replace a broker")
 
-    def test_is_told_without_a_name_to_whoever_runs_the_system(self, world: World) -> None:
+    def test_the_operator_may_query_without_a_name(self, world: World) -> None:
         assert world.services.pattern_queries.of().query_for_task("Replace a broker") == []

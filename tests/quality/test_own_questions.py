@@ -14,7 +14,7 @@ from tests.quality.splits import SPLITS, split_of
 
 OFF_TOPIC = Path(__file__).with_name("off_topic.txt")
 CHECKED = SPLITS[0]
-"""The half that is asked here, to save time: `python -m tests.quality.expected` asks both."""
+"""The half that is run here, to save time: `python -m tests.quality.expected` runs both."""
 
 REFRESH = "if that is meant, run `python -m tests.quality.expected --write` and say in the change why it is better"
 
@@ -68,7 +68,7 @@ class TestScores:
         assert not differing, f"{differing}\n{REFRESH}"
 
     def test_that_are_worse_are_noticed(self, found: EvaluationRun) -> None:
-        """What the tolerance lets through must not be everything: here the best page comes second, everywhere."""
+        """The tolerance must not hide everything: here the best page comes second, everywhere."""
         broken = {
             system: tuple(
                 replace(reply, pages=(*reply.pages[1:2], *reply.pages[:1], *reply.pages[2:])) for reply in replies

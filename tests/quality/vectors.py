@@ -16,7 +16,7 @@ VECTORS = Path(__file__).with_name("own") / "vectors.npz"
 
 
 class KnownVectors:
-    """An `Embedder` that takes vectors of known texts from a file, and knows in `used` what it was asked for."""
+    """An `Embedder` that takes vectors of known texts from a file, and records the used ones in `used`."""
 
     def __init__(self, embedder: Embedder, path: Path = VECTORS) -> None:
         self._embedder = embedder
@@ -63,7 +63,7 @@ def _read(path: Path, model: str) -> dict[str, npt.NDArray[np.float16]]:
 
 
 def write_vectors(path: Path, embedder: KnownVectors) -> None:
-    """Keep the vectors that were asked for, and no others."""
+    """Writes the vectors that were used, and no others."""
     keys = sorted(embedder.used)
     vectors = [embedder.used[key] for key in keys]
     counts = np.array([len(each) for each in vectors], dtype=np.uint16)

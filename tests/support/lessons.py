@@ -32,11 +32,11 @@ OTHER_STEPS = ["Find the idle sessions in pg_stat_activity", "End each with pg_t
 
 
 class Died(BaseException):
-    """The process is gone: nobody catches this."""
+    """Simulates the death of the process: no code catches it."""
 
 
 class Writes:
-    """Lets a process die before one of its writes; -1 for never. `count` is how many there were."""
+    """Lets a process die before one of its writes; -1 for never. `count` is the number of writes."""
 
     def __init__(self) -> None:
         self.left = -1
@@ -71,7 +71,7 @@ class _Watched:
 
 @dataclass
 class School:
-    """System whose functions take documents in elsewhere: a checkpoint ends with the objects that it puts."""
+    """System whose documents are ingested elsewhere: a checkpoint ends with the objects that it puts."""
 
     services: System
     time: FakeTime
@@ -84,8 +84,8 @@ class School:
         return self.services.learning.checkpoints(Identity(client, project)).process_checkpoint(project, kind)
 
     def failure(self, project: str = "one", client: str = "acme", **given: Any) -> str:
-        """A solution of `PROBLEM` that was seen to work, unless `given` says otherwise."""
-        told: dict[str, Any] = {
+        """Captures a verified solution of `PROBLEM`; `given` overrides its fields."""
+        fields: dict[str, Any] = {
             "agent_type": "developer",
             "task_type": "migration",
             "failure_description": PROBLEM,
@@ -95,7 +95,7 @@ class School:
             "success_verified": True,
             **given,
         }
-        return self.capture(project, client).capture_failure_solution(project, **told)
+        return self.capture(project, client).capture_failure_solution(project, **fields)
 
     def entry(self, entry_id: str, project: str = "one", client: str = "acme") -> StagingEntry:
         return self.capture(project, client).entry(entry_id)
@@ -104,7 +104,7 @@ class School:
         return list(self.services.learning.patterns.patterns(scope_key))
 
     def counts(self, scope_key: str = "client:acme") -> list[tuple[int, int, int]]:
-        """Of each pattern: successes, failures, and occurrences that are on record."""
+        """Successes, failures and stored occurrences of each pattern."""
         found = [
             (
                 one.success_count,
@@ -147,7 +147,7 @@ def a_school(
     embedder: Embedder = WordsEmbedder(),  # noqa: B008
     **settings: Any,
 ) -> School:
-    """Nothing groups writes: each is durable by itself."""
+    """A `School` in a folder, whose writes are each durable by itself."""
     writes = Writes()
     services = bootstrap(
         Settings(backend="aws", corpus_bucket="corpus", **settings),

@@ -1,1 +1,1 @@
-"""What a first project learned, asked for by a second one in other words: cases, and how well they are answered."""
+"""Evaluates pattern queries: labelled cases of one project's patterns, queried by another project in other words."""

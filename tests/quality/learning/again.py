@@ -1,4 +1,4 @@
-"""What happens when others capture the same again, and when they solve a known problem in another way."""
+"""Measures repeated captures: the same solution in other words, and another solution of a known problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THIRD = Identity(CLIENT, "third-shop")
 
 
 def teach_again(services: System, repeats: Sequence[Repeat]) -> dict[str, str]:
-    """Have a third project capture them; the id of the pattern of each."""
+    """Captures the repeats for a third project; returns the pattern id of each."""
     entries = {repeat.taught.id: capture(services, THIRD, repeat.taught) for repeat in repeats}
     services.learning.checkpoints(THIRD).process_checkpoint(THIRD.project_id, "project_completion")
     list(services.manager.work())
@@ -28,15 +28,15 @@ def lines(
     repeats: Sequence[Repeat],
     found: Mapping[str, str],
 ) -> Iterator[str]:
-    """How many repetitions were counted for their pattern, how many others were taken for one, and of the problems with
-    two ways out how many are told with both."""
+    """Lines with the repetitions that were counted for their pattern, the other solutions that were mistaken for a known
+    one, and the share of problems with two solutions for which both are returned."""
     for half in (TUNED, HELD_OUT):
         some = [repeat for repeat in repeats if repeat.half == half]
         same = [names.get(found[one.taught.id]) == one.about for one in some if one.same]
         wrong = [found[one.taught.id] in names for one in some if not one.same]
         yield (
             f"{half:8} recognised {sum(same)} of {len(same)} repetitions, took {sum(wrong)} of {len(wrong)} other ways for a "
-            f"known one; both ways told to {share(_both(services, names, cases, some, found)):.2f} of those told any"
+            f"known one; both ways returned for {share(_both(services, names, cases, some, found)):.2f} of those with any"
         )
 
 
@@ -49,11 +49,11 @@ def _both(
 ) -> Iterator[float]:
     query = services.pattern_queries.of(ASKING)
     for repeat in repeats:
-        case = next(case for case in cases if case.expects == repeat.about and case.asks == "failure")
+        case = next(case for case in cases if case.expects == repeat.about and case.query_kind == "failure")
         if repeat.same:
             continue
-        told = query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
-        ids = [pattern.pattern_id for pattern in told]
+        returned = query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
+        ids = [pattern.pattern_id for pattern in returned]
         ways = [found[repeat.taught.id] in ids, repeat.about in [names.get(one) for one in ids]]
         if any(ways):
             yield float(all(ways))

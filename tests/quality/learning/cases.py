@@ -1,8 +1,8 @@
 """The labelled cases.
 
-`patterns.jsonl` is what projects captured, `questions.jsonl` what others ask: in other words, about the same (`expects` names
-the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by others:
-the same solution in other words (`same`), or another one for the same problem. All were written before anything was
+`patterns.jsonl` are captures of projects, `questions.jsonl` queries of others: in other words, about the same (`expects`
+names the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by
+others: the same solution in other words (`same`), or another one for the same problem. All were written before anything was
 measured. Every other pattern is held out, with whatever is about it: thresholds and coefficients have not seen it.
 """
 
@@ -21,7 +21,7 @@ FAILURE, TASK = "failure", "task"
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """Something that a project captured, and the name of its pattern here."""
+    """A capture of a project, and the name of its pattern here."""
 
     id: str
     facts: dict[str, Any]
@@ -43,7 +43,7 @@ class Case:
     """A question. `about` is the pattern that it is about, or which it is like; `expects` is "" if none helps."""
 
     id: str
-    asks: str
+    query_kind: str
     text: str
     about: str
     expects: str
@@ -59,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What was captured again. `same`: it is the pattern that it is about; else another way to deal with its problem."""
+    """A repeated capture. `same`: a solution of the pattern `about` in other words; else another solution of its problem."""
 
     about: str
     same: bool
@@ -76,7 +76,11 @@ def patterns() -> list[Taught]:
 
 def cases() -> list[Case]:
     return [
-        Case(expects=next(iter(row["expects"]), ""), **{name: row[name] for name in row if name != "expects"})
+        Case(
+            expects=next(iter(row["expects"]), ""),
+            query_kind=row["asks"],
+            **{name: row[name] for name in row if name not in ("expects", "asks")},
+        )
         for row in _rows("questions")
     ]
 
@@ -87,11 +91,11 @@ def repeats() -> list[Repeat]:
 
 def half_of(pattern: str) -> str:
     """Neighbours, which are often of one technology, are in different halves."""
-    return (TUNED, HELD_OUT)[_places()[pattern] % 2]
+    return (TUNED, HELD_OUT)[_positions()[pattern] % 2]
 
 
 @cache
-def _places() -> dict[str, int]:
+def _positions() -> dict[str, int]:
     return {pattern.id: at for at, pattern in enumerate(patterns())}
 
 

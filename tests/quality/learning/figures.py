@@ -1,4 +1,4 @@
-"""How well the cases are answered."""
+"""Hit rates and false answers of pattern queries over the cases."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KINDS = (FAILURE, TASK, NO_TECHNOLOGY)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A case in one way to ask, and the names of the patterns that were told, in order."""
+class CaseAnswer:
+    """A case queried in one way, and the names of the returned patterns, in order."""
 
     kind: str
     case: Case
@@ -27,8 +27,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of cases with a pattern that helps: the share of those that have it first, and among the first three, and how many
-    others are told with it on average. Of the others: the share that is told one all the same."""
+    """Of cases with a pattern that helps: the share of those that have it first, and among the first three, and the mean
+    number of other patterns returned. Of the others: the share with any pattern returned."""
 
     helped: int
     hit1: float
@@ -44,15 +44,15 @@ class Figures:
         )
 
 
-def told(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[Told]:
-    """Ask every case, those about tasks in both ways."""
+def answered(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[CaseAnswer]:
+    """Queries every case, those about tasks in both ways."""
     for case in cases:
-        yield Told(case.asks, case, _names(services, names, case, technology=True))
-        if case.asks == TASK:
-            yield Told(NO_TECHNOLOGY, case, _names(services, names, case, technology=False))
+        yield CaseAnswer(case.query_kind, case, _names(services, names, case, technology=True))
+        if case.query_kind == TASK:
+            yield CaseAnswer(NO_TECHNOLOGY, case, _names(services, names, case, technology=False))
 
 
-def figures(answers: Iterable[Told]) -> Figures:
+def figures(answers: Iterable[CaseAnswer]) -> Figures:
     each = list(answers)
     helped = [one for one in each if one.case.expects]
     near = [one for one in each if not one.case.expects]
@@ -66,14 +66,14 @@ def figures(answers: Iterable[Told]) -> Figures:
     )
 
 
-def table(answers: Sequence[Told]) -> Iterator[str]:
-    """A line for each half and way to ask."""
+def table(answers: Sequence[CaseAnswer]) -> Iterator[str]:
+    """A line for each half and way to query."""
     for half in (TUNED, HELD_OUT):
         for kind in KINDS:
             some = [one for one in answers if one.kind == kind and one.case.half == half]
             yield f"{half:8} {kind:23} {figures(some)}"
-        asked = [one for one in answers if one.kind != NO_TECHNOLOGY and one.case.half == half]
-        yield f"{half:8} {'as asked, all':23} {figures(asked)}"
+        unchanged = [one for one in answers if one.kind != NO_TECHNOLOGY and one.case.half == half]
+        yield f"{half:8} {'unchanged, all':23} {figures(unchanged)}"
 
 
 def _names(services: System, names: Mapping[str, str], case: Case, *, technology: bool) -> tuple[str, ...]:

@@ -23,7 +23,10 @@ def fits(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> I
     for kind, model in ((TASK, TASK_MODEL), (FAILURE, FAILURE_MODEL)):
         inputs = [name for name in model if name != "intercept"]
         rows = [
-            row for case in cases if case.half == TUNED and case.asks == kind for row in _rows(services, names, case)
+            row
+            for case in cases
+            if case.half == TUNED and case.query_kind == kind
+            for row in _rows(services, names, case)
         ]
         values = np.array([[parts[name] for name in inputs] for parts, _ in rows])
         labels = np.array([float(label) for _, label in rows])
@@ -36,16 +39,21 @@ def fits(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> I
 
 
 def _rows(services: System, names: Mapping[str, str], case: Case) -> Iterator[Row]:
-    """The inputs for every pattern that the question admits, and whether it is the right one. Tasks are asked with and
+    """The inputs for every pattern that the question admits, and whether it is the right one. Tasks are queried with and
     without their technology."""
     question = PatternQuestion(
-        case.text, case.error_message, case.agent_type, case.task_type, case.technology, of_failure=case.asks == FAILURE
+        case.text,
+        case.error_message,
+        case.agent_type,
+        case.task_type,
+        case.technology,
+        of_failure=case.query_kind == FAILURE,
     )
     without = replace(question, technology="")
     query = services.questions.search(ASKING, recorded=False)
     hits = hits_of(query.answer(question.searched, SEARCHED))
     heads = services.learning.patterns.heads([Scope(CLIENT).key], list(hits))
-    for asked in (question, without) if case.asks == TASK and case.technology else (without,):
+    for asked in (question, without) if case.query_kind == TASK and case.technology else (without,):
         for pattern in heads:
             if asked.admits(pattern):
                 parts = similarity_parts(asked, pattern, hits[pattern.pattern_id].cosine)

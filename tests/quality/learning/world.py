@@ -1,4 +1,4 @@
-"""A client whose projects taught all patterns, and one that asks."""
+"""A client whose projects captured all patterns, and a project that queries them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.quality.learning.cases import FAILURE, Case, Taught
 
 CLIENT = "acme"
 ORCHESTRATOR = "orchestrator"
-"""As knowledge.yaml names the one who may ask."""
+"""Name of the orchestrator in knowledge.yaml."""
 
 TEACHERS = ("orders", "billing", "warehouse")
 ASKING = Identity(CLIENT, "second-shop", ORCHESTRATOR)
@@ -19,7 +19,7 @@ OTHER_CLIENT = Identity("globex", "shop", ORCHESTRATOR)
 
 
 def teach(services: System, patterns: Iterable[Taught]) -> dict[str, str]:
-    """Capture, verify and take in; the name of each pattern by the id that it has in the system."""
+    """Captures, verifies and processes the patterns; returns their names by pattern id."""
     entries: dict[str, tuple[Identity, str]] = {}
     for at, taught in enumerate(patterns):
         identity = Identity(CLIENT, TEACHERS[at % len(TEACHERS)])
@@ -33,7 +33,7 @@ def teach(services: System, patterns: Iterable[Taught]) -> dict[str, str]:
 
 
 def capture(services: System, identity: Identity, taught: Taught) -> str:
-    """The id of the entry."""
+    """Captures a pattern; returns the id of the entry."""
     project, service = identity.project_id, services.learning.capture(identity)
     if taught.entry_type == "gate_rejection":
         feedback, revision = taught.text("human_feedback"), taught.text("revision_approach")
@@ -53,9 +53,9 @@ def capture(services: System, identity: Identity, taught: Taught) -> str:
 
 
 def ask(services: System, case: Case, identity: Identity = ASKING, *, technology: bool = True) -> list[RAGPattern]:
-    """What the asking project is told; without `technology`, it doesn't say which one its task is about."""
+    """Patterns that the querying project gets; without `technology`, a task is queried without its technology."""
     query = services.pattern_queries.of(identity)
-    if case.asks == FAILURE:
+    if case.query_kind == FAILURE:
         return query.query_for_failure(case.text, case.error_message, case.agent_type, case.task_type)
     named = case.technology if technology else ""
     return query.query_for_task(case.text, case.agent_type, case.task_type, named)

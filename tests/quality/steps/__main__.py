@@ -66,7 +66,7 @@ def judge(outline: Outline, labelled: list[dict[str, Any]], score: Score) -> Non
 
 
 def _is(outline: Outline, step: Step, start: int, first: str) -> bool:
-    """Whether a step begins at a place: in its first two lines, or it is called so."""
+    """True if a step begins at an offset: within its first two lines, or by its title."""
     if not step.start <= start < step.end:
         return False
     words = [re.sub(r"\W", "", text)[:15] for text in (step.title, first)]

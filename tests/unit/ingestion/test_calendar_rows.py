@@ -1,4 +1,4 @@
-"""What is entered in the calendar is found by scope, whatever the policy was when it was entered."""
+"""Calendar entries are found by scope, whatever the policy was when they were written."""
 
 from __future__ import annotations
 

@@ -244,9 +244,7 @@ class TestVersions:
         finished(catalog, 2, a_document(owner="storage"))
         assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", began)]
 
-    def test_version_of_which_nobody_noted_since_when_it_is_current_is_not_said_to_be_new(
-        self, catalog: Catalog
-    ) -> None:
+    def test_version_without_current_since_keeps_it_empty(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document())
         (item,) = catalog._documents.query("d1")
         catalog._documents.put({**item, "currentSince": ""})
@@ -264,7 +262,7 @@ class Ledger:
     time: FakeTime
 
     def dies(self, claim: Claim, document: KnowledgeDocument, step: int) -> bool:
-        """Whether finishing this dies, `step` writes later."""
+        """Finishes a claim with a crash `step` writes later; True if it crashed."""
         self.writes.left = step
         try:
             self.catalog.start_writing(claim, document.document_id)
@@ -314,7 +312,7 @@ RETRIES = {"the same again": "d2", "another one meanwhile": "d3", "an old one me
 def test_after_a_death_at_any_write_each_version_ends_when_the_next_begins(
     request: pytest.FixtureRequest, backend: str, first: str, retried: str
 ) -> None:
-    """`d0` is a text that had been replaced before, and comes back."""
+    """`d0` was replaced before, and comes back."""
     ledger: Ledger = request.getfixturevalue(backend)
     catalog, time = ledger.catalog, ledger.time
     for step in range(MOST_WRITES):
@@ -367,7 +365,7 @@ class TestListing:
         assert [d.document_id for d in catalog.in_category("runbooks/procedures")] == ["d1", "d0", "d2"]
         assert [d.document_id for d in catalog.tagged("t")] == ["d1", "d0", "d2"]
 
-    def test_category_lists_superseded_versions_only_if_asked(self, catalog: Catalog) -> None:
+    def test_category_lists_superseded_versions_only_on_request(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document("d1"))
         finished(catalog, 2, a_document("d2", version=2))
         assert [d.document_id for d in catalog.in_category("runbooks/procedures")] == ["d2"]

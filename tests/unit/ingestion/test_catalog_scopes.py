@@ -136,7 +136,7 @@ def test_nothing_of_other_scopes_and_categories_is_given(
     assert len(watched.read) <= len(expected) + len(VISIBLE) * len(CATEGORIES)
 
 
-def test_categories_of_which_there_is_nothing_are_not_asked_for(catalog: Catalog, watched: WatchedTable) -> None:
+def test_empty_categories_are_not_queried(catalog: Catalog, watched: WatchedTable) -> None:
     many = [f"c{number}" for number in range(500)]
     assert list(catalog.visible(VISIBLE, categories=sorted([*CATEGORIES, *many]))) != []
     assert watched.queries <= len(VISIBLE) * (2 * len(CATEGORIES) + 1)

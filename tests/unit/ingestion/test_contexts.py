@@ -1,4 +1,4 @@
-"""What a language model writes about the place of chunks in their document."""
+"""Contexts of chunks that a language model writes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_equal_chunks_share_a_context(contexts: Contexts) -> None:
     assert (len(written), problem) == (3, "")
 
 
-def test_a_model_that_fails_leaves_chunks_without_context_and_says_so(contexts: Contexts) -> None:
+def test_a_failing_model_leaves_chunks_without_context_and_a_remark(contexts: Contexts) -> None:
     def fail(passages: list[dict[str, Any]]) -> object:
         raise ModelError("the model is away")
 
@@ -167,7 +167,7 @@ def test_what_was_written_before_a_failure_is_kept(contexts: Contexts) -> None:
     assert len(contexts.model.requests) == 1
 
 
-def test_a_model_that_keeps_failing_is_not_asked_for_the_whole_document(contexts: Contexts) -> None:
+def test_a_model_that_keeps_failing_is_not_called_for_the_whole_document(contexts: Contexts) -> None:
     def fail(passages: list[dict[str, Any]]) -> object:
         raise ModelError("away")
 
@@ -204,7 +204,7 @@ def test_a_long_document_costs_so_much_and_no_more(contexts: Contexts) -> None:
     ],
     ids=str,
 )
-def test_nonsense_is_left_out_and_told(contexts: Contexts, wrote: object) -> None:
+def test_unusable_contexts_are_left_out_with_a_remark(contexts: Contexts, wrote: object) -> None:
     contexts.model.wrote = lambda _: wrote
     written, problem = contexts.write(chunks(1))
     assert written == {}

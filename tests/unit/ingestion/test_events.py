@@ -16,7 +16,7 @@ calm = settings(deadline=None)  # a busy machine is no failure
 
 
 def an_envelope(**changes: Any) -> dict[str, Any]:
-    """What EventBridge delivers for an object that was put, with parts of it changed."""
+    """EventBridge's envelope for an object that was put, with some fields changed."""
     return {
         "version": "0",
         "id": "17793124-05d4-b198-2fde-7ededc63b103",

@@ -1,4 +1,4 @@
-"""What agents found out, as documents: of which category, with what in them, once each."""
+"""Evidence as documents: category, content, and one document each."""
 
 from __future__ import annotations
 
@@ -217,7 +217,9 @@ class TestRefused:
             ({"agent_type": "a", "outcome": "b"}, "needs conclusions or observations"),
         ],
     )
-    def test_wrong_evidence_is_refused_and_told_why(self, rules: EvidenceRules, evidence: object, problem: str) -> None:
+    def test_invalid_evidence_is_refused_with_the_reason(
+        self, rules: EvidenceRules, evidence: object, problem: str
+    ) -> None:
         with pytest.raises(InvalidInputError, match=re.escape(problem)):
             document(rules, evidence)
 

@@ -1,4 +1,4 @@
-"""What is kept of a document that could not be taken in."""
+"""Records of documents whose ingestion failed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_a_reason_is_kept_as_it_is(failures: FailureLog, length: int) -> None:
 
 @pytest.mark.parametrize("length", [MAX_REASON_CHARACTERS + 1, 1_000_000])
 def test_of_a_long_reason_the_beginning_is_kept(failures: FailureLog, length: int) -> None:
-    told = failures.record(EVENT, UnparsableDocumentError("x" * length), 1)
+    recorded = failures.record(EVENT, UnparsableDocumentError("x" * length), 1)
     (kept,) = failures.items()
-    assert kept.reason == told.reason == "x" * (MAX_REASON_CHARACTERS - 1) + "…"
+    assert kept.reason == recorded.reason == "x" * (MAX_REASON_CHARACTERS - 1) + "…"
 
 
 def test_a_secret_that_a_parser_quotes_is_masked(failures: FailureLog) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    told = failures.record(EVENT, UnparsableDocumentError(f"line 3: unexpected {secret}"), 1)
-    assert secret not in told.reason
-    assert "masked" in told.reason
+    recorded = failures.record(EVENT, UnparsableDocumentError(f"line 3: unexpected {secret}"), 1)
+    assert secret not in recorded.reason
+    assert "masked" in recorded.reason

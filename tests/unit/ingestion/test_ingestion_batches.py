@@ -1,4 +1,4 @@
-"""A batch in which something goes wrong that nobody foresaw."""
+"""Batches of messages with unexpected errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RememberedEvents:
 
 
 class Batch:
-    """What `process_batch` did with messages of these bodies."""
+    """Effects of `process_batch` on messages with these bodies."""
 
     def __init__(self, *bodies: str, known: Sequence[str] = ()) -> None:
         self.worker, self.queue, self.measured = ScriptedWorker(), NotedQueue(), Measured()

@@ -228,7 +228,7 @@ class TestPutFile:
         list(manager.work())
         assert list(services.corpus.catalog.tagged("x")) == []
 
-    def test_object_that_was_stored_but_not_announced_is_stored_again(
+    def test_object_that_was_stored_without_an_event_is_stored_again(
         self, services: System, manager: IngestionManager, file: FileToIngest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         manager.put_file(file, {})

@@ -1,4 +1,4 @@
-"""How objects stand that were put, for those who wait for them."""
+"""Ingestion states of objects, for callers that wait for them."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def test_an_interrupted_attempt_is_waited_for(services: System, client: LocalCli
         ("clients//documents/a.md", RequestError),
     ],
 )
-def test_objects_of_others_are_not_told_of(client: LocalClient, foreign: str, error: type[OpxError]) -> None:
+def test_objects_of_others_are_not_reported(client: LocalClient, foreign: str, error: type[OpxError]) -> None:
     with pytest.raises(error):
         client.call(get_object_states, GetObjectStates(object_keys=(KEY, foreign)))

@@ -1,4 +1,4 @@
-"""What an identity may see follows the project registry as it is now."""
+"""Visible scopes of identities follow the current project registry."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_project_that_the_index_still_lists_in_its_old_group_is_not_a_member(
 
 
 class UntouchableTable(SqliteTable):
-    """A table that nothing may be asked of."""
+    """A table that must not be read."""
 
     def get(self, key: Mapping[str, Any]) -> Item | None:
         raise AssertionError(f"{key} was looked up")

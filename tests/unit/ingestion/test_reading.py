@@ -63,7 +63,7 @@ class TestTitle:
         document, _ = reading.read("# Troubleshooting\n", source="documents/docs/kafka/consumer/troubleshooting.md")
         assert document.title == "Troubleshooting (kafka consumer)"
 
-    def test_category_of_the_path_says_nothing(self, reading: Reading) -> None:
+    def test_category_in_the_path_does_not_complete_a_title(self, reading: Reading) -> None:
         assert reading.read("# Steps\n", source="documents/runbooks/procedures/abc.md")[0].title == "Steps (abc)"
 
     def test_declared_title_that_is_generic_is_completed_too(self, reading: Reading) -> None:
@@ -129,11 +129,11 @@ class TestMetadata:
         )
         assert (document.author, document.metadata.version, document.severity) == ("c", "1.10", "high")
 
-    def test_times_are_now_if_nobody_says(self, reading: Reading) -> None:
+    def test_times_default_to_now(self, reading: Reading) -> None:
         document, _ = reading.read()
         assert (document.created_at, document.last_updated) == ("2023-11-14T22:13:20Z",) * 2
 
-    def test_source_uri_is_the_location_if_nobody_says(self, reading: Reading) -> None:
+    def test_source_uri_defaults_to_the_location(self, reading: Reading) -> None:
         document, _ = reading.read()
         assert document.source_uri == document.location
         assert document.location.startswith("file://")
@@ -196,7 +196,7 @@ class TestFacts:
 
 
 class TestExpiry:
-    def test_what_is_past_its_day_already_is_told(self, reading: Reading) -> None:
+    def test_an_expired_document_gets_a_remark(self, reading: Reading) -> None:
         document, _ = reading.read("---\nexpires: 2001-02-03\n---\n# Disk\n\ntext\n")
         assert [(remark.kind, "2001-02-03" in remark.text) for remark in document.remarks] == [
             (RemarkKind.EXPIRED, True)
@@ -209,5 +209,5 @@ class TestExpiry:
         assert (day_number(document.expires) or 0) - (day_number(today) or 0) == 90
         assert document.remarks == ()
 
-    def test_other_documents_say_themselves_when_they_expire(self, reading: Reading) -> None:
+    def test_other_documents_get_no_expiry_of_their_own(self, reading: Reading) -> None:
         assert reading.read()[0].expires == ""

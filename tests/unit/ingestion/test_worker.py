@@ -125,7 +125,7 @@ class TestRetries:
         a_worker(ScriptedPipeline(a=[EventOutcome(result, "a")]), failures).process([(body("a"), 1)])
         assert list(failures.items()) == []
 
-    def test_stale_event_says_nothing_about_a_failure(self, failures: FailureLog) -> None:
+    def test_stale_event_leaves_a_failure(self, failures: FailureLog) -> None:
         failures.record(ObjectEvent("a", deleted=False, sequencer="1"), DOWN, 3)
         stale = EventOutcome(Result.SKIPPED, "a", stale=True)
         a_worker(ScriptedPipeline(a=[stale]), failures).process([(body("a"), 1)])

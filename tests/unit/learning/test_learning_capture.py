@@ -1,4 +1,4 @@
-"""What work taught is captured: checked, cleaned, each occurrence once, and seen by nobody else."""
+"""Capture of entries: validation, cleaning, one entry per occurrence, and isolation of clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_solution_waits_until_it_is_verified(school: School) -> None:
     assert school.entry(entry.id).success_verified is True
 
 
-def test_what_a_person_decided_needs_no_verification(school: School) -> None:
+def test_gate_decisions_need_no_verification(school: School) -> None:
     capture = school.capture()
     rejected = capture.entry(capture.capture_gate_rejection("one", "design_review", "Too coarse", "Split the service"))
     approved = capture.entry(capture.capture_gate_approval("one", "design_review", "One table a tenant"))
@@ -49,7 +49,7 @@ def test_what_a_person_decided_needs_no_verification(school: School) -> None:
     assert (rejected.human_feedback, approved.approved_approach) == ("Too coarse", "One table a tenant")
 
 
-def test_of_a_long_stack_trace_both_ends_are_kept_and_the_rest_is_told_of(school: School) -> None:
+def test_a_long_stack_trace_is_cut_in_the_middle_with_a_remark(school: School) -> None:
     trace = f"Traceback {KEY}\n" + "  frame\n" * 5_000 + "ValueError: no such queue"
     entry = school.entry(school.failure(error_message=trace))
     assert entry.error_message.startswith("Traceback")
@@ -72,7 +72,7 @@ def test_a_gate_without_a_name_is_refused_by_the_field_s_name(school: School) ->
         school.capture().capture_gate_approval("one", " ", "this way")
 
 
-def test_what_has_no_solution_is_kept_and_waits_for_good(school: School) -> None:
+def test_an_entry_without_a_solution_stays_waiting(school: School) -> None:
     capture = school.capture()
     failed = school.failure(solution_steps=[" "], success_verified=False)
     gates = [
@@ -89,13 +89,13 @@ def test_what_has_no_solution_is_kept_and_waits_for_good(school: School) -> None
     assert (set(report.waiting), report.taken_in) == ({failed, *gates}, 0)
 
 
-def test_what_is_said_to_have_worked_has_a_solution(school: School) -> None:
+def test_a_failure_captured_as_solved_needs_a_solution(school: School) -> None:
     with pytest.raises(InvalidInputError, match="solution_steps"):
         school.failure(solution_steps=[], success_verified=True)
     assert school.capture().entries() == []
 
 
-def test_a_rejection_teaches_by_what_was_said_or_by_what_was_changed(school: School) -> None:
+def test_a_rejection_needs_feedback_or_a_revision_to_become_a_pattern(school: School) -> None:
     capture = school.capture()
     capture.capture_gate_rejection("one", "security_review", "", "Use the secret store")
     capture.capture_gate_rejection("one", "design_review", "Too coarse", "")
@@ -106,7 +106,7 @@ def test_a_rejection_teaches_by_what_was_said_or_by_what_was_changed(school: Sch
     }
 
 
-def test_a_warning_without_what_was_tried_is_refused_in_the_caller_s_words(school: School) -> None:
+def test_a_warning_without_tried_steps_is_refused_by_the_caller_s_field_name(school: School) -> None:
     with pytest.raises(InvalidInputError, match="needs tried"):
         school.capture().capture_warning("one", "developer", "", "made_worse")
     with pytest.raises(InvalidInputError, match="no_effect, made_worse"):
@@ -126,12 +126,12 @@ def test_a_warning_without_what_was_tried_is_refused_in_the_caller_s_words(schoo
         ({"occurrence": 3}, "occurrence must be a string"),
     ],
 )
-def test_what_an_entry_can_not_be_is_refused(school: School, given: dict[str, Any], problem: str) -> None:
+def test_invalid_fields_are_refused(school: School, given: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         school.failure(**given)
 
 
-def test_secrets_are_masked_and_it_is_told(school: School) -> None:
+def test_secrets_are_masked_with_a_remark(school: School) -> None:
     entry = school.entry(school.failure(error_message=f"denied for {KEY}", solution_steps=[f"export K={KEY}", "again"]))
     assert KEY not in str(entry.to_json())
     assert [remark.split(":")[0] for remark in entry.remarks] == ["error_message", "solution_steps"]
@@ -160,19 +160,19 @@ def test_a_clock_that_is_an_hour_off_makes_no_second_entry(school: School, off: 
     assert school.failure() == first
 
 
-def test_an_occurrence_is_one_entry_however_often_it_is_told(school: School) -> None:
+def test_an_occurrence_captured_repeatedly_is_one_entry(school: School) -> None:
     first = school.failure(occurrence="event-1")
     school.time.now += 3 * DAY
     assert school.failure(occurrence="event-1") == first
     assert school.failure(occurrence="event-2") != first
 
 
-def test_the_same_text_told_by_several_at_once_is_one_entry(school: School) -> None:
+def test_the_same_text_captured_concurrently_is_one_entry(school: School) -> None:
     assert len(set(at_once(4, lambda _: school.failure()))) == 1
     assert len(school.capture().entries()) == 1
 
 
-def test_telling_again_that_it_worked_verifies_what_waits(school: School) -> None:
+def test_capturing_a_waiting_entry_again_as_solved_verifies_it(school: School) -> None:
     waiting = school.failure(success_verified=False)
     assert school.failure(success_verified=True) == waiting
     assert school.entry(waiting).worked

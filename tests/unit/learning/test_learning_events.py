@@ -57,7 +57,7 @@ class TestWhose:
         with pytest.raises(InvalidScopeError):
             identity_of(client_id=client)
 
-    def test_a_checkpoint_that_was_asked_for_is_of_that_scope(self) -> None:
+    def test_a_requested_checkpoint_has_the_scope_of_the_request(self) -> None:
         for scope in (Scope(), Scope("acme"), Scope("acme", project_id="shop")):
             event = read_event(checkpoint_message(scope, "p", CheckpointType.MANUAL), Identity())
             assert event.identity == Identity(scope.client_id, scope.project_id)
@@ -98,7 +98,7 @@ def test_what_was_set_aside_is_read_as_it_came() -> None:
 
 
 class TestEntries:
-    """What an event captures is read as every request is, and goes with its type."""
+    """Events are validated like requests, with the fields of their type."""
 
     @pytest.mark.parametrize(
         ("kind", "detail", "named"),
@@ -134,13 +134,13 @@ class TestEntries:
 
 
 class Captured:
-    """Stands in for the service that captures; keeps what it was told."""
+    """Fake of the capture service that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
 
     def capture(self, entry_type: EntryType, given: dict[str, Any]) -> str:
-        self.told.append({"entry_type": entry_type, **given})
+        self.entries.append({"entry_type": entry_type, **given})
         return "entry"
 
     def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> Any:
@@ -181,7 +181,7 @@ def a_system(captured: Captured, set_aside: Any = None) -> Any:
         (None, None),
     ],
 )
-def test_what_is_captured_is_of_the_time_of_its_event(time: object, at: float | None) -> None:
+def test_an_entry_has_the_time_of_its_event(time: object, at: float | None) -> None:
     system = a_system(Captured())
     learn(system, read_event(an_event(time=time), Identity()))
     assert system.times == [at]
@@ -189,13 +189,13 @@ def test_what_is_captured_is_of_the_time_of_its_event(time: object, at: float | 
 
 @pytest.mark.parametrize("later", [0, 1, 2, 300], ids=lambda days: f"{days} days later")
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
-def test_events_that_are_replayed_count_once_whenever_that_is(
+def test_replayed_events_count_once_whenever_they_are_replayed(
     tmp_path: Path, time: FakeTime, later: int, order: tuple[int, ...]
 ) -> None:
     school = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
-    told = [time.now, time.now + 20 * HOUR, time.now + 30 * HOUR]  # the third is another occurrence
-    body = [an_event(time=iso_time(at), detail=DETAIL) for at in told]
-    for at, each in zip(told, body, strict=True):
+    times = [time.now, time.now + 20 * HOUR, time.now + 30 * HOUR]  # the third is another occurrence
+    body = [an_event(time=iso_time(at), detail=DETAIL) for at in times]
+    for at, each in zip(times, body, strict=True):
         time.now = at
         learn(school.services, read_event(each, Identity("acme", "one")))
     first = school.capture().entries()
@@ -210,7 +210,7 @@ def test_an_occurrence_that_is_given_counts() -> None:
     captured = Captured()
     detail = {"gate_type": "g", "approved_approach": "a", "occurrence": "run-1"}
     learn(a_system(captured), read_event(an_event(detail=detail, time="2020-01-01T00:00:00Z"), Identity()))
-    assert captured.told[0]["occurrence"] == "run-1"
+    assert captured.entries[0]["occurrence"] == "run-1"
 
 
 def test_a_checkpoint_among_other_events_is_refused() -> None:

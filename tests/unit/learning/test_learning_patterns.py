@@ -1,4 +1,4 @@
-"""Patterns are counted exactly once for each entry, whoever dies or comes between."""
+"""Each entry of a pattern is counted exactly once, despite crashes and concurrent writers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_death_before_any_write_neither_loses_nor_doubles(store: PatternStore, w
         except Died:
             died = True
         writes.left = -1
-        store.count(seed, occurrences("d"), shelf)  # somebody else comes first
+        store.count(seed, occurrences("d"), shelf)  # another process writes first
         store.count(seed, occurrences("a", "b", "c"), shelf)
         assert counts(store, seed.pattern_id) == (4, 0, ["a", "b", "c", "d"]), f"died before write {step}"
         if not died:
@@ -197,7 +197,7 @@ def test_a_text_belongs_to_the_pattern_that_was_decided_first(store: PatternStor
     assert store.decided("client:other", ["key"]) == {}
 
 
-def test_heads_come_in_the_order_that_is_asked_for_and_from_these_scopes_alone(store: PatternStore) -> None:
+def test_heads_come_in_the_order_of_the_ids_and_from_these_scopes_alone(store: PatternStore) -> None:
     for name, scope in (("p1", SCOPE), ("p2", SCOPE), ("p3", "client:other"), ("p4", "global")):
         store.count(replace(SEED, pattern_id=name, scope_key=scope), occurrences("a"), Shelf())
     found = store.heads([SCOPE, "global"], ["p4", "p2", "p9", "p3", "p1"])
@@ -266,7 +266,7 @@ def test_a_pattern_that_worked_again_meanwhile_is_not_forgotten(
     forgettable("p1")
 
     class Late:
-        """A table where somebody counts while occurrences are read."""
+        """A table where another process counts while occurrences are read."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(table, name)

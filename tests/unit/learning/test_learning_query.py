@@ -1,4 +1,4 @@
-"""Questions for patterns: who may ask, what is told, and in which order."""
+"""Pattern queries: authorisation, selection and ranking."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def a_hit(pattern: Pattern, cosine: float | None = 0.9, **metadata: Any) -> Retr
 
 
 @dataclass
-class Told:
-    """An observer that keeps what was told."""
+class RecordedAnswers:
+    """An observer that records the answers."""
 
     answers: list[Answered] = field(default_factory=list)
 
@@ -84,15 +84,15 @@ class Knowing:
     patterns: Sequence[Pattern]
     hits: Sequence[RetrievalResult] | None = None
     partial: bool = False
-    told: Told = field(default_factory=Told)
-    asked: list[str] = field(default_factory=list)
+    observer: RecordedAnswers = field(default_factory=RecordedAnswers)
+    searched: list[str] = field(default_factory=list)
 
     def service(self) -> RAGQueryService:
-        return RAGQueryService(PatternSearch(self._ask, self._heads, lambda: None, (self.told,)))
+        return RAGQueryService(PatternSearch(self._ask, self._heads, lambda: None, (self.observer,)))
 
     def _ask(self, text: str, config: QueryConfig) -> Answer:
         assert config.categories == ("learning/patterns",)
-        self.asked.append(text)
+        self.searched.append(text)
         hits = [a_hit(pattern) for pattern in self.patterns] if self.hits is None else self.hits
         return Answer(
             text, tuple(hits), partial=self.partial, notes=("the search index is unavailable",) * self.partial
@@ -102,16 +102,16 @@ class Knowing:
         return [pattern for pattern in self.patterns if pattern.pattern_id in ids]
 
 
-def solutions(knowing: Knowing, **asked: Any) -> list[str]:
-    """What is told to who asks for the failure."""
-    return [found.solution for found in knowing.service().query_for_failure(PROBLEM, ERROR, **asked)]
+def solutions(knowing: Knowing, **query: Any) -> list[str]:
+    """Solutions of the patterns that a query for the failure returns."""
+    return [found.solution for found in knowing.service().query_for_failure(PROBLEM, ERROR, **query)]
 
 
-def task_solutions(knowing: Knowing, **asked: Any) -> list[str]:
-    return [found.solution for found in knowing.service().query_for_task(PROBLEM, **asked)]
+def task_solutions(knowing: Knowing, **query: Any) -> list[str]:
+    return [found.solution for found in knowing.service().query_for_task(PROBLEM, **query)]
 
 
-class TestWhoMayAsk:
+class TestAuthorisation:
     RULES = LearningRules(orchestrators=frozenset({"planner", "opx-planner-role"}))
 
     @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ class TestWhoMayAsk:
         for ask in (service.query_for_task, service.query_for_failure):
             with pytest.raises(NotOrchestratorError):
                 ask("")
-        assert (knowing.asked, knowing.told.answers) == ([], [])
+        assert (knowing.searched, knowing.observer.answers) == ([], [])
 
 
 class TestOrder:
@@ -190,8 +190,8 @@ class TestOrder:
         assert wilson_lower_bound(successes, failures) == pytest.approx(bound, abs=1e-4)
 
 
-class TestWhatIsTold:
-    def test_of_conflicting_ways_is_the_best_three(self) -> None:
+class TestSelection:
+    def test_returns_the_best_three_of_conflicting_ways(self) -> None:
         ways = [a_pattern(str(at), solution=f"way {at}", success_count=at) for at in range(1, 6)]
         assert task_solutions(Knowing(ways)) == ["way 5", "way 4", "way 3"]
 
@@ -200,28 +200,28 @@ class TestWhatIsTold:
         other = a_pattern("9", problem="Offsets of a batch are lost on restart", error_message="", solution="other")
         assert "other" in task_solutions(Knowing([*ways, other]))
 
-    def test_of_a_failure_is_three_at_most(self) -> None:
+    def test_returns_at_most_three_for_a_failure(self) -> None:
         problems = ("Disks fill up", "Clocks drift apart", "Keys expire", "Queues grow", "Leaders change")
         several = [a_pattern(str(at), problem=problem, error_message="") for at, problem in enumerate(problems)]
         assert len(task_solutions(Knowing(several, [a_hit(one, 0.99) for one in several]))) == 5
         assert len(solutions(Knowing(several, [a_hit(one, 0.99) for one in several]))) == 3
 
-    def test_is_as_much_as_was_asked_for(self) -> None:
+    def test_returns_at_most_max_results(self) -> None:
         several = [a_pattern(str(at)) for at in range(3)]
         assert len(task_solutions(Knowing(several), max_results=2)) == 2
 
-    def test_is_nothing_that_is_not_similar_enough(self) -> None:
+    def test_leaves_out_patterns_below_the_threshold(self) -> None:
         pattern = a_pattern(problem="Printers have no paper", solution="Fill it in", error_message="PC LOAD LETTER")
         knowing = Knowing([pattern], [a_hit(pattern, 0.2)])
         assert (solutions(knowing), task_solutions(knowing)) == ([], [])
 
-    def test_is_nothing_that_never_worked(self) -> None:
+    def test_leaves_out_patterns_that_never_worked(self) -> None:
         assert solutions(Knowing([a_pattern(success_count=0, failure_count=3)])) == []
 
-    def test_is_nothing_whose_head_is_gone_or_not_visible(self) -> None:
+    def test_leaves_out_patterns_whose_head_is_gone_or_not_visible(self) -> None:
         assert solutions(Knowing([], [a_hit(a_pattern())])) == []
 
-    def test_is_also_what_a_search_took_for_a_copy(self) -> None:
+    def test_includes_patterns_found_as_near_duplicates(self) -> None:
         first, second = a_pattern("1", solution="one"), a_pattern("2", solution="two")
         copy = {"documentId": "d2", "source": f"file:///corpus/{second.source}"}
         assert set(solutions(Knowing([first, second], [a_hit(first, copies=[copy])]))) == {"one", "two"}
@@ -237,21 +237,21 @@ class TestWhatIsTold:
         (found,) = Knowing([a_pattern()], [hit]).service().query_for_failure(PROBLEM, ERROR)
         assert "instructions to a model" in found.warnings[0]
 
-    def test_is_what_is_noted_as_told(self) -> None:
+    def test_observers_record_the_returned_patterns(self) -> None:
         knowing = Knowing([a_pattern("1"), a_pattern("2", success_count=0)])
         solutions(knowing)
-        (answered,) = knowing.told.answers
+        (answered,) = knowing.observer.answers
         assert [result.document_id for result in answered.answer.results] == [f"document of {'1'.rjust(32, '0')}"]
 
-    def test_is_searched_by_the_error_too(self) -> None:
+    def test_searches_the_error_too(self) -> None:
         knowing = Knowing([a_pattern()])
         knowing.service().query_for_failure("It stopped", "E42")
-        assert knowing.asked == ["It stopped\nE42"]
+        assert knowing.searched == ["It stopped\nE42"]
 
 
 class TestFilters:
     @pytest.mark.parametrize(
-        ("asked", "is_told"),
+        ("query", "found"),
         [
             ({"agent_type": "backend"}, True),
             ({"agent_type": "Backend"}, True),
@@ -261,14 +261,14 @@ class TestFilters:
             ({}, True),
         ],
     )
-    def test_leave_out_patterns_of_other_agents_and_tasks(self, asked: dict[str, str], is_told: bool) -> None:
-        assert bool(solutions(Knowing([a_pattern()]), **asked)) is is_told
+    def test_leave_out_patterns_of_other_agents_and_tasks(self, query: dict[str, str], found: bool) -> None:
+        assert bool(solutions(Knowing([a_pattern()]), **query)) is found
 
-    @pytest.mark.parametrize(("technology", "is_told"), [("Kafka", True), ("apache kafka 3", True), ("Redis", False)])
-    def test_leave_out_other_technologies(self, technology: str, is_told: bool) -> None:
-        assert bool(task_solutions(Knowing([a_pattern()]), technology=technology)) is is_told
+    @pytest.mark.parametrize(("technology", "found"), [("Kafka", True), ("apache kafka 3", True), ("Redis", False)])
+    def test_leave_out_other_technologies(self, technology: str, found: bool) -> None:
+        assert bool(task_solutions(Knowing([a_pattern()]), technology=technology)) is found
 
-    def test_let_pass_what_does_not_say_whom_it_is_for(self) -> None:
+    def test_let_pass_patterns_without_the_filtered_fields(self) -> None:
         pattern = a_pattern(agent_types=(), task_types=(), technology="")
         assert task_solutions(Knowing([pattern]), agent_type="x", task_type="y", technology="z")
 
@@ -282,7 +282,7 @@ class TestErrors:
         first, second = 'index "a_idx" is invalid (42)', 'the index "b_idx" is really invalid (7), drop it'
         assert errors_agree(first, second) == errors_agree(second, first) == 1.0
 
-    def test_that_are_missing_say_nothing(self) -> None:
+    def test_that_are_missing_are_not_compared(self) -> None:
         assert errors_agree("", "timeout") is None
 
     def test_that_differ_make_a_pattern_less_similar_than_none_and_none_less_than_the_same(self) -> None:
@@ -319,7 +319,7 @@ class TestBadQuestions:
     def test_of_any_length_are_answered_by_their_beginning(self) -> None:
         knowing = Knowing([a_pattern()])
         assert knowing.service().query_for_failure(PROBLEM, ERROR + " at line 1" * 100_000)
-        assert len(knowing.asked[0]) < 30_000
+        assert len(knowing.searched[0]) < 30_000
 
     def test_raise_where_patterns_were_not_all_searched(self) -> None:
         with pytest.raises(IndexUnavailableError, match="unavailable"):
@@ -334,7 +334,7 @@ def table(tmp_path: Path) -> Iterator[Table]:
 
 
 class CountedReads:
-    """A table that counts the keys that it is asked for."""
+    """A table that counts the keys that are read."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

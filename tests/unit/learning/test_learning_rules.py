@@ -1,4 +1,4 @@
-"""Who shares what was learned is said in knowledge.yaml, and never reaches another client."""
+"""Rules of sharing patterns in knowledge.yaml: they never reach another client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_shipped_file_shares_with_the_client() -> None:
     assert (rules.share, "orchestrator" in rules.orchestrators) == (Share.CLIENT, True)
 
 
-def test_nobody_may_ask_where_the_file_says_nothing(tmp_path: Path) -> None:
+def test_without_a_section_no_principal_may_query_patterns(tmp_path: Path) -> None:
     assert read_learning_rules(a_file(tmp_path, "")) == LearningRules(Share.CLIENT, frozenset())
 
 

@@ -46,7 +46,7 @@ ANYTHING = QueryConfig(min_confidence=0)
 
 
 class TestWordsOfAScope:
-    """Which words stand for which pages, from rows alone."""
+    """Words that stand for pages, from rows alone."""
 
     @pytest.fixture
     def time(self) -> FakeTime:
@@ -69,12 +69,12 @@ class TestWordsOfAScope:
         [page] = pages(store, "kasse")
         assert (page.scope_key, page.source, page.resolved, page.uses) == ("global", GATEWAY, 2, 2)
 
-    def test_an_incident_counts_once_however_often_it_was_told(self, store: LearntStore) -> None:
+    def test_an_incident_counts_once_however_many_outcomes_it_has(self, store: LearntStore) -> None:
         enter(store, "o1", "kasse", incident="INC-1")
         enter(store, "o2", "kasse", incident="inc-1")
         assert pages(store, "kasse") == []
 
-    def test_without_an_incident_receipts_tell_them_apart(self, store: LearntStore) -> None:
+    def test_without_an_incident_outcomes_of_a_receipt_count_once(self, store: LearntStore) -> None:
         enter(store, "o1", "kasse", incident="", receipt_id="r1")
         enter(store, "o2", "kasse", incident="", receipt_id="r1")
         assert pages(store, "kasse") == []
@@ -96,7 +96,9 @@ class TestWordsOfAScope:
             enter(store, f"o{number}", "kasse")
         for number in range(3):
             assert [(page.resolved, page.uses) for page in pages(store, "kasse")] == ([(3, 3 + number)])
-            store.enter(ACME, told(f"p{number}", OutcomeResult.NO_EFFECT), DocumentKey(EVERYBODY, GATEWAY), "kasse")
+            store.enter(
+                ACME, an_outcome(f"p{number}", OutcomeResult.NO_EFFECT), DocumentKey(EVERYBODY, GATEWAY), "kasse"
+            )
         assert pages(store, "kasse") == []
 
     def test_its_confidence_grows_with_incidents_and_falls_with_others(self) -> None:
@@ -113,12 +115,12 @@ class TestWordsOfAScope:
     def test_what_was_corrected_is_forgotten(self, store: LearntStore, table: SqliteTable) -> None:
         enter(store, "o1", "kasse")
         enter(store, "o2", "kasse")
-        store.forget(ACME, told("o2", result=OutcomeResult.NO_EFFECT))
+        store.forget(ACME, an_outcome("o2", result=OutcomeResult.NO_EFFECT))
         assert pages(store, "kasse") == []
         assert len(list(table.query(resolved_partition(ACME)))) == 1
 
     def test_forgetting_what_was_never_learnt_writes_nothing(self, store: LearntStore, table: SqliteTable) -> None:
-        store.forget(ACME, told("o1"))
+        store.forget(ACME, an_outcome("o1"))
         assert list(rows_of(table, ACME)) == []
 
     def test_each_change_has_readers_look_again(self, store: LearntStore, table: SqliteTable, time: FakeTime) -> None:
@@ -126,7 +128,7 @@ class TestWordsOfAScope:
         for outcome in ("o1", "o2"):
             enter(store, outcome, "kasse")
             marks.append(mark_of(table))
-        store.forget(ACME, told("o2", OutcomeResult.NO_EFFECT))
+        store.forget(ACME, an_outcome("o2", OutcomeResult.NO_EFFECT))
         assert len({*marks, mark_of(table)}) == 3
 
     def test_it_is_kept_as_long_as_outcomes(self, store: LearntStore, time: FakeTime) -> None:
@@ -177,7 +179,7 @@ class TestWordsOfAScope:
         assert list(rows_of(table, "client:acm")) == []
 
     @pytest.mark.parametrize(
-        ("said", "asked"),
+        ("report", "word"),
         [
             ("Kassen hängen", "kasse"),
             ("tills are frozen", "TILL"),
@@ -185,40 +187,40 @@ class TestWordsOfAScope:
             ("レジが動かない", "レジ"),
         ],
     )
-    def test_words_are_known_in_other_forms(self, store: LearntStore, said: str, asked: str) -> None:
-        enter(store, "o1", said)
-        enter(store, "o2", said)
-        assert pages(store, asked)
+    def test_words_are_known_in_other_forms(self, store: LearntStore, report: str, word: str) -> None:
+        enter(store, "o1", report)
+        enter(store, "o2", report)
+        assert pages(store, word)
 
-    @pytest.mark.parametrize("said", ["", "   ", "the of and", "\u200b\u200d", "!?…", "💥"])
-    @pytest.mark.parametrize("asked", ["the", "", "\u200b", "💥", "kasse"])
-    def test_what_says_nothing_stands_for_nothing(self, store: LearntStore, said: str, asked: str) -> None:
-        enter(store, "o1", said)
-        enter(store, "o2", said)
-        assert pages(store, asked) == []
+    @pytest.mark.parametrize("report", ["", "   ", "the of and", "\u200b\u200d", "!?…", "💥"])
+    @pytest.mark.parametrize("word", ["the", "", "\u200b", "💥", "kasse"])
+    def test_a_report_without_terms_stands_for_nothing(self, store: LearntStore, report: str, word: str) -> None:
+        enter(store, "o1", report)
+        enter(store, "o2", report)
+        assert pages(store, word) == []
 
 
-class TestSaid:
+class TestReport:
     def test_it_is_one_line(self) -> None:
         assert report_of("Kasse\n hängt", "", "seit  9") == "Kasse hängt seit 9"
         assert report_of("", " ") == ""
 
     @pytest.mark.parametrize("text", ["kasse " * 400, "k" * 2_000])
     def test_it_is_cut_between_words_where_there_are_any(self, text: str) -> None:
-        said = report_of(text)
-        assert MAX_REPORT - 10 < len(said) <= MAX_REPORT
-        assert set(said.split()) <= {"kasse", "k" * MAX_REPORT}
+        report = report_of(text)
+        assert MAX_REPORT - 10 < len(report) <= MAX_REPORT
+        assert set(report.split()) <= {"kasse", "k" * MAX_REPORT}
 
 
-def told(outcome_id: str, result: OutcomeResult = OutcomeResult.RESOLVED, **more: str) -> RecordedOutcome:
+def an_outcome(outcome_id: str, result: OutcomeResult = OutcomeResult.RESOLVED, **more: str) -> RecordedOutcome:
     given = {"receipt_id": f"r-{outcome_id}", "at": "2026-11-22T10:00:00Z", "incident": f"INC-{outcome_id}"} | more
     return RecordedOutcome(outcome_id=outcome_id, result=result, document_id="d1", version=1, **given)
 
 
 def enter(
-    store: LearntStore, outcome_id: str, said: str, *, source: str = GATEWAY, scope: Scope = EVERYBODY, **more: str
+    store: LearntStore, outcome_id: str, report: str, *, source: str = GATEWAY, scope: Scope = EVERYBODY, **more: str
 ) -> None:
-    store.enter(ACME, told(outcome_id, OutcomeResult.RESOLVED, **more), DocumentKey(scope, source), said)
+    store.enter(ACME, an_outcome(outcome_id, OutcomeResult.RESOLVED, **more), DocumentKey(scope, source), report)
 
 
 def pages(store: LearntStore, word: str, visible: Sequence[str] = ("global", ACME)) -> list[LearntPage]:
@@ -245,9 +247,7 @@ class TestAdding:
             ({"other": 0.7, "page": 0.7}, {"other": 0.7, "page": 0.7}),
         ],
     )
-    def test_it_takes_nothing_from_what_was_found_without_it(
-        self, found: dict[str, float], after: dict[str, float]
-    ) -> None:
+    def test_it_changes_no_other_hit(self, found: dict[str, float], after: dict[str, float]) -> None:
         question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
         routed = Routed([a_hit(name, confidence) for name, confidence in found.items()])
         searched = []
@@ -264,7 +264,7 @@ class TestAdding:
         assert (len(question.changes), len(question.notes), routed.added) == (changed, changed, changed)
         assert question.text == "kasse kaputt"
 
-    def test_a_page_that_passes_no_filter_is_not_told_of(self) -> None:
+    def test_a_page_that_passes_no_filter_is_not_mentioned(self) -> None:
         question = parse_query("kasse kaputt", ANYTHING, KNOWLEDGE)
         routed = Routed()
         add_pages(question, [a_stand_in()], routed, lambda _: Routed())
@@ -303,7 +303,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture
 def services(system: System) -> Iterator[System]:
-    """Without what was told in the tests before."""
+    """The system without the outcomes of earlier tests."""
     yield system
     table = system.tables.table(OUTCOMES)
     for scope in ("global", ACME, SHOP, "client:other"):
@@ -317,7 +317,7 @@ def ask(services: System, query: str, config: QueryConfig = ANYTHING, identity: 
     return services.questions.search(identity).answer(query, config)
 
 
-def tell(
+def record(
     services: System,
     *notes: str,
     result: str = "resolved",
@@ -345,17 +345,17 @@ def rows(services: System) -> list[Mapping[str, Any]]:
     return list(services.tables.table(OUTCOMES).query(resolved_partition(ACME)))
 
 
-class TestAsking:
+class TestQueries:
     def test_the_page_comes_first_where_nothing_is_likely(self, services: System) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         answer = ask(services, "kasse kaputt")
         assert titles(answer)[0] == GATEWAY_TITLE
         assert learnt(answer) == {"kasse": GATEWAY_TITLE}
         assert f"searched also for: {GATEWAY_TITLE} (kasse; learnt from INC-1, INC-0)" in answer.notes
 
     def test_incidents_without_names_are_counted(self, services: System) -> None:
-        tell(services, REPORT, REPORT, incident="")
-        tell(services, REPORT, incident="INC-9")
+        record(services, REPORT, REPORT, incident="")
+        record(services, REPORT, incident="INC-9")
         note = f"searched also for: {GATEWAY_TITLE} (kasse; learnt from INC-9 and 2 other incidents)"
         assert note in ask(services, "kasse kaputt").notes
 
@@ -363,18 +363,18 @@ class TestAsking:
         question = f"{DISK_TITLE} kasse"
         before = ask(services, question)
         assert before.results[0].confidence >= 0.95
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         answer = ask(services, question)
         assert not learnt(answer)
         assert titles(answer) == titles(before)
 
     def test_words_that_the_page_has_were_judged_already(self, services: System) -> None:
-        tell(services, "the volume kaputt", "the volume kaputt", key=DISK, about="disk full")
+        record(services, "the volume kaputt", "the volume kaputt", key=DISK, about="disk full")
         assert not learnt(ask(services, "volume radio loud"))
         assert learnt(ask(services, "kaputt radio")) == {"kaputt": DISK_TITLE}
 
     def test_words_that_many_entries_have_stand_for_nothing(self, services: System) -> None:
-        tell(
+        record(
             services, "Bondrucker tot", "Bondrucker tot"
         )  # removed entries count for a while: no other test has the word
         keys = [f"clients/acme/documents/runbooks/ticket{number}.md" for number in range(FEW_ENTRIES + 1)]
@@ -403,25 +403,25 @@ class TestAsking:
         ],
     )
     def test_what_was_typed_on_purpose_stays(self, services: System, question: str) -> None:
-        tell(services, *["Kasse hängt, und die KASSE-01, kasse01"] * 2)
+        record(services, *["Kasse hängt, und die KASSE-01, kasse01"] * 2)
         assert not learnt(ask(services, question))
 
     @pytest.mark.parametrize("name", ["plain", "document_id", "as_of"])
     def test_plain_questions_and_those_within_a_page_or_a_time_stay(self, services: System, name: str) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         now, page = iso_time(services.clock()), id_of(services, GATEWAY)
         config: dict[str, Any] = {name: {"plain": True, "document_id": page, "as_of": now}[name]}
         assert not learnt(ask(services, "kasse kaputt", replace(ANYTHING, **config)))
 
     def test_filters_hold_for_the_page_too(self, services: System) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         assert learnt(ask(services, "kasse kaputt", replace(ANYTHING, categories=("runbooks",))))
         elsewhere = ask(services, "kasse kaputt", replace(ANYTHING, categories=("postmortems",)))
         assert (titles(elsewhere), learnt(elsewhere)) == ([], {})
         assert not learnt(ask(services, "kasse kaputt title:disk"))
 
     def test_a_page_of_a_project_is_its_own(self, services: System) -> None:
-        tell(services, REPORT, REPORT, key=CART, about="shop cart cache")
+        record(services, REPORT, REPORT, key=CART, about="shop cart cache")
         assert learnt(ask(services, "kasse kaputt")) == {"kasse": "Empty the shop cart cache"}
         assert not learnt(ask(services, "kasse kaputt", identity=BOB))
         kept = {
@@ -437,13 +437,13 @@ class TestAsking:
             assert [row["result"] for row in kept] == [result]
 
     def test_other_clients_see_nothing(self, services: System) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         for identity in (Identity("other", "shop"), Identity("acm"), Identity()):
             assert not learnt(ask(services, "kasse kaputt", identity=identity))
 
-    def test_the_receipt_tells_it_from_the_answer_before(self, services: System) -> None:
+    def test_the_receipt_differs_from_that_of_the_answer_before(self, services: System) -> None:
         before = ask(services, "kasse kaputt").receipt or {}
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         after = ask(services, "kasse kaputt").receipt or {}
         assert "outcomes" not in before
         assert after["outcomes"]
@@ -452,7 +452,7 @@ class TestAsking:
 
     def test_a_store_that_fails_leaves_the_answer_as_it_is(self, services: System) -> None:
         before = ask(services, "kasse kaputt")
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
 
         def failing() -> Any:
             raise StoreUnavailableError("throttled")
@@ -462,7 +462,7 @@ class TestAsking:
         assert answer.understood["text"] == before.understood["text"]
 
     def test_an_engine_that_does_not_count_adds_nothing(self, services: System) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         words = services.learning.experience.words
 
         class Managed:
@@ -491,49 +491,49 @@ class TestAsking:
         assert reads.count == 1
 
     def test_rows_are_read_once_until_something_is_learnt(self, services: System) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         experience = services.learning.experience
         first = experience.words(("global", ACME))
         again = experience.words(("global", ACME))
         assert first
         assert again
         assert first._of_scopes[0] is again._of_scopes[0]
-        tell(services, REPORT, incident="INC-9")
+        record(services, REPORT, incident="INC-9")
         later = experience.words(("global", ACME))
         assert later
         assert later._of_scopes[0] is not first._of_scopes[0]
 
 
 class TestRecording:
-    def test_what_was_said_is_kept_without_secrets(self, services: System) -> None:
-        tell(services, "Kasse tot: postgres://app:Xk29fLq8Zp31@db/x\n seit\u200b 9")
+    def test_a_report_is_stored_without_secrets(self, services: System) -> None:
+        record(services, "Kasse tot: postgres://app:Xk29fLq8Zp31@db/x\n seit\u200b 9")
         [row] = rows(services)
         assert (row["pageScope"], row["incident"]) == ("global", "INC-0")
         assert row["said"].startswith("Kasse tot")
         assert "Xk29fLq8Zp31" not in row["said"]
 
     @pytest.mark.parametrize("note", ["", "  ", "\U000e0041\U000e0042"])
-    def test_nothing_said_is_nothing_learnt(self, services: System, note: str) -> None:
-        tell(services, note)
+    def test_an_empty_report_teaches_nothing(self, services: System, note: str) -> None:
+        record(services, note)
         assert rows(services) == []
         assert services.learning.known_outcomes.of([ACME])[LEARNT] == []
 
     @pytest.mark.parametrize("result", ["no_effect", "made_worse"])
     def test_only_what_resolved_it_is_learnt(self, services: System, result: str) -> None:
-        tell(services, REPORT, REPORT, result=result)
+        record(services, REPORT, REPORT, result=result)
         assert [row["result"] for row in rows(services)] == [result, result]
         assert not learnt(ask(services, "kasse kaputt"))
 
     @pytest.mark.parametrize("result", ["no_effect", "made_worse"])
     def test_what_did_not_help_counts_against_it(self, services: System, result: str) -> None:
-        tell(services, REPORT, REPORT)
+        record(services, REPORT, REPORT)
         assert learnt(ask(services, "kasse kaputt"))
         for incident in ("INC-8", "INC-9"):
-            tell(services, REPORT, result=result, incident=incident)
+            record(services, REPORT, result=result, incident=incident)
         assert not learnt(ask(services, "kasse kaputt")), "2 of 4 are fewer than three fifths"
 
     def test_long_notes_are_cut(self, services: System) -> None:
-        tell(services, "kasse " * 333)
+        record(services, "kasse " * 333)
         assert len(rows(services)[0]["said"]) <= MAX_REPORT
 
     def test_a_correction_takes_it_back_and_another_one_brings_it_back(self, services: System) -> None:
@@ -543,7 +543,7 @@ class TestRecording:
             outcomes.record(receipt, document, result, note=REPORT)
             assert [row["result"] for row in rows(services)] == [result]
 
-    def test_who_died_before_it_was_kept_tells_it_again(self, services: System) -> None:
+    def test_a_retry_after_a_crash_stores_the_first_report(self, services: System) -> None:
         receipt, document = ask(services, "payment gateway").receipt_id, id_of(services, GATEWAY)
         outcomes = services.learning.outcomes(ANN)
         outcomes.record(receipt, document, "resolved", note=REPORT)
@@ -556,7 +556,7 @@ class TestRecording:
         copy = "clients/acme/projects/shop/documents/runbooks/copy.md"
         services.store.put(copy, CORPUS[GATEWAY].encode())
         list(services.manager.work())
-        tell(services, REPORT)
+        record(services, REPORT)
         assert rows(services)[0]["pageScope"] == "global"
         services.manager.delete_object(copy)
         list(services.manager.work())
@@ -566,20 +566,20 @@ class TestRecording:
             raise StoreUnavailableError("throttled")
 
         monkeypatch.setattr(services.learning, "_incident_text", failing)
-        tell(services, REPORT)
+        record(services, REPORT)
         assert rows(services)[0]["said"] == REPORT
 
     def test_an_incident_is_known_by_its_node_to_those_who_may_see_it(self, services: System) -> None:
-        record = b"# INC-17: Kassenserver reagieren nicht\n\nSeen in two shops."
+        page = b"# INC-17: Kassenserver reagieren nicht\n\nSeen in two shops."
         own, shared = (
             f"clients/acme/{where}documents/operations/incidents/INC-17.md" for where in ("projects/shop/", "")
         )
         for key in (own, shared):
-            services.store.put(key, record)
+            services.store.put(key, page)
             list(services.manager.work())
-            tell(services, "", incident="INC-17", occurrence=key)
-            said = [row["said"] for row in rows(services)]
-            assert said == (["INC-17: Kassenserver reagieren nicht"] if key == shared else [])
+            record(services, "", incident="INC-17", occurrence=key)
+            reports = [row["said"] for row in rows(services)]
+            assert reports == (["INC-17: Kassenserver reagieren nicht"] if key == shared else [])
         for key in (own, shared):
             services.manager.delete_object(key)
         list(services.manager.work())
@@ -588,7 +588,7 @@ class TestRecording:
         "incident", ["kein: Name", "x" * 100, "a|b<c>", "service:checkout", "日本", "::", "INC 17"]
     )
     def test_incidents_may_have_any_name(self, services: System, incident: str) -> None:
-        tell(services, REPORT, incident=incident)
+        record(services, REPORT, incident=incident)
         assert rows(services)[0]["incident"] == incident
 
 

@@ -34,11 +34,11 @@ def table(tmp_path: Path) -> Iterator[HookedTable]:
 
 
 def a_store(table: HookedTable) -> OutcomeStore:
-    """As another process has it."""
+    """The store of another process."""
     return OutcomeStore(table, KnownScopes(table), lambda: 1_000.0)
 
 
-def told(number: int, result: OutcomeResult = RESOLVED) -> RecordedOutcome:
+def an_outcome(number: int, result: OutcomeResult = RESOLVED) -> RecordedOutcome:
     return RecordedOutcome(f"o{number}", result, "d1", 1, f"r{number}", "2026-11-22T10:00:00Z")
 
 
@@ -58,78 +58,78 @@ def own_items(table: HookedTable) -> dict[str, OutcomeResult]:
 class TestCounting:
     def test_each_outcome_counts_once(self, table: HookedTable) -> None:
         for number in (1, 2, 3, 2, 1):
-            count(table, told(number))
+            count(table, an_outcome(number))
         assert known(table).tally.now == Counts(resolved=3)
         assert own_items(table).keys() == {"o1", "o2", "o3"}
 
-    def test_what_is_told_again_is_known(self, table: HookedTable) -> None:
-        assert [count(table, told(1)) for _ in range(3)] == [Counted.NEW, Counted.KNOWN, Counted.KNOWN]
+    def test_an_outcome_recorded_again_is_known(self, table: HookedTable) -> None:
+        assert [count(table, an_outcome(1)) for _ in range(3)] == [Counted.NEW, Counted.KNOWN, Counted.KNOWN]
 
     def test_another_result_corrects_it(self, table: HookedTable) -> None:
-        count(table, told(1))
-        count(table, told(2))
-        assert count(table, told(1, MADE_WORSE)) is Counted.CORRECTED
+        count(table, an_outcome(1))
+        count(table, an_outcome(2))
+        assert count(table, an_outcome(1, MADE_WORSE)) is Counted.CORRECTED
         assert known(table).tally.now == Counts(resolved=1, made_worse=1)
         assert own_items(table) == {"o1": MADE_WORSE, "o2": RESOLVED}
 
     def test_counts_go_past_a_million(self, table: HookedTable) -> None:
-        count(table, told(0))
+        count(table, an_outcome(0))
         [head] = [row for row in rows_of(table, SCOPE) if row["entry"] == KEY]
         table.put({**head, "now": Counts(10**6 + 5, 3, 2).to_json()})
-        count(table, told(1))
+        count(table, an_outcome(1))
         assert known(table).tally.now == Counts(10**6 + 6, 3, 2)
 
     def test_scopes_know_nothing_of_each_other(self, table: HookedTable) -> None:
-        count(table, told(1))
+        count(table, an_outcome(1))
         assert a_store(table).heads(["client:other", "client:acme2"], [KEY]) == []
         assert list(rows_of(table, "client:acm")) == []
 
 
 class TestDeaths:
-    @pytest.mark.parametrize("outcome", [told(3), told(2, NO_EFFECT)], ids=["new", "correction"])
+    @pytest.mark.parametrize("outcome", [an_outcome(3), an_outcome(2, NO_EFFECT)], ids=["new", "correction"])
     @pytest.mark.parametrize("write", range(5))
-    def test_who_dies_at_any_write_and_tells_it_again_is_counted_once(
+    def test_a_retry_after_a_crash_at_any_write_counts_once(
         self, table: HookedTable, write: int, outcome: RecordedOutcome
     ) -> None:
-        count(table, told(1))
-        count(table, told(2))
+        count(table, an_outcome(1))
+        count(table, an_outcome(2))
         table.arm(write, _die)
         try:
             count(table, outcome)
         except DiedError:
-            count(table, told(4))  # somebody else comes first
+            count(table, an_outcome(4))  # another process writes first
         table.disarm()
-        count(table, told(4))
+        count(table, an_outcome(4))
         count(table, outcome)
         expected = {"o1": RESOLVED, "o2": RESOLVED, "o4": RESOLVED} | {outcome.outcome_id: outcome.result}
         assert own_items(table) == expected
         assert known(table).tally.now == _counts(expected)
 
     @pytest.mark.parametrize("write", range(4))
-    def test_of_two_at_once_both_count(self, table: HookedTable, write: int) -> None:
-        count(table, told(1))
-        table.arm(write, lambda: _quietly(lambda: count(table, told(2))))
-        count(table, told(3))
+    def test_two_concurrent_outcomes_both_count(self, table: HookedTable, write: int) -> None:
+        count(table, an_outcome(1))
+        table.arm(write, lambda: _quietly(lambda: count(table, an_outcome(2))))
+        count(table, an_outcome(3))
         assert known(table).tally.now == Counts(resolved=3)
         assert own_items(table).keys() == {"o1", "o2", "o3"}
 
     def test_the_own_item_of_a_slow_writer_does_not_undo_a_correction(self, table: HookedTable) -> None:
         def others() -> None:
-            count(table, told(1, MADE_WORSE))
-            count(table, told(2))
+            count(table, an_outcome(1, MADE_WORSE))
+            count(table, an_outcome(2))
 
-        table.arm(2, others)  # after what is known and the counts, before the own item
-        count(table, told(1))
+        table.arm(2, others)  # after the note and the counts, before the own item
+        count(table, an_outcome(1))
         assert own_items(table)["o1"] is MADE_WORSE
 
-    def test_who_never_gets_through_is_told(self, table: HookedTable) -> None:
-        count(table, told(1))
+    def test_endless_conflicts_are_reported(self, table: HookedTable) -> None:
+        count(table, an_outcome(1))
         with pytest.raises(StoreUnavailableError, match="too many"):
-            count(cast("HookedTable", Overtaken(table)), told(2))
+            count(cast("HookedTable", Overtaken(table)), an_outcome(2))
 
 
 class TestKnown:
-    def test_what_is_not_there_is_looked_for_once_a_minute(self, table: HookedTable) -> None:
+    def test_missing_kinds_are_looked_up_once_a_minute(self, table: HookedTable) -> None:
         reads = Reads(table)
         time = FakeTime()
         known = KnownScopes(cast("HookedTable", reads), monotonic=time.clock)
@@ -140,26 +140,26 @@ class TestKnown:
         known.of([SCOPE])
         assert reads.count == 2
 
-    def test_what_another_process_wrote_is_seen_after_that(self, table: HookedTable) -> None:
+    def test_writes_of_another_process_are_seen_after_a_minute(self, table: HookedTable) -> None:
         time = FakeTime()
         known = KnownScopes(table, monotonic=time.clock)
         known.of([SCOPE])
-        count(table, told(1))
+        count(table, an_outcome(1))
         assert known.of([SCOPE])[OUTCOMES_KIND] == []
         time.sleep(LOOKED_AGAIN_SECONDS)
         assert known.of([SCOPE])[OUTCOMES_KIND] == [SCOPE]
 
-    def test_what_this_process_wrote_is_seen_at_once(self, table: HookedTable) -> None:
+    def test_writes_of_this_process_are_seen_at_once(self, table: HookedTable) -> None:
         known = KnownScopes(table)
         known.of([SCOPE])
-        OutcomeStore(table, known, lambda: 1_000.0).count(SCOPE, KEY, told(1), "")
+        OutcomeStore(table, known, lambda: 1_000.0).count(SCOPE, KEY, an_outcome(1), "")
         assert known.of([SCOPE])[OUTCOMES_KIND] == [SCOPE]
 
 
 def test_every_row_of_a_scope_is_found_by_it(table: HookedTable) -> None:
     for number in range(3):
-        count(table, told(number))
-        a_store(table).count("client:other", KEY, told(number), "")
+        count(table, an_outcome(number))
+        a_store(table).count("client:other", KEY, an_outcome(number), "")
     rows = list(rows_of(table, SCOPE))
     assert len(rows) == 3 + 1 + 1
     for row in rows:
@@ -183,7 +183,7 @@ class Reads:
 
 
 class Overtaken:
-    """A table of which somebody else changes the counts before every write."""
+    """A table whose counts another process changes before every write."""
 
     def __init__(self, table: HookedTable) -> None:
         self._table = table

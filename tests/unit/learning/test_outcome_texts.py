@@ -1,4 +1,4 @@
-"""How outcomes and warnings look to people, to agents and over the wire."""
+"""Outcomes and warnings as text for people and agents, and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAIN = replace(RESULT, metadata={"title": "Disk full", "documentId": "d1"}, par
 ANSWER = Answer("disk", (RESULT,))
 
 
-def test_people_see_what_came_of_it_and_the_warning_before_the_text() -> None:
+def test_people_see_outcomes_and_warnings_before_the_text() -> None:
     lines = [line.strip() for line in HitPage(Screen()).passage(1, RESULT)]
     assert "outcomes: 4 of 5 resolved, 1 made it worse" in lines
     assert lines.index("[Warning: tried in INC-7, made things worse: Grow the volume]") < lines.index(
@@ -47,7 +47,7 @@ def test_a_score_is_explained_with_its_outcomes() -> None:
     assert row.split()[1] == "1.040"
 
 
-def test_where_nothing_was_told_nothing_is_said() -> None:
+def test_without_outcomes_and_warnings_none_are_shown() -> None:
     text = "\n".join([*HitPage(Screen(), explain=True).passage(1, PLAIN), citation(PLAIN)])
     assert "utcomes" not in text
     assert "Warning" not in text
@@ -79,6 +79,6 @@ def test_both_go_over_the_wire() -> None:
 
 
 def test_an_answer_of_an_older_system_can_be_read() -> None:
-    told = sent(Answer("q", (PLAIN,)))
-    del told["results"][0]["scores"]["outcome"]
-    assert from_json(Answer, told).results == (PLAIN,)
+    data = sent(Answer("q", (PLAIN,)))
+    del data["results"][0]["scores"]["outcome"]
+    assert from_json(Answer, data).results == (PLAIN,)

@@ -1,4 +1,4 @@
-"""How far outcomes move a score, and what is said of them."""
+"""Effect of outcomes on scores, and their explanations."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ some_counts = st.builds(Counts, numbers, numbers, numbers)
 tallies = st.builds(Tally, some_counts, some_counts)
 
 
-def told(
+def an_outcome(
     result: OutcomeResult = RESOLVED, document: str = "d1", version: int = 1, section: str = ""
 ) -> RecordedOutcome:
     return RecordedOutcome("o1", result, document, version, "r1", "2026-11-22T10:00:00Z", section)
 
 
 def known(*results: OutcomeResult, section: str = "") -> DocumentOutcomes:
-    """What is known of a document of which these were told."""
+    """Outcome counts of a document with these outcomes."""
     found = NEW
     for result in results:
-        found = counted(found, told(result, section=section), None, "Disk full")
+        found = counted(found, an_outcome(result, section=section), None, "Disk full")
     return found
 
 
@@ -84,13 +84,13 @@ class TestVersions:
         assert not Tally(Counts(), Counts(resolved=9)).enough
 
     def test_the_first_outcome_of_a_later_version_makes_the_others_earlier_ones(self) -> None:
-        found = counted(known(RESOLVED, RESOLVED), told(MADE_WORSE, "d2", 2), None, "Disk is full")
+        found = counted(known(RESOLVED, RESOLVED), an_outcome(MADE_WORSE, "d2", 2), None, "Disk is full")
         assert found.tally == Tally(Counts(made_worse=1), Counts(resolved=2))
         assert (found.document_id, found.version, found.title) == ("d2", 2, "Disk is full")
 
     def test_a_late_outcome_of_an_earlier_version_is_one_of_that(self) -> None:
-        current = counted(NEW, told(document="d2", version=2), None, "")
-        assert counted(current, told(NO_EFFECT), None, "").tally == Tally(Counts(resolved=1), Counts(no_effect=1))
+        current = counted(NEW, an_outcome(document="d2", version=2), None, "")
+        assert counted(current, an_outcome(NO_EFFECT), None, "").tally == Tally(Counts(resolved=1), Counts(no_effect=1))
 
     def test_readers_of_a_version_without_outcomes_see_those_of_before(self) -> None:
         found = known(RESOLVED, section="Repair").seen_from("d2")
@@ -99,14 +99,14 @@ class TestVersions:
 
 class TestCorrections:
     def test_another_result_takes_the_place_of_the_first(self) -> None:
-        before = told(RESOLVED, section="Repair")
-        found = counted(known(RESOLVED, RESOLVED, section="Repair"), told(MADE_WORSE), before, "")
+        before = an_outcome(RESOLVED, section="Repair")
+        found = counted(known(RESOLVED, RESOLVED, section="Repair"), an_outcome(MADE_WORSE), before, "")
         assert found.tally.now == Counts(resolved=1, made_worse=1)
         assert found.sections["Repair"].now == Counts(resolved=1)
 
     def test_one_that_is_of_an_earlier_version_by_now_is_taken_from_there(self) -> None:
-        replaced = counted(known(RESOLVED), told(NO_EFFECT, "d2", 2), None, "")
-        found = counted(replaced, told(MADE_WORSE, "d2", 2), told(RESOLVED), "")
+        replaced = counted(known(RESOLVED), an_outcome(NO_EFFECT, "d2", 2), None, "")
+        found = counted(replaced, an_outcome(MADE_WORSE, "d2", 2), an_outcome(RESOLVED), "")
         assert found.tally == Tally(Counts(no_effect=1, made_worse=1))
 
 
@@ -120,13 +120,13 @@ class TestSections:
     def test_sections_are_bounded_and_the_document_counts_all(self) -> None:
         found = NEW
         for number in range(MAX_SECTIONS + 3):
-            found = counted(found, told(section=f"S{number}"), None, "")
+            found = counted(found, an_outcome(section=f"S{number}"), None, "")
         assert (len(found.sections), found.tally.now.resolved) == (MAX_SECTIONS, MAX_SECTIONS + 3)
 
 
 class TestWords:
     @pytest.mark.parametrize(
-        ("tally", "said"),
+        ("tally", "text"),
         [
             (Tally(), "0 of 0 resolved, too few to count"),
             (Tally(Counts(4, 0, 1)), "4 of 5 resolved, 1 made it worse"),
@@ -134,13 +134,13 @@ class TestWords:
             (Tally(Counts(2_000_000)), "2,000,000 of 2,000,000 resolved"),
         ],
     )
-    def test_explanation(self, tally: Tally, said: str) -> None:
-        assert tally.explained() == said
+    def test_explanation(self, tally: Tally, text: str) -> None:
+        assert tally.explained() == text
 
     def test_a_report_can_be_read_back(self) -> None:
         report = OutcomeReport("o1", "d1", "Disk", "A > B", MADE_WORSE, Counted.NEW, known(RESOLVED, section="A"), "w1")
         assert OutcomeReport.from_json(report.to_json()) == report
 
     def test_an_outcome_can_be_read_back(self) -> None:
-        outcome = replace(told(MADE_WORSE), step="du", incident="INC-7", note="n", occurrence="2", principal="me")
+        outcome = replace(an_outcome(MADE_WORSE), step="du", incident="INC-7", note="n", occurrence="2", principal="me")
         assert RecordedOutcome.from_json(outcome.to_json()) == outcome

@@ -1,4 +1,4 @@
-"""Outcomes are told of what was returned, move scores within bounds, and warn whoever comes to the same step."""
+"""Outcomes of returned documents: recording, bounded effects on scores, and warnings at the same steps."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def ask(services: System, query: str = DISK_TITLE, identity: Identity = SHOP) ->
     return services.questions.search(identity).answer(query, ANYTHING)
 
 
-def tell(
+def record(
     services: System, result: str, times: int = 1, key: str = DISK, identity: Identity = SHOP, **more: Any
 ) -> OutcomeReport:
-    """What came of a document that was returned, so many times."""
+    """Records an outcome of a returned document `times` times."""
     receipt, document = ask(services, "volume full", identity).receipt_id, id_of(services, key)
     outcomes = services.learning.outcomes(identity)
     return [outcomes.record(receipt, document, result, **more, occurrence=str(n)) for n in range(times)][-1]
@@ -105,9 +105,9 @@ def of(answer: Answer, document_id: str) -> Any:
     return next(result for result in answer.results if result.document_id == document_id)
 
 
-class TestTelling:
+class TestRecording:
     def test_it_counts_for_the_whole_client(self, services: System) -> None:
-        report = tell(services, "resolved", 2)
+        report = record(services, "resolved", 2)
         assert (report.counted, report.standing.tally.now) == (Counted.NEW, Counts(resolved=2))
         found = services.learning.outcomes(DEPOT).standing(id_of(services, DISK))
         assert (found.tally.now.resolved, found.explanation) == (2, "2 of 2 resolved, too few to count")
@@ -121,21 +121,21 @@ class TestTelling:
         assert outcomes.record(receipt, document, "resolved", occurrence="next day").counted is Counted.NEW
         assert outcomes.standing(document).tally.now == Counts(resolved=1, no_effect=1)
 
-    def test_it_is_kept_with_all_that_was_said(self, services: System) -> None:
-        tell(
+    def test_all_fields_are_stored_without_secrets(self, services: System) -> None:
+        record(
             services,
             "resolved",
             step="du -sh\x00 /var",
             incident="INC-7",
             note="it was postgres://app:Xk29fLq8Zp31@db/x\n",
         )
-        [told] = services.learning.outcomes(DEPOT).standing(id_of(services, DISK)).latest
-        assert (told.step, told.incident, told.principal) == ("du -sh\ufffd /var", "INC-7", "ann")
-        assert "Xk29fLq8Zp31" not in told.note
+        [outcome] = services.learning.outcomes(DEPOT).standing(id_of(services, DISK)).latest
+        assert (outcome.step, outcome.incident, outcome.principal) == ("du -sh\ufffd /var", "INC-7", "ann")
+        assert "Xk29fLq8Zp31" not in outcome.note
 
     @pytest.mark.parametrize("name", ["Repair", "repair", "AFTERWARDS"])
     def test_a_section_is_meant_by_its_headings(self, services: System, name: str) -> None:
-        report = tell(services, "no_effect", key=LONG, section=name)
+        report = record(services, "no_effect", key=LONG, section=name)
         assert report.section in ("Repair", "Repair > Afterwards")
         assert list(report.standing.sections) == [report.section]
 
@@ -168,7 +168,7 @@ class TestTelling:
         services.store.put(copy, CORPUS[DISK].encode())
         list(services.manager.work())
         assert id_of(services, copy) == id_of(services, DISK)
-        tell(services, "resolved", 5)
+        record(services, "resolved", 5)
         keys = [DocumentKey(Scope(), DISK).id, DocumentKey(Scope("acme"), "documents/runbooks/disk-copy.md").id]
         heads = services.learning.outcome_store.heads(["client:acme"], keys)
         assert [head.tally.now.resolved for _, _, head in heads] == [5, 5]
@@ -245,18 +245,18 @@ class TestRefusals:
 
     def test_section_that_the_document_does_not_have(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match=r"no section 'Rollback'; there are: .*Repair"):
-            tell(services, "resolved", key=LONG, section="Rollback")
+            record(services, "resolved", key=LONG, section="Rollback")
 
     @pytest.mark.parametrize(
-        ("named", "said"),
+        ("named", "message"),
         [
             ({"result": "worse"}, "unknown result 'worse'; allowed: resolved, no_effect, made_worse"),
             ({"step": "x" * 1001}, "step may have 1,000 characters, not 1,001"),
             ({"incident": 7}, "incident must be a string"),
         ],
     )
-    def test_what_can_not_be_read(self, services: System, named: dict[str, Any], said: str) -> None:
-        with pytest.raises(InvalidInputError, match=said):
+    def test_invalid_fields(self, services: System, named: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
             services.learning.outcomes(SHOP).record("r", "d", **{"result": "resolved", **named})
 
     def test_document_that_is_gone(self, services: System) -> None:
@@ -276,7 +276,7 @@ class TestRefusals:
         with pytest.raises(ClientRemovedError, match="acme"):
             outcomes.record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 
-    def test_without_an_audit_log_it_says_so(self, services: System) -> None:
+    def test_without_an_audit_log(self, services: System) -> None:
         outcomes = services.learning.outcomes(SHOP)
         outcomes._sight = replace(outcomes._sight, audited=None)
         with pytest.raises(InvalidInputError, match="OPX_AUDIT_DAYS"):
@@ -299,15 +299,15 @@ class TestRanking:
 
     def test_fewer_than_five_change_no_score(self, services: System) -> None:
         before = [result.score for result in ask(services).results]
-        tell(services, "no_effect", 4)
+        record(services, "no_effect", 4)
         after = ask(services)
         assert [result.score for result in after.results] == before
         assert of(after, id_of(services, DISK)).metadata["outcome"]["text"] == "0 of 4 resolved, too few to count"
 
-    def test_enough_move_it_within_bounds_and_say_so(self, services: System) -> None:
+    def test_enough_move_it_within_bounds_with_an_explanation(self, services: System) -> None:
         document = id_of(services, DISK)
         before = of(ask(services), document)
-        tell(services, "no_effect", 5)
+        record(services, "no_effect", 5)
         after = of(ask(services), document)
         assert after.parts.confidence == before.parts.confidence
         assert LOWEST <= after.score / before.score < 1
@@ -324,12 +324,12 @@ class TestRanking:
 
     def test_another_client_is_not_moved(self, services: System) -> None:
         before = ask(services, identity=STRANGER)
-        tell(services, "made_worse", 6)
+        record(services, "made_worse", 6)
         after = ask(services, identity=STRANGER)
         assert after.results == before.results
 
     def test_a_score_stays_a_part_of_one(self, services: System) -> None:
-        tell(services, "resolved", 5)
+        record(services, "resolved", 5)
         sure = QueryConfig(min_confidence=0, categories=("runbooks/procedures",), document_id=id_of(services, DISK))
         [best] = services.questions.search(SHOP).answer(CORPUS[DISK], sure).results
         assert best.parts is not None
@@ -338,8 +338,8 @@ class TestRanking:
         assert best.score == best.parts.final == 1.0
 
     def test_a_section_moves_its_own_passages_alone(self, services: System) -> None:
-        tell(services, "made_worse", 6, key=LONG, section="Afterwards")
-        tell(services, "resolved", 40, key=LONG)
+        record(services, "made_worse", 6, key=LONG, section="Afterwards")
+        record(services, "resolved", 40, key=LONG)
         [head] = services.learning.outcome_store.heads(["client:acme"], [DocumentKey(Scope(), LONG).id])
         found = head[2].score_of(("Repair", "Afterwards")), head[2].score_of(("Repair",))
         assert [one.section for one in found] == ["Repair > Afterwards", ""]
@@ -349,7 +349,7 @@ class TestRanking:
 
     def test_what_is_unlikely_stays_behind_what_is_likely(self, services: System) -> None:
         answer = ask(services)
-        tell(services, "resolved", 12, key=DNS)
+        record(services, "resolved", 12, key=DNS)
         after = ask(services)
         unlikely = [result.confidence < 0.5 for result in after.results]
         assert unlikely == sorted(unlikely)
@@ -357,7 +357,7 @@ class TestRanking:
 
 
 class TestReads:
-    def test_where_nothing_was_told_questions_read_nothing_and_else_once(self, services: System) -> None:
+    def test_queries_read_once_and_not_at_all_without_outcomes(self, services: System) -> None:
         table = Counting(services.tables.table(OUTCOMES))
         known = KnownScopes(table)
         warnings = StepWarnings(table, known, services.clock)
@@ -366,7 +366,7 @@ class TestReads:
         )
         query = a_query(services, experience)
         assert [_reads(table, query) for _ in range(3)] == [1, 0, 0]
-        tell(services, "resolved")
+        record(services, "resolved")
         known.note("client:acme", "outcomes")
         assert [_reads(table, query) for _ in range(3)] == [1, 1, 1]
 
@@ -422,7 +422,7 @@ def a_query(services: System, experience: LearnedExperience) -> KnowledgeQuery:
 class TestReceipts:
     def test_outcomes_leave_the_receipt_of_the_same_order_as_it_was(self, services: System) -> None:
         before = ask(services).receipt
-        tell(services, "resolved", 3)
+        record(services, "resolved", 3)
         after = ask(services).receipt
         assert before
         assert after
@@ -434,7 +434,7 @@ class TestReceipts:
 
     def test_a_replay_names_them_as_the_cause(self, services: System) -> None:
         receipt = ask(services).receipt
-        tell(services, "made_worse", 6)
+        record(services, "made_worse", 6)
         found = replay(json.loads(json.dumps(dict(receipt or {}))), lambda q, c: _receipt(services, q, c))
         assert found.verdict is ReplayVerdict.CHANGED
         assert any("outcomes" in cause for cause in found.causes)
@@ -451,7 +451,7 @@ def _receipt(services: System, query: str, config: QueryConfig) -> Receipt:
 class TestNegativeKnowledge:
     def test_what_made_it_worse_is_shown_before_the_step_in_the_next_project(self, services: System) -> None:
         who = Identity("acme", "volumes")
-        report = tell(
+        report = record(
             services,
             "made_worse",
             key=LONG,
@@ -481,7 +481,7 @@ class TestNegativeKnowledge:
 
         modes = (SearchMode.BALANCED, SearchMode.THOROUGH)
         before = [found(mode).results[0] for mode in modes]
-        tell(services, "made_worse", key=LONG, identity=who, note="Volumes", incident="INC-70")
+        record(services, "made_worse", key=LONG, identity=who, note="Volumes", incident="INC-70")
         services.learning.checkpoints(who).process_checkpoint(who.project_id, "manual")
         for mode, first in zip(modes, before, strict=True):
             results = found(mode).results
@@ -492,7 +492,7 @@ class TestNegativeKnowledge:
             assert results[0].parts.confidence == pytest.approx(first.parts.confidence, abs=0.06)
             assert "learning/warnings" in [result.category for result in results]
 
-    def test_told_twice_it_is_captured_once_and_of_two_answers_twice(self, services: System) -> None:
+    def test_an_outcome_recorded_twice_is_one_warning_and_of_two_answers_two(self, services: System) -> None:
         document, outcomes = id_of(services, DISK), services.learning.outcomes(SHOP)
         one, other = ask(services).receipt_id, ask(services).receipt_id
         first, second, third = (
@@ -505,7 +505,7 @@ class TestNegativeKnowledge:
     def test_a_warning_that_comes_later_is_seen_by_the_next_question(self, services: System) -> None:
         who = Identity("acme", "later")
         for number, step in enumerate(("Look at the resolver and its cache", "Check the resolver and its forwarders")):
-            tell(services, "made_worse", step=step, key=DNS, identity=who, incident=f"INC-{number}")
+            record(services, "made_worse", step=step, key=DNS, identity=who, incident=f"INC-{number}")
             services.learning.checkpoints(who).process_checkpoint("later", "manual")
             list(services.manager.work())
             warned = of(ask(services, "DNS lookups time out"), id_of(services, DNS)).warnings
@@ -513,7 +513,7 @@ class TestNegativeKnowledge:
 
     def test_a_deleted_warning_is_not_shown(self, services: System) -> None:
         who = Identity("acme", "names")
-        tell(services, "made_worse", step="Check the resolver and its forwarders", key=DNS, identity=who)
+        record(services, "made_worse", step="Check the resolver and its forwarders", key=DNS, identity=who)
         services.learning.checkpoints(who).process_checkpoint("names", "manual")
         list(services.manager.work())
         [shown] = {one["documentId"] for r in ask(services, "DNS lookups time out").results for one in r.warnings}

@@ -153,7 +153,7 @@ class TestReferences:
         "reference",
         ["k1", "d1", "https://wiki/lag", "documents/runbooks/lag.md", "clients/acme/documents/runbooks/lag.md"],
     )
-    def test_what_is_said_of_the_document_is_shown_with_all_of_it(self, reference: str) -> None:
+    def test_a_warning_that_references_the_document_is_shown_without_a_line(self, reference: str) -> None:
         key = DocumentKey(Scope("acme"), "documents/runbooks/lag.md").id
         passage = replace(PASSAGE, key_id=key if "runbooks" in reference else "k1")
         [warning] = warnings_of(tried("Something that it doesn't say", reference=reference), passage=passage)
@@ -162,11 +162,11 @@ class TestReferences:
     @pytest.mark.parametrize(
         "reference", ["k2", "clients/other/documents/runbooks/lag.md", "clients//x", "documents/lag.md"]
     )
-    def test_what_is_said_of_another_document_is_not(self, reference: str) -> None:
+    def test_a_warning_that_references_another_document_is_not_shown(self, reference: str) -> None:
         key = DocumentKey(Scope("acme"), "documents/runbooks/lag.md").id
         assert not warnings_of(tried("Something else", reference=reference), passage=replace(PASSAGE, key_id=key))
 
-    def test_of_a_step_that_it_says_the_place_is_shown_however_plain_the_step_is(self) -> None:
+    def test_a_plain_step_of_a_referenced_document_is_located(self) -> None:
         [warning] = warnings_of(tried("restart the pods", problem="mail", reference="k1"))
         assert warning.line == 8
 
@@ -226,13 +226,13 @@ class TestDocument:
         incident="INC-7",
     )
 
-    def test_it_says_first_that_it_did_not_help(self) -> None:
+    def test_title_and_text_begin_with_the_effect(self) -> None:
         source, record = warning_document(self.ENTRY)
         assert source == f"documents/learning/warnings/{record['id']}.json"
         assert record["title"] == f"Made things worse: {FAILOVER}"
         assert record["warning"].startswith("Tried in INC-7: it made things worse.")
 
-    def test_the_same_said_twice_is_one_document_and_other_incidents_are_others(self) -> None:
+    def test_the_same_warning_is_one_document_and_other_incidents_are_others(self) -> None:
         source, _ = warning_document(self.ENTRY)
         assert (
             warning_document(replace(self.ENTRY, id="e2", solution_steps=(FAILOVER.upper(), "restart  the pods")))[0]

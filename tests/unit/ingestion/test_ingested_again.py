@@ -1,4 +1,4 @@
-"""A document that is taken in again although it is as it was has the times that it had."""
+"""Ingesting an unchanged document again keeps its times."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def current(services: System) -> KnowledgeDocument:
     return next(services.corpus.catalog.visible([Scope().key], categories=[PROCEDURES]))
 
 
-def take_all_in_again(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after an upgrade that reads documents by other rules."""
+def ingest_all_again(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingests all documents as after an upgrade with other rules."""
     assert isinstance(services.store, AnnouncingObjectStore)
     monkeypatch.setattr("opx.ingestion.pipeline.PIPELINE_VERSION", 999)
     services.store.announce_all()
     assert [outcome.result.value for outcome in services.manager.work()] == ["ingested"]
 
 
-def test_generic_title_of_before_is_completed_when_all_is_announced_again(
+def test_generic_title_of_an_older_release_is_completed_when_all_events_are_sent_again(
     services: System, time: FakeTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(services.store, AnnouncingObjectStore)
@@ -58,7 +58,7 @@ def test_upgrade_does_not_make_documents_look_new(
     put(services, "one", "The heron.")
     before = current(services)
     time.sleep(90_000)
-    take_all_in_again(services, monkeypatch)
+    ingest_all_again(services, monkeypatch)
     assert current(services) == before
 
 

@@ -1,4 +1,4 @@
-"""Questions of labelled sets, asked in all the ways that the models of confidence are fitted on."""
+"""Collects the evidence of labelled questions in all the ways of searching that the confidence models are fitted on."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ WAYS: tuple[Way, ...] = tuple((legs, mode) for legs in LEGS for mode in SearchMo
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the models see of a question: the evidence of each page, in the order of the fused levels."""
+    """Inputs of the models for a question: the evidence of each page, in the order of the fused levels."""
 
     pages: tuple[str, ...]
     rows: tuple[Parts, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question, asked as it is or with its relevant pages taken out (`REMOVED`; `relevant` is empty then), in every way."""
+class QuestionEvidence:
+    """Evidence of a question by way, as it is or without its relevant pages (`REMOVED`; `relevant` is empty then)."""
 
     set: str
     kind: str
@@ -46,22 +46,22 @@ class Asked:
     seen: Mapping[Way, Seen]
 
 
-def collect(evaluation: Evaluation, name: str, questions: Iterable[LabelledQuestion]) -> Iterator[Asked]:
-    """Ask every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a
+def collect(evaluation: Evaluation, name: str, questions: Iterable[LabelledQuestion]) -> Iterator[QuestionEvidence]:
+    """Searches every question in all ways. A set over documents is one collection; of pages in a file, the first folder of a
     page's id names its collection."""
     dataset = evaluation.dataset
     for question in questions:
-        ask = _Asker(evaluation, question.text)
+        ask = _QuestionSearches(evaluation, question.text)
         of_pages = next(iter(question.relevant)).split("/")[0] if question.relevant else ""
         collection = dataset.folder.name if dataset.documents else of_pages
         if not question.relevant:
-            yield Asked(name, question.kind, collection, question, {}, ask.seen(frozenset()))
+            yield QuestionEvidence(name, question.kind, collection, question, {}, ask.seen(frozenset()))
             continue
-        yield Asked(name, ANSWERABLE, collection, question, question.relevant, ask.seen(frozenset()))
-        yield Asked(name, REMOVED, collection, question, {}, ask.seen(frozenset(question.relevant)))
+        yield QuestionEvidence(name, ANSWERABLE, collection, question, question.relevant, ask.seen(frozenset()))
+        yield QuestionEvidence(name, REMOVED, collection, question, {}, ask.seen(frozenset(question.relevant)))
 
 
-class _Asker:
+class _QuestionSearches:
     """The searches for one question, done once; legs and pages are taken out of what they found."""
 
     def __init__(self, evaluation: Evaluation, text: str) -> None:
