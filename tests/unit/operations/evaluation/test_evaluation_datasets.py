@@ -81,7 +81,7 @@ class TestQuestionsWithoutAnAnswer:
     def test_say_so_in_their_metadata(self, folder: Path) -> None:
         self.add(folder, kind="off-topic", answerable=False, split="dev")
         assert load_dataset(folder).unanswerable == (LabelledQuestion("none", "Who won?", "off-topic", {}, "dev"),)
-        assert [question.id for question in load_dataset(folder).asked] == ["q1", "q2", "q3", "none"]
+        assert [question.id for question in load_dataset(folder).all_questions] == ["q1", "q2", "q3", "none"]
 
     def test_without_a_kind_are_called_unanswerable(self, folder: Path) -> None:
         self.add(folder, answerable=False)
@@ -134,12 +134,12 @@ def asked_in(folder: Path, *metadata: Mapping[str, object]) -> Path:
 class TestSplits:
     def test_may_have_questions_without_an_answer_alone(self, folder: Path) -> None:
         path = asked_in(folder, *({"answerable": False, "split": split} for split in ("dev", "test")))
-        assert [question.id for question in load_dataset(folder, path).of_split("test").asked] == ["n1"]
+        assert [question.id for question in load_dataset(folder, path).of_split("test").all_questions] == ["n1"]
 
     def test_of_a_dataset_has_its_questions_alone(self, folder: Path) -> None:
         records = [{"_id": n, "text": n, "metadata": {"split": s}} for n, s in (("q1", "dev"), ("q2", "test"))]
         (folder / "queries.jsonl").write_text(lines(records))
-        assert [question.id for question in load_dataset(folder).of_split("test").asked] == ["q2"]
+        assert [question.id for question in load_dataset(folder).of_split("test").all_questions] == ["q2"]
 
     def test_that_is_not_there_is_refused_with_those_that_are(self, folder: Path) -> None:
         with pytest.raises(InvalidInputError, match="no questions of split 'dev'; it has none"):
