@@ -224,7 +224,7 @@ class TestFailures:
     )
     def test_answer_without_a_usable_vector_raises(self, bedrock: Bedrock, answer: object) -> None:
         bedrock.double.inject(Response(200, answer))
-        with pytest.raises(EmbeddingError, match="gave"):
+        with pytest.raises(EmbeddingError, match="returned a"):
             bedrock.embedder().embed_query(DISK)
 
     def test_answer_with_too_few_vectors_raises(self, bedrock: Bedrock) -> None:

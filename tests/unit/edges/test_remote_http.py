@@ -84,7 +84,7 @@ def test_paths_and_parameters_are_escaped(client: RemoteClient, server: Echo) ->
 
 @pytest.mark.parametrize("document_id", ["", ".", "..", "a/../b", "a//b"])
 def test_what_would_be_another_address_is_refused(client: RemoteClient, server: Echo, document_id: str) -> None:
-    with pytest.raises(InvalidInputError, match="is no document id"):
+    with pytest.raises(InvalidInputError, match="is not a document id"):
         client.call(read_chunks, ReadChunks(document_id=document_id))
     assert server.requests == []
 

@@ -193,7 +193,7 @@ class TestRefused:
         [
             ("text", "must be an object"),
             ([], "must be an object"),
-            ({}, "agent_type is missing: What kind of agent it was"),
+            ({}, "agent_type is missing: Kind of agent"),
             ({"agent_type": "a"}, "outcome is missing"),
             ({**RUN, "agent_type": "  "}, "agent_type must have at least 1 characters that are not blank"),
             ({**RUN, "colour": "red"}, "unknown field colour; there are: agent_type"),

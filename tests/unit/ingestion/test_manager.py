@@ -235,7 +235,7 @@ class TestPutFile:
         list(manager.work())
         file.path.write_text("# T\n\nnew text\n")
         with monkeypatch.context() as crash:
-            crash.setattr(services.store, "_announce", lambda key, *, deleted: None)
+            crash.setattr(services.store, "_enqueue", lambda key, *, deleted: None)
             manager.put_file(file, {})
         assert manager.put_file(file, {}) is None
         list(manager.work())

@@ -116,14 +116,14 @@ def test_a_warning_without_what_was_tried_is_refused_in_the_caller_s_words(schoo
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"failure_description": 7}, "failure_description must be a text, not int"),
+        ({"failure_description": 7}, "failure_description must be a string, not int"),
         ({"failure_description": "x" * 8001}, "may have 8,000 characters, not 8,001"),
         ({"technology": "x" * 101}, "technology may have 100"),
         ({"solution_steps": ["x"] * (MAX_STEPS + 1)}, f"at most {MAX_STEPS}"),
         ({"solution_steps": ["x" * 15_000, "y" * 15_000]}, "20,000 characters together"),
-        ({"solution_steps": {"a": 1}}, "solution_steps must be a text, or a list"),
+        ({"solution_steps": {"a": 1}}, "solution_steps must be a string, or a list"),
         ({"success_verified": "yes"}, "true or false"),
-        ({"occurrence": 3}, "occurrence must be a text"),
+        ({"occurrence": 3}, "occurrence must be a string"),
     ],
 )
 def test_what_an_entry_can_not_be_is_refused(school: School, given: dict[str, Any], problem: str) -> None:

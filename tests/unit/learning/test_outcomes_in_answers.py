@@ -252,7 +252,7 @@ class TestRefusals:
         [
             ({"result": "worse"}, "unknown result 'worse'; allowed: resolved, no_effect, made_worse"),
             ({"step": "x" * 1001}, "step may have 1,000 characters, not 1,001"),
-            ({"incident": 7}, "incident must be a text"),
+            ({"incident": 7}, "incident must be a string"),
         ],
     )
     def test_what_can_not_be_read(self, services: System, named: dict[str, Any], said: str) -> None:
