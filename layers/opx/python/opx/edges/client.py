@@ -122,7 +122,7 @@ def _check_segments(name: str, text: str) -> None:
     """Raise `InvalidInputError` for what would be another address: an empty part of a path, `.` or `..`."""
     if {"", ".", ".."} & set(text.split("/")):
         words = re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", name)
-        raise InvalidInputError(f"{text!r} is no {words}")
+        raise InvalidInputError(f"{text!r} is not a {words}")
 
 
 def _text(value: Any) -> Any:
